@@ -1,0 +1,57 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WIRE := src/headwater/wire
+
+.DEFAULT_GOAL := list
+.DELETE_ON_ERROR:
+.PHONY: list demo test check interop bench torture docs lock proto clean
+
+list:
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Run the demo: start a server, write a table, read it back
+	$(BIN)/python examples/demo.py
+
+test: $(READY) ## Run every test except the long ones
+	$(BIN)/python -m pytest -q
+
+check: $(READY) ## Lint, format, types, layers and tidiness
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+interop: $(READY) ## Run the conformance suite against the official Fluss client
+	$(BIN)/python -m pytest -q tests/conformance
+
+bench: $(READY) ## Measure throughput and latency on this machine
+	$(BIN)/python -m benchmarks
+
+torture: $(READY) ## Run the long tests: crashes, faults, seeds
+	$(BIN)/python -m pytest -q -m torture
+
+docs: $(READY) ## Generate the reference pages from the code
+	$(BIN)/python scripts/generate_reference.py
+
+lock: $(READY) ## Pin every dependency anew in requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --group dev --all-extras --universal --python-version 3.11 \
+		--fork-strategy fewest --generate-hashes --no-emit-index-url --no-annotate --upgrade --quiet \
+		--custom-compile-command "make lock" --output-file requirements.lock
+
+proto: $(READY) ## Generate the protobuf code from fluss.proto
+	$(BIN)/python -m grpc_tools.protoc -I $(WIRE) --python_out=$(WIRE) --pyi_out=$(WIRE) $(WIRE)/fluss.proto
+
+clean: ## Remove the environment, caches and build output
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Headwater needs Python 3.11 or newer; try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
