@@ -1,0 +1,1 @@
+"""Options of tables and settings of the server, declared once as values."""

@@ -1,0 +1,73 @@
+"""The settings of a server process."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+from headwater.errors import InvalidOptionError
+
+KIB, MIB = 1024, 1024**2
+PORT_MAX = 65_535
+
+
+def _integer(default: int, description: str) -> int:
+    setting: int = field(default=default, metadata={"description": description})
+    return setting
+
+
+def _seconds(default: float, description: str) -> float:
+    setting: float = field(default=default, metadata={"description": description})
+    return setting
+
+
+def _text(default: str, description: str) -> str:
+    setting: str = field(default=default, metadata={"description": description})
+    return setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Hold the limits and intervals of one server."""
+
+    host: str = _text("127.0.0.1", "Address to listen on.")
+    port: int = _integer(9123, "Port to listen on; 0 takes any free one.")
+    connections_max: int = _integer(1024, "Connections open at a time; more are turned away.")
+    frame_timeout_s: float = _seconds(30.0, "Time a client has to finish a frame it began.")
+    idle_timeout_s: float = _seconds(600.0, "Time after which a silent connection is closed.")
+    request_bytes_max: int = _integer(64 * MIB, "Size of one request.")
+    connection_requests_bytes_max: int = _integer(
+        128 * MIB, "Requests of one connection held in memory before its socket is read no further."
+    )
+    total_request_bytes_max: int = _integer(
+        256 * MIB, "Requests of all connections held in memory before sockets wait."
+    )
+    response_bytes_max: int = _integer(16 * MIB, "Records in one response.")
+    unsent_bytes_max: int = _integer(
+        256 * MIB, "Responses of all connections waiting to be sent before new ones wait."
+    )
+    batch_bytes_max: int = _integer(32 * MIB, "Size of one record batch.")
+    decoded_bytes_max: int = _integer(256 * MIB, "Size of one record batch once decompressed.")
+    default_bucket_number: int = _integer(1, "Buckets of a table whose creator gives no number.")
+    bucket_count_max: int = _integer(4096, "Buckets of one table or partition.")
+    partition_count_max: int = _integer(1000, "Partitions of one table.")
+    auto_partition_check_interval_s: float = _seconds(
+        600.0, "Time between two looks for partitions to create or drop."
+    )
+    retention_check_interval_s: float = _seconds(
+        60.0, "Time between two looks for segments to delete."
+    )
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.name not in {"host", "port"} and not value > 0:
+                raise InvalidOptionError(f"'{setting.name}' must be above 0, not {value}.")
+        if not 0 <= self.port <= PORT_MAX:
+            raise InvalidOptionError(f"'port' must be from 0 to {PORT_MAX}, not {self.port}.")
+        if self.default_bucket_number > self.bucket_count_max:
+            raise InvalidOptionError("'default_bucket_number' is above 'bucket_count_max'.")
+
+
+def described_settings() -> Iterator[tuple[str, str, str]]:
+    """Yield name, default and description of each setting, for the reference page."""
+    for setting in fields(ServerSettings):
+        yield setting.name, str(setting.default), setting.metadata["description"]

@@ -1,0 +1,143 @@
+"""The options of one table, read from its properties."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Self
+
+from headwater.config import options
+from headwater.config.auto_partition import AutoPartition
+from headwater.config.choices import (
+    ArrowCompression,
+    ChangelogImage,
+    DeleteBehavior,
+    KvFormat,
+    LakeFormat,
+    LogFormat,
+    MergeEngine,
+)
+from headwater.config.time_format import custom_format, default_format
+from headwater.errors import InvalidOptionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeOptions:
+    """Hold how a table is tiered to a lake."""
+
+    enabled: bool
+    historical_partition_enabled: bool
+    format: LakeFormat | None
+    freshness_ms: int
+    auto_compaction: bool
+    auto_expire_snapshot: bool
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Read the options of the lake."""
+        return cls(
+            enabled=options.DATALAKE_ENABLED.required(properties),
+            historical_partition_enabled=options.DATALAKE_HISTORICAL_PARTITION_ENABLED.required(
+                properties
+            ),
+            format=options.DATALAKE_FORMAT.of(properties),
+            freshness_ms=options.DATALAKE_FRESHNESS.required(properties),
+            auto_compaction=options.DATALAKE_AUTO_COMPACTION.required(properties),
+            auto_expire_snapshot=options.DATALAKE_AUTO_EXPIRE_SNAPSHOT.required(properties),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvOptions:
+    """Hold how a primary-key table merges and keeps its rows."""
+
+    format: KvFormat
+    format_version: int | None
+    standby_replica_enabled: bool | None
+    ttl_ms: int | None
+    merge_engine: MergeEngine | None
+    version_column: str | None
+    delete_behavior: DeleteBehavior
+    auto_increment_cache_size: int
+    changelog_image: ChangelogImage
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Read the options of primary-key tables."""
+        return cls(
+            format=options.KV_FORMAT.required(properties),
+            format_version=options.KV_FORMAT_VERSION.of(properties),
+            standby_replica_enabled=options.KV_STANDBY_REPLICA_ENABLED.of(properties),
+            ttl_ms=options.KV_TTL.of(properties),
+            merge_engine=options.MERGE_ENGINE.of(properties),
+            version_column=options.MERGE_ENGINE_VERSION_COLUMN.of(properties),
+            delete_behavior=options.DELETE_BEHAVIOR.required(properties),
+            auto_increment_cache_size=options.AUTO_INCREMENT_CACHE_SIZE.required(properties),
+            changelog_image=options.CHANGELOG_IMAGE.required(properties),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """Hold every option of a table in its own type; a ttl of 0 keeps rows for ever."""
+
+    replication_factor: int
+    log_format: LogFormat
+    compression: ArrowCompression
+    compression_zstd_level: int
+    log_ttl_ms: int
+    local_ttl_ms: int
+    retention_bytes: int | None
+    tiered_local_segments: int
+    statistics_columns: tuple[str, ...]
+    auto_partition: AutoPartition
+    lake: LakeOptions
+    kv: KvOptions
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Read properties, or name the first that is unknown, malformed or contradicted."""
+        options.check_properties(properties)
+        log_ttl_ms = options.LOG_TTL.required(properties)
+        return cls(
+            replication_factor=options.REPLICATION_FACTOR.of(properties) or 1,
+            log_format=options.LOG_FORMAT.required(properties),
+            compression=options.LOG_COMPRESSION.required(properties),
+            compression_zstd_level=options.LOG_COMPRESSION_ZSTD_LEVEL.required(properties),
+            log_ttl_ms=log_ttl_ms,
+            local_ttl_ms=_local_ttl_ms(properties, log_ttl_ms),
+            retention_bytes=options.LOG_RETENTION_BYTES.of(properties),
+            tiered_local_segments=options.LOG_TIERED_LOCAL_SEGMENTS.required(properties),
+            statistics_columns=options.STATISTICS_COLUMNS.of(properties) or (),
+            auto_partition=_auto_partition(properties),
+            lake=LakeOptions.of(properties),
+            kv=KvOptions.of(properties),
+        )
+
+
+def _local_ttl_ms(properties: Mapping[str, str], log_ttl_ms: int) -> int:
+    local_ttl_ms = options.LOG_LOCAL_TTL.of(properties)
+    if local_ttl_ms is None:
+        return log_ttl_ms
+    if 0 < log_ttl_ms < local_ttl_ms:
+        raise InvalidOptionError(
+            f"'table.log.local-ttl' of {local_ttl_ms} ms is longer than "
+            f"'table.log.ttl' of {log_ttl_ms} ms.",
+            hint="Local segments are part of the log, so they cannot outlive it.",
+        )
+    return local_ttl_ms
+
+
+def _auto_partition(properties: Mapping[str, str]) -> AutoPartition:
+    time_unit = options.AUTO_PARTITION_TIME_UNIT.required(properties)
+    pattern = options.AUTO_PARTITION_TIME_FORMAT.of(properties)
+    time_zone: tzinfo | None = options.AUTO_PARTITION_TIME_ZONE.of(properties)
+    return AutoPartition(
+        enabled=options.AUTO_PARTITION_ENABLED.required(properties),
+        key=options.AUTO_PARTITION_KEY.of(properties),
+        time_unit=time_unit,
+        time_format=custom_format(pattern, time_unit) if pattern else default_format(time_unit),
+        is_custom_format=pattern is not None,
+        time_zone=time_zone,
+        precreate_count=options.AUTO_PARTITION_NUM_PRECREATE.required(properties),
+        retention_count=options.AUTO_PARTITION_NUM_RETENTION.required(properties),
+    )
