@@ -1,0 +1,1 @@
+"""Vectorised codecs between Arrow and the bytes of the log."""

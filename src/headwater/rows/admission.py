@@ -1,0 +1,145 @@
+"""What a client's batch must be before the server stores it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.errors import CorruptBatchError, RecordTooLargeError
+from headwater.rows.log_batch import (
+    BatchHeader,
+    BatchSections,
+    ChangeType,
+    check_crc,
+    read_sections,
+)
+from headwater.rows.message import MessageLayout, read_layout
+from headwater.rows.nullness import check_nulls
+from headwater.rows.shape import shape_of_all
+from headwater.rows.statistics import parse_statistics
+
+_LENGTH_BYTES = 8
+_NOT_COMPRESSED = -1
+_HINT = "The client that wrote the batch is at fault; send it again from a released client."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionLimits:
+    """Bound the size of one batch, as sent and once decompressed."""
+
+    batch_bytes_max: int
+    decoded_bytes_max: int
+
+
+def admit(
+    batch: bytes | memoryview,
+    header: BatchHeader,
+    *,
+    schema: pa.Schema,
+    limits: AdmissionLimits,
+    append_only: bool,
+) -> None:
+    """Refuse a batch that readers could not decode; trust nothing before it is checked.
+
+    1. Size, checksum and count. 2. Statistics and change types. 3. The layout of the message
+    against the schema. 4. The size of its buffers once decompressed. 5. Its values.
+    """
+    _check_frame(batch, header, limits=limits)
+    sections = read_sections(batch, header)
+    _check_statistics(
+        memoryview(batch)[sections.statistics_start : sections.statistics_end],
+        header,
+        schema=schema,
+    )
+    _check_changes(batch, header, sections=sections, append_only=append_only)
+    message = memoryview(batch)[sections.changes_end : header.size]
+    layout = read_layout(message, message_bytes=len(message))
+    _check_layout(layout, header, schema=schema)
+    _check_decoded_size(message, layout, decoded_bytes_max=limits.decoded_bytes_max)
+    _check_values(message, schema)
+
+
+def _check_frame(
+    batch: bytes | memoryview, header: BatchHeader, *, limits: AdmissionLimits
+) -> None:
+    if header.size > limits.batch_bytes_max:
+        raise RecordTooLargeError(
+            f"A record batch has {header.size} bytes, at most {limits.batch_bytes_max} are taken.",
+            hint="Send smaller batches: lower the batch size of the writer.",
+        )
+    if len(batch) < header.size:
+        raise CorruptBatchError(f"A batch of {header.size} bytes ends after {len(batch)}.")
+    check_crc(batch, header)
+    if header.record_count < 1:
+        raise CorruptBatchError("A record batch without records was sent.", hint=_HINT)
+
+
+def _check_statistics(statistics: memoryview, header: BatchHeader, *, schema: pa.Schema) -> None:
+    if not len(statistics):
+        return
+    columns = parse_statistics(statistics, schema.types)
+    if any(column.null_count > header.record_count for column in columns.values()):
+        raise CorruptBatchError("Statistics count more nulls than records.", hint=_HINT)
+
+
+def _check_changes(
+    batch: bytes | memoryview, header: BatchHeader, *, sections: BatchSections, append_only: bool
+) -> None:
+    if append_only and not header.is_append_only:
+        raise CorruptBatchError(
+            "A batch with change types was sent to a log table.",
+            hint="A log table takes appended rows only.",
+        )
+    changes = np.frombuffer(batch, np.uint8)[sections.statistics_end : sections.changes_end]
+    if changes.size and changes.max() > max(ChangeType):
+        raise CorruptBatchError(f"Change type {changes.max()} is unknown.", hint=_HINT)
+
+
+def _check_layout(layout: MessageLayout, header: BatchHeader, *, schema: pa.Schema) -> None:
+    shape = shape_of_all(schema.types)
+    if len(layout.nodes) != shape.node_count or len(layout.buffers) != shape.buffer_count:
+        raise CorruptBatchError(
+            f"A batch has {len(layout.nodes)} nodes and {len(layout.buffers)} buffers, its schema"
+            f" {header.schema_id} asks for {shape.node_count} and {shape.buffer_count}.",
+            hint="Refresh the table's schema and write with its columns.",
+        )
+    if layout.row_count != header.record_count:
+        raise CorruptBatchError(
+            f"A batch of {header.record_count} records holds {layout.row_count} rows.", hint=_HINT
+        )
+
+
+def _check_decoded_size(
+    message: memoryview, layout: MessageLayout, *, decoded_bytes_max: int
+) -> None:
+    lengths = layout.buffers[:, 1]
+    decoded = lengths if layout.compression is None else _decoded_lengths(message, layout)
+    # Each is compared on its own first, so that their sum cannot overflow.
+    if (decoded > decoded_bytes_max).any() or int(decoded.sum()) > decoded_bytes_max:
+        raise RecordTooLargeError(
+            f"A batch takes more than {decoded_bytes_max} bytes once decompressed.",
+            hint="Send smaller batches: lower the batch size of the writer.",
+        )
+
+
+def _decoded_lengths(message: memoryview, layout: MessageLayout) -> np.ndarray:
+    filled = layout.buffers[layout.buffers[:, 1] > 0]
+    if (filled[:, 1] < _LENGTH_BYTES).any():
+        raise CorruptBatchError("A compressed buffer is too short for its length.", hint=_HINT)
+    words = np.frombuffer(
+        message, "<i8", count=layout.body_length // _LENGTH_BYTES, offset=layout.metadata_end
+    )
+    # Buffers start on a word, which the layout has made sure of.
+    claimed = words[filled[:, 0] // _LENGTH_BYTES]
+    if (claimed < _NOT_COMPRESSED).any():
+        raise CorruptBatchError("A compressed buffer claims a negative length.", hint=_HINT)
+    return np.where(claimed == _NOT_COMPRESSED, filled[:, 1] - _LENGTH_BYTES, claimed)
+
+
+def _check_values(message: memoryview, schema: pa.Schema) -> None:
+    try:
+        rows = pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+        rows.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptBatchError(f"Arrow refuses a batch: {error}.", hint=_HINT) from None
+    check_nulls(rows)

@@ -1,0 +1,187 @@
+"""The log record batch: its header, how batches follow each other, and stamping.
+
+Layout, little endian. The checksum leaves out everything before it, so the server can stamp
+offset and timestamp without computing it again:
+
+    0 base_offset i64 | 8 length i32 | 12 magic u8 | 13 commit_timestamp i64 | 21 crc u32
+    25 schema_id i16 | 27 attributes u8 | 28 last_offset_delta i32 | 32 writer_id i64
+    40 sequence i32 | 44 record_count i32 | [48 statistics_length i32, statistics] (magic 1)
+    [one change type per record, unless append-only] | one Arrow record batch message
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from headwater.errors import CorruptBatchError
+from headwater.rows.checksum import crc32c
+
+HEADER = struct.Struct("<qiBqIhBiqii")
+HEADER_BYTES = HEADER.size
+LENGTH_END = 12
+CRC_START = 21
+CRC_END = 25
+MAGIC_PLAIN = 0
+MAGIC_STATISTICS = 1
+APPEND_ONLY = 1
+NO_WRITER = -1
+NO_SEQUENCE = -1
+_STATISTICS_LENGTH = struct.Struct("<i")
+_STAMP_OFFSET = struct.Struct("<q")
+
+
+class ChangeType(IntEnum):
+    """Tell what a changelog record does, numbered as on the wire."""
+
+    APPEND = 0
+    INSERT = 1
+    UPDATE_BEFORE = 2
+    UPDATE_AFTER = 3
+    DELETE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """Hold the fields of a batch header."""
+
+    base_offset: int
+    length: int
+    magic: int
+    commit_timestamp: int
+    crc: int
+    schema_id: int
+    attributes: int
+    last_offset_delta: int
+    writer_id: int
+    sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of the whole batch, header included."""
+        return LENGTH_END + self.length
+
+    @property
+    def end_offset(self) -> int:
+        """Return the offset after the last record; an empty batch takes one offset as well."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def is_append_only(self) -> bool:
+        """Tell whether the batch holds no change types."""
+        return bool(self.attributes & APPEND_ONLY)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSections:
+    """Hold the byte ranges of a batch behind its header, relative to its start."""
+
+    statistics_start: int
+    statistics_end: int
+    changes_end: int
+
+
+def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
+    """Read and check the header at a position."""
+    if len(data) - position < HEADER_BYTES:
+        raise CorruptBatchError(f"A record batch ends inside its header at byte {position}.")
+    header = BatchHeader(*HEADER.unpack_from(data, position))
+    if header.magic not in (MAGIC_PLAIN, MAGIC_STATISTICS):
+        raise CorruptBatchError(f"Unknown record batch version {header.magic} at byte {position}.")
+    smallest = HEADER_BYTES + (_STATISTICS_LENGTH.size if header.magic else 0)
+    if header.size < smallest:
+        raise CorruptBatchError(f"A record batch at byte {position} has {header.size} bytes.")
+    if header.record_count < 0 or header.last_offset_delta != max(header.record_count - 1, 0):
+        raise CorruptBatchError(
+            f"A record batch counts {header.record_count} records"
+            f" and a last offset delta of {header.last_offset_delta}."
+        )
+    return header
+
+
+def read_sections(data: bytes | memoryview, header: BatchHeader) -> BatchSections:
+    """Locate statistics and change types of a batch that starts at byte 0 of `data`."""
+    start = end = HEADER_BYTES
+    if header.magic == MAGIC_STATISTICS:
+        (length,) = _STATISTICS_LENGTH.unpack_from(data, HEADER_BYTES)
+        start = HEADER_BYTES + _STATISTICS_LENGTH.size
+        end = start + length
+        if not 0 <= length <= header.size - start:
+            raise CorruptBatchError(f"A record batch claims {length} bytes of statistics.")
+    changes_end = end if header.is_append_only else end + header.record_count
+    if changes_end > header.size:
+        raise CorruptBatchError("A record batch ends inside its change types.")
+    return BatchSections(start, end, changes_end)
+
+
+def iterate(data: bytes | memoryview) -> Iterator[tuple[BatchHeader, int]]:
+    """Yield the header and the position of every whole batch in `data`."""
+    position = 0
+    while position < len(data):
+        header = read_header(data, position)
+        if position + header.size > len(data):
+            raise CorruptBatchError(
+                f"A record batch of {header.size} bytes at byte {position}"
+                f" ends after the {len(data)} bytes that were sent."
+            )
+        yield header, position
+        position += header.size
+
+
+def check_crc(batch: bytes | memoryview, header: BatchHeader) -> None:
+    """Refuse a batch whose checksum does not fit its bytes."""
+    actual = crc32c(memoryview(batch)[CRC_END : header.size])
+    if actual != header.crc:
+        raise CorruptBatchError(
+            f"A record batch has the checksum {actual:#010x}, its header says {header.crc:#010x}.",
+            hint="The batch was damaged on its way or on disk.",
+        )
+
+
+def stamped(batch: bytes | memoryview, *, base_offset: int, timestamp_ms: int) -> list[memoryview]:
+    """Return the batch as parts with offset and timestamp overwritten, copying no payload."""
+    view = memoryview(batch)
+    head = b"".join(
+        (
+            _STAMP_OFFSET.pack(base_offset),
+            view[8:13],
+            _STAMP_OFFSET.pack(timestamp_ms),
+        )
+    )
+    return [memoryview(head), view[CRC_START:]]
+
+
+def build_batch(  # noqa: PLR0913 - one argument per header field
+    message: bytes | memoryview,
+    *,
+    schema_id: int,
+    record_count: int,
+    writer_id: int = NO_WRITER,
+    sequence: int = NO_SEQUENCE,
+    statistics: bytes | None = None,
+    changes: bytes | None = None,
+    base_offset: int = 0,
+    timestamp_ms: int = 0,
+) -> bytes:
+    """Build a batch around an Arrow message; without change types it is append-only."""
+    body = [changes or b"", message]
+    if statistics is not None:
+        body[:0] = [_STATISTICS_LENGTH.pack(len(statistics)), statistics]
+    length = HEADER_BYTES - LENGTH_END + sum(map(len, body))
+    head = HEADER.pack(
+        base_offset,
+        length,
+        MAGIC_PLAIN if statistics is None else MAGIC_STATISTICS,
+        timestamp_ms,
+        0,
+        schema_id,
+        APPEND_ONLY if changes is None else 0,
+        max(record_count - 1, 0),
+        writer_id,
+        sequence,
+        record_count,
+    )
+    unsigned = b"".join((head, *body))
+    crc = crc32c(memoryview(unsigned)[CRC_END:])
+    return b"".join((head[:CRC_START], struct.pack("<I", crc), memoryview(unsigned)[CRC_END:]))

@@ -1,0 +1,229 @@
+"""Copying chosen columns out of a stored batch without decoding it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.errors import CorruptBatchError, InvalidProjectionError
+from headwater.model.arrow import arrow_type
+from headwater.model.schema import Column, Schema
+from headwater.rows.body import BodySource, lay_out, source_of
+from headwater.rows.checksum import crc32c_of_parts
+from headwater.rows.log_batch import (
+    CRC_END,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC_PLAIN,
+    BatchHeader,
+    BatchSections,
+    read_sections,
+)
+from headwater.rows.message import (
+    ALIGNMENT,
+    PREFIX_BYTES,
+    Codec,
+    MessageLayout,
+    MessageTemplate,
+    metadata_bytes,
+    read_layout,
+)
+from headwater.rows.shape import Shape, shape_of, shape_of_all
+
+Part: TypeAlias = bytes | memoryview
+Read: TypeAlias = Callable[[int, int], bytes]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+# Below this size one read of the whole batch beats several of its pieces.
+WHOLE_READ_BYTES_MAX = 64 * 1024
+# What metadata and statistics take besides nodes and buffers; too low only costs a second read.
+_METADATA_SLACK_BYTES = 1024
+_PAIR_BYTES = 16
+_CODECS: tuple[Codec | None, ...] = (None, "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Projection:
+    """Know where the wanted columns lie in batches of one stored schema.
+
+    `node_sources` and `buffer_sources` hold the stored position of each wanted node and buffer;
+    those of null columns count on behind the stored ones.
+    """
+
+    stored: Shape
+    node_sources: Ints
+    buffer_sources: Ints
+    null_types: tuple[pa.DataType, ...]
+    templates: dict[Codec | None, MessageTemplate]
+
+    @classmethod
+    def of(cls, stored: Schema, wanted: Sequence[Column]) -> "Projection":
+        """Match wanted columns with stored ones by id; a missing one will be null."""
+        types = [arrow_type(column.type) for column in stored.columns]
+        places = dict(zip(_ids(stored.columns), _places(types, Shape(0, 0)), strict=True))
+        missing = [column for column in wanted if column.column_id not in places]
+        null_types = [arrow_type(column.type) for column in missing]
+        total = shape_of_all(types)
+        _check_types(stored, wanted)
+        places |= dict(zip(_ids(missing), _places(null_types, total), strict=True))
+        chosen = [places[column.column_id] for column in wanted]
+        nodes = [node for place in chosen for node in place.nodes]
+        buffers = [buffer for place in chosen for buffer in place.buffers]
+        return cls(
+            stored=total,
+            node_sources=np.array(nodes, np.int64),
+            buffer_sources=np.array(buffers, np.int64),
+            null_types=tuple(null_types),
+            templates={
+                codec: MessageTemplate.of(len(nodes), len(buffers), codec=codec)
+                for codec in _CODECS
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    nodes: range
+    buffers: range
+
+
+def _ids(columns: Sequence[Column]) -> list[int]:
+    return [column.column_id for column in columns]
+
+
+def _places(types: Sequence[pa.DataType], start: Shape) -> list[_Place]:
+    places = []
+    for data_type in types:
+        end = start + shape_of(data_type)
+        places.append(
+            _Place(
+                range(start.node_count, end.node_count), range(start.buffer_count, end.buffer_count)
+            )
+        )
+        start = end
+    return places
+
+
+def _check_types(stored: Schema, wanted: Sequence[Column]) -> None:
+    held = {column.column_id: column for column in stored.columns}
+    for column in wanted:
+        old = held.get(column.column_id, column)
+        if arrow_type(old.type) != arrow_type(column.type):
+            raise InvalidProjectionError(
+                f"Column '{column.name}' is stored as {old.type}, not as {column.type}.",
+                hint="Ask for the columns of the schema version that the table has now.",
+            )
+
+
+def project_batch(read: Read, header: BatchHeader, projection: Projection) -> list[Part]:
+    """Return the parts of a batch with the wanted columns only.
+
+    1. Read header and metadata. 2. Pick nodes and buffers. 3. Read the picked runs of bytes.
+    4. Write new metadata and a new header. Statistics are left out, change types are kept.
+    """
+    if header.record_count == 0:
+        return _sealed(header, [])
+    read_part = _reader(read, header)
+    prefix, sections = _read_prefix(read_part, header, projection)
+    start = sections.changes_end
+    layout = read_layout(prefix[start:], message_bytes=header.size - start)
+    _check_counts(layout, header, projection)
+    source = source_of(layout, projection.null_types)
+    buffers, runs = lay_out(source.buffers[projection.buffer_sources])
+    body = _body(read_part, runs, source=source, body_start=start + layout.metadata_end)
+    metadata = projection.templates[layout.compression].fill(
+        header.record_count,
+        nodes=source.nodes[projection.node_sources],
+        buffers=buffers,
+        body_length=sum(map(len, body)),
+    )
+    return _sealed(header, [prefix[sections.statistics_end : start], metadata, *body])
+
+
+def _reader(read: Read, header: BatchHeader) -> Callable[[int, int], memoryview]:
+    whole = memoryview(read(0, header.size)) if header.size <= WHOLE_READ_BYTES_MAX else None
+
+    def read_part(start: int, end: int) -> memoryview:
+        part = memoryview(read(start, end)) if whole is None else whole[start:end]
+        if len(part) != end - start:
+            raise CorruptBatchError(f"A stored batch ends {end - start - len(part)} bytes early.")
+        return part
+
+    return read_part
+
+
+def _read_prefix(
+    read_part: Callable[[int, int], memoryview], header: BatchHeader, projection: Projection
+) -> tuple[memoryview, BatchSections]:
+    pairs = projection.stored.node_count + projection.stored.buffer_count
+    changes = 0 if header.is_append_only else header.record_count
+    guess = HEADER_BYTES + changes + _PAIR_BYTES * pairs + _METADATA_SLACK_BYTES
+    prefix = read_part(0, min(guess, header.size))
+    sections = read_sections(prefix, header)
+    prefix = _extended(read_part, prefix, sections.changes_end + PREFIX_BYTES, header.size)
+    needed = sections.changes_end + metadata_bytes(prefix[sections.changes_end :])
+    return _extended(read_part, prefix, needed, header.size), sections
+
+
+def _extended(
+    read_part: Callable[[int, int], memoryview], prefix: memoryview, end: int, size: int
+) -> memoryview:
+    end = min(end, size)
+    if end <= len(prefix):
+        return prefix
+    return memoryview(b"".join((prefix, read_part(len(prefix), end))))
+
+
+def _check_counts(layout: MessageLayout, header: BatchHeader, projection: Projection) -> None:
+    found = Shape(len(layout.nodes), len(layout.buffers))
+    if found != projection.stored or layout.row_count != header.record_count:
+        raise CorruptBatchError(
+            f"A stored batch of {header.record_count} records holds {layout.row_count} rows in"
+            f" {found}, its schema {header.schema_id} asks for {projection.stored}."
+        )
+
+
+def _body(
+    read_part: Callable[[int, int], memoryview],
+    runs: Sequence[tuple[int, int]],
+    *,
+    source: BodySource,
+    body_start: int,
+) -> list[Part]:
+    parts: list[Part] = []
+    nulls = memoryview(source.nulls)
+    for start, end in runs:
+        if start >= source.nulls_start:
+            parts.append(nulls[start - source.nulls_start : end - source.nulls_start])
+        else:
+            parts.append(read_part(body_start + start, body_start + end))
+        if padding := -(end - start) % ALIGNMENT:
+            parts.append(bytes(padding))
+    return parts
+
+
+def _sealed(header: BatchHeader, payload: list[Part]) -> list[Part]:
+    length = HEADER_BYTES - LENGTH_END + sum(map(len, payload))
+    head = _packed(header, length=length, crc=0)
+    crc = crc32c_of_parts([head[CRC_END:], *payload])
+    return [_packed(header, length=length, crc=crc), *(part for part in payload if len(part))]
+
+
+def _packed(header: BatchHeader, *, length: int, crc: int) -> bytes:
+    return HEADER.pack(
+        header.base_offset,
+        length,
+        MAGIC_PLAIN,
+        header.commit_timestamp,
+        crc,
+        header.schema_id,
+        header.attributes,
+        header.last_offset_delta,
+        header.writer_id,
+        header.sequence,
+        header.record_count,
+    )
