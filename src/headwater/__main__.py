@@ -1,0 +1,5 @@
+"""Run the `headwater` command with `python -m headwater`."""
+
+from headwater.cli.main import app
+
+app()

@@ -1,0 +1,68 @@
+"""Running a server from the command line until a signal ends it."""
+
+import asyncio
+import logging
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.config.server import ServerSettings
+from headwater.errors import InvalidOptionError
+from headwater.runtime.events import configure_events
+from headwater.runtime.loops import run
+from headwater.server.security import Users
+from headwater.server.server import Server
+
+LOG_FORMATS = ("text", "json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """Hold the options of `headwater serve`."""
+
+    directory: Path
+    host: str
+    port: int
+    advertise: str
+    users: Path | None
+    insecure: bool
+    log_level: str
+    log_format: str
+
+
+def run_server(options: ServeOptions) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    if options.log_format not in LOG_FORMATS:
+        raise InvalidOptionError(f"--log-format is text or json, not {options.log_format!r}.")
+    if options.log_level not in logging.getLevelNamesMapping():
+        raise InvalidOptionError(f"--log-level {options.log_level!r} is not known.")
+    configure_events(level=options.log_level, as_json=options.log_format == "json")
+    run(_serve(options))
+
+
+async def _serve(options: ServeOptions) -> None:
+    users = None if options.users is None else Users.load(options.users)
+    if users is not None and not len(users):
+        raise InvalidOptionError(
+            f"{options.users} holds no users.", hint="Add one with: headwater user FILE NAME"
+        )
+    server = await Server.start(options.directory, _settings(options), users=users)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()
+    await server.stop()
+
+
+def _settings(options: ServeOptions) -> ServerSettings:
+    host, _, port = options.advertise.rpartition(":")
+    if options.advertise and not (host and port.isdigit()):
+        raise InvalidOptionError(f"--advertise is HOST:PORT, not {options.advertise!r}.")
+    return ServerSettings(
+        host=options.host,
+        port=options.port,
+        insecure=options.insecure,
+        advertised_host=host,
+        advertised_port=int(port or 0),
+    )

@@ -1,0 +1,1 @@
+"""The nouns of Headwater: types, schemas, tables, buckets, offsets. No I/O."""

@@ -1,0 +1,63 @@
+"""What a user says of a table when creating it, and its JSON form."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headwater.errors import InvalidTableError
+from headwater.model.schema import Schema, names_of, schema_from_json, schema_to_json
+from headwater.model.type_json import Json, int_of, list_of, object_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDescriptor:
+    """Describe a table: schema, partitions, buckets and options."""
+
+    schema: Schema
+    comment: str | None = None
+    partition_keys: tuple[str, ...] = ()
+    bucket_keys: tuple[str, ...] = ()
+    bucket_count: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    custom_properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Tell whether rows go to partitions."""
+        return bool(self.partition_keys)
+
+
+def descriptor_to_json(table: TableDescriptor) -> dict[str, Json]:
+    """Write a descriptor in the JSON form of the protocol."""
+    json: dict[str, Json] = {"version": 1, "schema": schema_to_json(table.schema)}
+    if table.comment is not None:
+        json["comment"] = table.comment
+    json["partition_key"] = list(table.partition_keys)
+    if table.bucket_keys:
+        json["bucket_key"] = list(table.bucket_keys)
+    if table.bucket_count is not None:
+        json["bucket_count"] = table.bucket_count
+    json["properties"] = dict(table.properties)
+    json["custom_properties"] = dict(table.custom_properties)
+    return json
+
+
+def descriptor_from_json(json: Json) -> TableDescriptor:
+    """Read a descriptor from the JSON form of the protocol."""
+    node = object_of(json, what="table")
+    comment = node.get("comment")
+    return TableDescriptor(
+        schema=schema_from_json(node.get("schema")),
+        comment=comment if isinstance(comment, str) else None,
+        partition_keys=names_of(list_of(node, "partition_key")),
+        bucket_keys=names_of(list_of(node, "bucket_key")),
+        bucket_count=int_of(node, "bucket_count") if node.get("bucket_count") is not None else None,
+        properties=_texts(node.get("properties"), "properties"),
+        custom_properties=_texts(node.get("custom_properties"), "custom_properties"),
+    )
+
+
+def _texts(json: Json, what: str) -> dict[str, str]:
+    node = object_of({} if json is None else json, what=what)
+    if not all(isinstance(value, str) for value in node.values()):
+        raise InvalidTableError(f"Expected text values in '{what}'.")
+    return {key: str(value) for key, value in node.items()}

@@ -1,0 +1,54 @@
+"""Filters as plain values: comparisons of one column, joined by and / or."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import IntEnum
+
+
+class LeafFunction(IntEnum):
+    """Name the comparisons, numbered as on the wire."""
+
+    EQUAL = 0
+    NOT_EQUAL = 1
+    LESS_THAN = 2
+    LESS_OR_EQUAL = 3
+    GREATER_THAN = 4
+    GREATER_OR_EQUAL = 5
+    IS_NULL = 6
+    IS_NOT_NULL = 7
+    STARTS_WITH = 8
+    CONTAINS = 9
+    ENDS_WITH = 10
+    IN = 11
+    NOT_IN = 12
+
+
+# Dates are days, times are milliseconds of the day, timestamps are nanoseconds since the epoch:
+# whole numbers compare exactly where datetime objects would round.
+Literal = bool | int | float | str | bytes | Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Compare one column, named by its id, with literals."""
+
+    function: LeafFunction
+    column_id: int
+    literals: tuple[Literal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Hold when all children hold."""
+
+    children: tuple["Predicate", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Hold when any child holds."""
+
+    children: tuple["Predicate", ...]
+
+
+Predicate = Leaf | And | Or

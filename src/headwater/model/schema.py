@@ -1,0 +1,166 @@
+"""A table's schema: columns with ids that survive renames, and their JSON form."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from headwater.errors import InvalidTableError
+from headwater.model.type_json import (
+    Json,
+    int_of,
+    list_of,
+    object_of,
+    text_of,
+    type_from_json,
+    type_to_json,
+    with_nested_ids,
+)
+from headwater.model.types import ArrayType, DataType, MapType, RowType
+
+COLUMN_COUNT_MAX = 4096
+UNASSIGNED = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Describe one column; the id stays when the name changes."""
+
+    name: str
+    type: DataType
+    column_id: int = UNASSIGNED
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """Describe the columns of a table under one schema version."""
+
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    auto_increment: tuple[str, ...] = ()
+    highest_field_id: int = UNASSIGNED
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the column names in order."""
+        return tuple(column.name for column in self.columns)
+
+    def index_of(self, name: str) -> int:
+        """Return the position of a column, or -1."""
+        return self.names.index(name) if name in self.names else -1
+
+    def column(self, name: str) -> Column:
+        """Return a column by name."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise InvalidTableError(
+            f"There is no column '{name}'.", hint=f"The columns are {', '.join(self.names)}."
+        )
+
+
+def with_column_ids(schema: Schema) -> Schema:
+    """Give every column and nested field an id, keeping a complete and unique numbering."""
+    if _has_complete_ids(schema):
+        highest = max([schema.highest_field_id, *_all_ids(schema)])
+        return replace(schema, highest_field_id=highest)
+    next_id, columns = 0, []
+    for column in schema.columns:
+        column_id, next_id = next_id, next_id + 1
+        data_type, next_id = with_nested_ids(column.type, next_id)
+        columns.append(replace(column, column_id=column_id, type=data_type))
+    return replace(schema, columns=tuple(columns), highest_field_id=next_id - 1)
+
+
+def _has_complete_ids(schema: Schema) -> bool:
+    ids = list(_all_ids(schema))
+    return min(ids, default=0) >= 0 and len(ids) == len(set(ids))
+
+
+def _all_ids(schema: Schema) -> Iterator[int]:
+    for column in schema.columns:
+        yield column.column_id
+        yield from _nested_ids(column.type)
+
+
+def _nested_ids(data_type: DataType) -> Iterator[int]:
+    match data_type:
+        case ArrayType(element=element):
+            yield from _nested_ids(element)
+        case MapType(key=key, value=value):
+            yield from _nested_ids(key)
+            yield from _nested_ids(value)
+        case RowType(fields=fields):
+            for field in fields:
+                yield field.field_id
+                yield from _nested_ids(field.type)
+        case _:
+            return
+
+
+def schema_to_json(schema: Schema) -> dict[str, Json]:
+    """Write a schema in the JSON form of the protocol."""
+    json: dict[str, Json] = {
+        "version": 1,
+        "columns": [_column_to_json(column) for column in schema.columns],
+    }
+    if schema.primary_key:
+        json["primary_key"] = list(schema.primary_key)
+    if schema.auto_increment:
+        json["auto_increment_column"] = list(schema.auto_increment)
+    json["highest_field_id"] = schema.highest_field_id
+    return json
+
+
+def _column_to_json(column: Column) -> Json:
+    json: dict[str, Json] = {"name": column.name, "data_type": type_to_json(column.type)}
+    if column.comment is not None:
+        json["comment"] = column.comment
+    json["id"] = column.column_id
+    return json
+
+
+def schema_from_json(json: Json) -> Schema:
+    """Read a schema from the JSON form of the protocol and check that it is sound."""
+    node = object_of(json, what="schema")
+    schema = Schema(
+        columns=tuple(_column_from_json(column) for column in list_of(node, "columns")),
+        primary_key=names_of(list_of(node, "primary_key")),
+        auto_increment=names_of(list_of(node, "auto_increment_column")),
+        highest_field_id=int_of(node, "highest_field_id", default=UNASSIGNED),
+    )
+    return check_schema(schema)
+
+
+def _column_from_json(json: Json) -> Column:
+    node = object_of(json, what="column")
+    comment = node.get("comment")
+    return Column(
+        name=text_of(node, "name"),
+        type=type_from_json(node.get("data_type")),
+        column_id=int_of(node, "id", default=UNASSIGNED),
+        comment=comment if isinstance(comment, str) else None,
+    )
+
+
+def names_of(json: list[Json]) -> tuple[str, ...]:
+    """Return a list of names, or say that something else stands in it."""
+    if not all(isinstance(name, str) for name in json):
+        raise InvalidTableError("Expected a list of column names.")
+    return tuple(str(name) for name in json)
+
+
+def check_schema(schema: Schema) -> Schema:
+    """Return the schema, or say what contradicts itself."""
+    names = schema.names
+    if not names:
+        raise InvalidTableError("A table needs at least one column.")
+    if len(names) > COLUMN_COUNT_MAX:
+        raise InvalidTableError(f"A table may have {COLUMN_COUNT_MAX} columns, not {len(names)}.")
+    if "" in names:
+        raise InvalidTableError("A column name is empty.")
+    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
+        raise InvalidTableError(f"Column names are given twice: {', '.join(repeated)}.")
+    for name in (*schema.primary_key, *schema.auto_increment):
+        schema.column(name)
+    return schema

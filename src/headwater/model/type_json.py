@@ -1,0 +1,228 @@
+"""The JSON form of data types, as Fluss clients write and read it."""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from headwater.errors import InvalidTableError
+from headwater.model.types import (
+    NESTING_MAX,
+    ArrayType,
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    BytesType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    MapType,
+    RowField,
+    RowType,
+    SmallIntType,
+    StringType,
+    TimestampLtzType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+)
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+_PlainType: TypeAlias = (
+    BooleanType
+    | TinyIntType
+    | SmallIntType
+    | IntType
+    | BigIntType
+    | FloatType
+    | DoubleType
+    | StringType
+    | BytesType
+    | DateType
+)
+
+_PLAIN: Mapping[str, type[_PlainType]] = {
+    "BOOLEAN": BooleanType,
+    "TINYINT": TinyIntType,
+    "SMALLINT": SmallIntType,
+    "INTEGER": IntType,
+    "BIGINT": BigIntType,
+    "FLOAT": FloatType,
+    "DOUBLE": DoubleType,
+    "STRING": StringType,
+    "BYTES": BytesType,
+    "DATE": DateType,
+}
+_ROOTS: Mapping[type[DataType], str] = {
+    **{kind: root for root, kind in _PLAIN.items()},
+    CharType: "CHAR",
+    BinaryType: "BINARY",
+    DecimalType: "DECIMAL",
+    TimeType: "TIME_WITHOUT_TIME_ZONE",
+    TimestampType: "TIMESTAMP_WITHOUT_TIME_ZONE",
+    TimestampLtzType: "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+    ArrayType: "ARRAY",
+    MapType: "MAP",
+    RowType: "ROW",
+}
+
+
+def type_root(data_type: DataType) -> str:
+    """Return the name of the type without its parameters."""
+    return _ROOTS[type(data_type)]
+
+
+def type_to_json(data_type: DataType) -> dict[str, Json]:
+    """Write a data type in the JSON form of the protocol."""
+    json: dict[str, Json] = {"type": type_root(data_type)}
+    if not data_type.nullable:
+        json["nullable"] = False
+    json.update(_parameters(data_type))
+    return json
+
+
+def _parameters(data_type: DataType) -> dict[str, Json]:
+    match data_type:
+        case CharType(length=length) | BinaryType(length=length):
+            return {"length": length}
+        case DecimalType(precision=precision, scale=scale):
+            return {"precision": precision, "scale": scale}
+        case TimeType() | TimestampType() | TimestampLtzType():
+            return {"precision": data_type.precision}
+        case ArrayType(element=element):
+            return {"element_type": type_to_json(element)}
+        case MapType(key=key, value=value):
+            return {"key_type": type_to_json(key), "value_type": type_to_json(value)}
+        case RowType(fields=fields):
+            return {"fields": [_field_to_json(field) for field in fields]}
+        case _:
+            return {}
+
+
+def _field_to_json(field: RowField) -> Json:
+    json: dict[str, Json] = {"name": field.name, "field_type": type_to_json(field.type)}
+    if field.description is not None:
+        json["description"] = field.description
+    json["field_id"] = field.field_id
+    return json
+
+
+def type_from_json(json: Json, *, depth: int = 0) -> DataType:
+    """Read a data type from the JSON form of the protocol."""
+    if depth > NESTING_MAX:
+        raise InvalidTableError(f"Types may be nested {NESTING_MAX} levels deep, not more.")
+    node = object_of(json, what="data type")
+    data_type = _bare_type(node, depth)
+    return data_type if node.get("nullable", True) is not False else data_type.not_null()
+
+
+def _bare_type(node: Mapping[str, Json], depth: int) -> DataType:
+    root = text_of(node, "type")
+    if root in _PLAIN:
+        return _PLAIN[root]()
+    match root:
+        case "CHAR":
+            return CharType(length=int_of(node, "length"))
+        case "BINARY":
+            return BinaryType(length=int_of(node, "length", default=1))
+        case "DECIMAL":
+            scale = int_of(node, "scale", default=0)
+            return DecimalType(precision=int_of(node, "precision"), scale=scale)
+        case "TIME_WITHOUT_TIME_ZONE":
+            return TimeType(precision=int_of(node, "precision", default=0))
+        case "TIMESTAMP_WITHOUT_TIME_ZONE":
+            return TimestampType(precision=int_of(node, "precision", default=6))
+        case "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
+            return TimestampLtzType(precision=int_of(node, "precision", default=6))
+        case _:
+            return _nested_type(root, node, depth + 1)
+
+
+def _nested_type(root: str, node: Mapping[str, Json], depth: int) -> DataType:
+    match root:
+        case "ARRAY":
+            return ArrayType(element=type_from_json(node.get("element_type"), depth=depth))
+        case "MAP":
+            key = type_from_json(node.get("key_type"), depth=depth)
+            value = type_from_json(node.get("value_type"), depth=depth)
+            return MapType(key=key, value=value)
+        case "ROW":
+            fields = list_of(node, "fields")
+            return RowType(fields=tuple(_field_from_json(field, depth) for field in fields))
+        case _:
+            raise InvalidTableError(f"Unknown data type '{root}'.")
+
+
+def _field_from_json(json: Json, depth: int) -> RowField:
+    node = object_of(json, what="row field")
+    description = node.get("description")
+    return RowField(
+        name=text_of(node, "name"),
+        type=type_from_json(node.get("field_type"), depth=depth),
+        description=description if isinstance(description, str) else None,
+        field_id=int_of(node, "field_id", default=-1),
+    )
+
+
+def with_nested_ids(data_type: DataType, next_id: int) -> tuple[DataType, int]:
+    """Number the fields of nested rows from `next_id`; return the type and the next free id."""
+    match data_type:
+        case ArrayType(element=element, nullable=nullable):
+            element, next_id = with_nested_ids(element, next_id)
+            return ArrayType(element=element, nullable=nullable), next_id
+        case MapType(key=key, value=value, nullable=nullable):
+            key, next_id = with_nested_ids(key, next_id)
+            value, next_id = with_nested_ids(value, next_id)
+            return MapType(key=key, value=value, nullable=nullable), next_id
+        case RowType(fields=fields, nullable=nullable):
+            numbered = []
+            for field in fields:
+                own_id, next_id = next_id, next_id + 1
+                inner, next_id = with_nested_ids(field.type, next_id)
+                numbered.append(
+                    RowField(
+                        name=field.name,
+                        type=inner,
+                        description=field.description,
+                        field_id=own_id,
+                    )
+                )
+            return RowType(fields=tuple(numbered), nullable=nullable), next_id
+        case _:
+            return data_type, next_id
+
+
+def object_of(json: Json, *, what: str) -> Mapping[str, Json]:
+    """Return a JSON object, or say that something else stands in its place."""
+    if not isinstance(json, dict):
+        raise InvalidTableError(f"Expected a JSON object for the {what}.")
+    return json
+
+
+def text_of(node: Mapping[str, Json], key: str) -> str:
+    """Return a JSON string by key."""
+    value = node.get(key)
+    if not isinstance(value, str):
+        raise InvalidTableError(f"Expected text for '{key}'.")
+    return value
+
+
+def int_of(node: Mapping[str, Json], key: str, *, default: int | None = None) -> int:
+    """Return a JSON integer by key, or its default."""
+    value = node.get(key, default)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidTableError(f"Expected a whole number for '{key}'.")
+    return value
+
+
+def list_of(node: Mapping[str, Json], key: str) -> list[Json]:
+    """Return a JSON list by key; a missing one is empty."""
+    value = node.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise InvalidTableError(f"Expected a list for '{key}'.")
+    return value

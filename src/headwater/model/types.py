@@ -1,0 +1,197 @@
+"""The data types of Fluss as frozen values."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from headwater.errors import InvalidTableError
+
+DECIMAL_PRECISION_MAX = 38
+TIME_PRECISION_MAX = 9
+NESTING_MAX = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Type:
+    nullable: bool = True
+
+    def not_null(self) -> Self:
+        """Return the same type without nulls."""
+        return replace(self, nullable=False)
+
+    def __str__(self) -> str:
+        name = type(self).__name__.removesuffix("Type").upper()
+        return name if self.nullable else f"{name} NOT NULL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BooleanType(_Type):
+    """Hold true or false."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TinyIntType(_Type):
+    """Hold a signed 8-bit integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallIntType(_Type):
+    """Hold a signed 16-bit integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntType(_Type):
+    """Hold a signed 32-bit integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BigIntType(_Type):
+    """Hold a signed 64-bit integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloatType(_Type):
+    """Hold a 32-bit float."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubleType(_Type):
+    """Hold a 64-bit float."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StringType(_Type):
+    """Hold text of any length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BytesType(_Type):
+    """Hold bytes of any length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DateType(_Type):
+    """Hold a calendar day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharType(_Type):
+    """Hold text of a fixed number of characters."""
+
+    length: int = 1
+
+    def __post_init__(self) -> None:
+        _check_range("CHAR length", self.length, low=1, high=2**31 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinaryType(_Type):
+    """Hold a fixed number of bytes."""
+
+    length: int = 1
+
+    def __post_init__(self) -> None:
+        _check_range("BINARY length", self.length, low=1, high=2**31 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecimalType(_Type):
+    """Hold an exact decimal number."""
+
+    precision: int = 10
+    scale: int = 0
+
+    def __post_init__(self) -> None:
+        _check_range("DECIMAL precision", self.precision, low=1, high=DECIMAL_PRECISION_MAX)
+        _check_range("DECIMAL scale", self.scale, low=0, high=self.precision)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeType(_Type):
+    """Hold a time of day."""
+
+    precision: int = 0
+
+    def __post_init__(self) -> None:
+        _check_range("TIME precision", self.precision, low=0, high=TIME_PRECISION_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampType(_Type):
+    """Hold a wall-clock date and time without zone."""
+
+    precision: int = 6
+
+    def __post_init__(self) -> None:
+        _check_range("TIMESTAMP precision", self.precision, low=0, high=TIME_PRECISION_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampLtzType(_Type):
+    """Hold an instant on the time line."""
+
+    precision: int = 6
+
+    def __post_init__(self) -> None:
+        _check_range("TIMESTAMP_LTZ precision", self.precision, low=0, high=TIME_PRECISION_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayType(_Type):
+    """Hold a list of elements of one type."""
+
+    element: "DataType"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapType(_Type):
+    """Hold pairs of key and value."""
+
+    key: "DataType"
+    value: "DataType"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowField:
+    """Name and type one field of a row type."""
+
+    name: str
+    type: "DataType"
+    description: str | None = None
+    field_id: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowType(_Type):
+    """Hold several named fields."""
+
+    fields: tuple[RowField, ...]
+
+
+DataType = (
+    BooleanType
+    | TinyIntType
+    | SmallIntType
+    | IntType
+    | BigIntType
+    | FloatType
+    | DoubleType
+    | StringType
+    | BytesType
+    | DateType
+    | CharType
+    | BinaryType
+    | DecimalType
+    | TimeType
+    | TimestampType
+    | TimestampLtzType
+    | ArrayType
+    | MapType
+    | RowType
+)
+
+NESTED_TYPES = (ArrayType, MapType, RowType)
+
+
+def _check_range(what: str, value: int, *, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise InvalidTableError(f"{what} must be between {low} and {high}, not {value}.")

@@ -1,0 +1,1 @@
+"""The only door to clock, randomness and background tasks."""

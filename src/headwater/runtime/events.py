@@ -1,0 +1,88 @@
+"""Structured log lines: an event with fields, as text for people or JSON for machines."""
+
+import json
+import logging
+import sys
+
+Field = str | int | float | bool | None
+
+
+class Events:
+    """Write events of one component."""
+
+    def __init__(self, component: str) -> None:
+        self._logger = logging.getLogger(f"headwater.{component}")
+
+    def debug(self, event: str, **fields: Field) -> None:
+        """Tell a detail that helps when looking for a fault."""
+        self._write(logging.DEBUG, event, fields)
+
+    def info(self, event: str, **fields: Field) -> None:
+        """Tell something that is as it should be."""
+        self._write(logging.INFO, event, fields)
+
+    def warning(self, event: str, **fields: Field) -> None:
+        """Tell something that an operator should look at."""
+        self._write(logging.WARNING, event, fields)
+
+    def error(self, event: str, *, cause: BaseException | None = None, **fields: Field) -> None:
+        """Tell something that went wrong, with its traceback where there is one."""
+        self._logger.error(event, extra={"fields": fields}, exc_info=cause)
+
+    def _write(self, level: int, event: str, fields: dict[str, Field]) -> None:
+        self._logger.log(level, event, extra={"fields": fields})
+
+
+class TextFormat(logging.Formatter):
+    """Write `time level component event key=value …`."""
+
+    default_msec_format = "%s.%03d"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record as a line."""
+        fields = "".join(f" {key}={_shown(value)}" for key, value in _fields(record).items())
+        name = record.name.removeprefix("headwater.")
+        line = f"{self.formatTime(record)} {record.levelname:<7} {name} {record.getMessage()}"
+        return line + fields + _trace(self, record)
+
+
+class JsonFormat(logging.Formatter):
+    """Write one JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record as a line."""
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "component": record.name.removeprefix("headwater."),
+            "event": record.getMessage(),
+            **_fields(record),
+        }
+        if trace := _trace(self, record):
+            line["trace"] = trace
+        return json.dumps(line)
+
+
+def configure_events(*, level: str = "INFO", as_json: bool = False) -> None:
+    """Send the events of this process to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormat() if as_json else TextFormat())
+    root = logging.getLogger("headwater")
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    root.propagate = False
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Field]:
+    fields = getattr(record, "fields", {})
+    assert isinstance(fields, dict)
+    return fields
+
+
+def _shown(value: Field) -> str:
+    text = str(value)
+    return json.dumps(text) if not text or any(mark in text for mark in ' "=\n') else text
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    return "\n" + formatter.formatException(record.exc_info) if record.exc_info else ""

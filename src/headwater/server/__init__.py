@@ -1,0 +1,1 @@
+"""The server: listener, handlers by verb, catalog, tablets and their upkeep."""

@@ -1,0 +1,214 @@
+"""One client connection: frames in, answers out, and limits on both sides."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Protocol, cast
+
+from headwater.config.server import ServerSettings
+from headwater.errors import HeadwaterError
+from headwater.runtime.clock import Clock
+from headwater.runtime.events import Events
+from headwater.runtime.tasks import Tasks
+from headwater.server.budget import Budget
+from headwater.server.session import Session
+from headwater.wire.frames import (
+    FrameAssembler,
+    RequestFrame,
+    ResponseKind,
+    request_frame,
+    response_head,
+)
+
+_events = Events("connection")
+
+Part = bytes | memoryview
+Answer = tuple[ResponseKind, list[Part]]
+Serve = Callable[[RequestFrame, Session], Coroutine[object, object, Answer]]
+
+
+class Registry(Protocol):
+    """Know the connections that are open."""
+
+    def opened(self, connection: "Connection") -> None:
+        """Take note of a new connection, or close it if there are too many."""
+        ...
+
+    def closed(self, connection: "Connection") -> None:
+        """Take note of a connection that has ended."""
+        ...
+
+    def unsent_grew(self) -> None:
+        """Take note that answers pile up that a client does not read."""
+        ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Assemble requests, run each in its own task, write answers as they come."""
+
+    def __init__(
+        self,
+        serve: Serve,
+        registry: Registry,
+        *,
+        requests: Budget,
+        settings: ServerSettings,
+        clock: Clock,
+    ) -> None:
+        self._serve = serve
+        self._registry = registry
+        self._requests = requests
+        self._settings = settings
+        self._clock = clock
+        self._assembler = FrameAssembler(frame_bytes_max=settings.request_bytes_max)
+        self._tasks = Tasks()
+        self._held_bytes = 0
+        self._reading_paused = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self.session = Session("?", "", 0, self._writable_again)
+        self.stuck_since: float | None = None
+
+    # ---- life
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve a client."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._settings.response_bytes_max)
+        peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.session.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        if local:
+            self.session.local_host, self.session.local_port = local[0], local[1]
+        self._registry.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Drop what is still in flight for a client that has gone."""
+        self._watch_frame(inside=False)
+        self._requests.forget(self._room_granted)
+        if self._assembler.receiving_bytes:
+            self._requests.give(self._assembler.receiving_bytes)
+        self._writable.set()
+        self._registry.closed(self)
+        asyncio.ensure_future(self._tasks.stop())  # noqa: RUF006 - ends by itself
+
+    async def finish(self, *, within_s: float) -> None:
+        """Read no more, answer what was asked, and close."""
+        self._pause_reading()
+        await self._tasks.finish(within_s=within_s)
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once and say why in the log."""
+        _events.warning("connection dropped", peer=self.session.peer, reason=reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- reading
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go."""
+        return self._assembler.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Serve the frames that are whole now."""
+        try:
+            frames = self._assembler.filled(nbytes)
+            for frame in frames:
+                self._begin(request_frame(frame))
+        except HeadwaterError as fault:
+            self.abort(str(fault))
+            return
+        self._watch_frame(inside=self._assembler.is_inside_frame)
+        if self._assembler.wanted_bytes:
+            self._ask_for_room()
+        elif self._held_bytes > self._settings.connection_requests_bytes_max:
+            self._pause_reading()
+
+    def eof_received(self) -> bool:
+        """Close once the client has said its last word."""
+        return False
+
+    def _ask_for_room(self) -> None:
+        wanted = self._assembler.wanted_bytes
+        if self._requests.take(wanted):
+            self._assembler.make_room()
+        else:
+            self._pause_reading()
+            self._requests.take_later(wanted, self._room_granted)
+
+    def _room_granted(self) -> None:
+        self._assembler.make_room()
+        self._resume_reading()
+
+    def _watch_frame(self, *, inside: bool) -> None:
+        if inside and self._deadline is None:
+            loop = asyncio.get_running_loop()
+            self._deadline = loop.call_later(self._settings.frame_timeout_s, self._frame_is_late)
+        elif not inside and self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _frame_is_late(self) -> None:
+        self._deadline = None
+        if self._reading_paused:  # The wait was ours, not the client's.
+            self._watch_frame(inside=True)
+        else:
+            self.abort(f"a frame was not complete after {self._settings.frame_timeout_s} s")
+
+    # ---- serving
+
+    def _begin(self, frame: RequestFrame) -> None:
+        if not frame.is_large:
+            self._requests.charge(frame.size)
+        self._held_bytes += frame.size
+        self._tasks.start(self._answer(frame), name=f"request {frame.api_key}")
+
+    async def _answer(self, frame: RequestFrame) -> None:
+        try:
+            kind, parts = await self._serve(frame, self.session)
+            self._write(frame.request_id, kind, parts)
+        finally:
+            self._held_bytes -= frame.size
+            self._requests.give(frame.size)
+            if self._held_bytes <= self._settings.connection_requests_bytes_max:
+                self._resume_reading()
+
+    # ---- writing
+
+    def _write(self, request_id: int, kind: ResponseKind, parts: list[Part]) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        size = sum(map(len, parts))
+        self._transport.writelines([response_head(kind, request_id, body_bytes=size), *parts])
+
+    def unsent_bytes(self) -> int:
+        """Return the bytes of answers that the client has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def pause_writing(self) -> None:
+        """Hold back large answers until the client has read what is there."""
+        self._writable.clear()
+        self.stuck_since = self._clock.monotonic()
+        self._registry.unsent_grew()
+
+    def resume_writing(self) -> None:
+        """Go on with large answers."""
+        self._writable.set()
+        self.stuck_since = None
+
+    async def _writable_again(self) -> None:
+        await self._writable.wait()
+
+    def _pause_reading(self) -> None:
+        if not self._reading_paused and self._transport is not None:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._assembler.wanted_bytes or self._transport is None:
+            return
+        if self._reading_paused and not self._transport.is_closing():
+            self._reading_paused = False
+            self._transport.resume_reading()

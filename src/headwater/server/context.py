@@ -1,0 +1,51 @@
+"""What every handler may use."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headwater.config.server import ServerSettings
+from headwater.runtime.clock import Clock
+from headwater.server.catalog.catalog import Catalog
+from headwater.server.security import Users
+from headwater.server.session import Session
+from headwater.server.tablets import Tablets
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Hold the parts of a running server."""
+
+    catalog: Catalog
+    tablets: Tablets
+    settings: ServerSettings
+    clock: Clock
+    users: Users | None = None
+    # Set when automatic partitions should be looked at before their regular time.
+    partitions_due: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    # Long polls wait to be called; a stopping server calls them all.
+    polls: set[Callable[[], None]] = field(default_factory=set)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Tell whether waits should end."""
+        return self.stopping.is_set()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Hold the services of the server and the session of the client that asks."""
+
+    services: Services
+    session: Session
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the catalog."""
+        return self.services.catalog
+
+    @property
+    def tablets(self) -> Tablets:
+        """Return the tablets."""
+        return self.services.tablets

@@ -1,0 +1,121 @@
+"""From a request frame to a handler and back to an answer."""
+
+from collections.abc import Awaitable, Callable
+
+from google.protobuf.message import DecodeError, Message
+
+from headwater.errors import (
+    AuthenticationError,
+    CorruptBatchError,
+    HeadwaterError,
+    UnsupportedError,
+)
+from headwater.runtime.events import Events
+from headwater.server.connection import Answer, Part
+from headwater.server.context import Context, Services
+from headwater.server.handlers import access, databases, lake, partitions, tables
+from headwater.server.handlers.fetch import fetch_log
+from headwater.server.handlers.limit_scan import limit_scan
+from headwater.server.handlers.metadata import get_metadata
+from headwater.server.handlers.offsets import get_table_stats, list_offsets
+from headwater.server.handlers.produce import init_writer, produce_log
+from headwater.server.session import Session
+from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import APIS, Api, ApiKey
+from headwater.wire.frames import RequestFrame, ResponseKind
+
+_events = Events("dispatch")
+
+Handler = Callable[..., Awaitable[Message | list[Part]]]
+
+_OPEN_TO_ALL = frozenset({ApiKey.API_VERSIONS, ApiKey.AUTHENTICATE})
+_HANDLERS: dict[ApiKey, Handler] = {
+    ApiKey.API_VERSIONS: access.api_versions,
+    ApiKey.AUTHENTICATE: access.authenticate,
+    ApiKey.CREATE_DATABASE: databases.create_database,
+    ApiKey.DROP_DATABASE: databases.drop_database,
+    ApiKey.LIST_DATABASES: databases.list_databases,
+    ApiKey.DATABASE_EXISTS: databases.database_exists,
+    ApiKey.GET_DATABASE_INFO: databases.get_database_info,
+    ApiKey.ALTER_DATABASE: databases.alter_database,
+    ApiKey.CREATE_TABLE: tables.create_table,
+    ApiKey.DROP_TABLE: tables.drop_table,
+    ApiKey.GET_TABLE_INFO: tables.get_table_info,
+    ApiKey.LIST_TABLES: tables.list_tables,
+    ApiKey.TABLE_EXISTS: tables.table_exists,
+    ApiKey.GET_TABLE_SCHEMA: tables.get_table_schema,
+    ApiKey.ALTER_TABLE: tables.alter_table,
+    ApiKey.CREATE_PARTITION: partitions.create_partition,
+    ApiKey.DROP_PARTITION: partitions.drop_partition,
+    ApiKey.LIST_PARTITION_INFOS: partitions.list_partition_infos,
+    ApiKey.GET_METADATA: get_metadata,
+    ApiKey.INIT_WRITER: init_writer,
+    ApiKey.PRODUCE_LOG: produce_log,
+    ApiKey.FETCH_LOG: fetch_log,
+    ApiKey.LIST_OFFSETS: list_offsets,
+    ApiKey.GET_TABLE_STATS: get_table_stats,
+    ApiKey.LIMIT_SCAN: limit_scan,
+    ApiKey.GET_FILESYSTEM_SECURITY_TOKEN: lake.get_file_system_security_token,
+    ApiKey.GET_LAKE_SNAPSHOT: lake.get_lake_snapshot,
+}
+
+
+class Dispatcher:
+    """Find the handler of a request, run it, and turn what comes back into an answer."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def serve(self, frame: RequestFrame, session: Session) -> Answer:
+        """Answer one request; nothing that a client sends gets past this point as an exception."""
+        try:
+            api = _api_of(frame)
+            self._check_access(api, session)
+            answer = await _HANDLERS[api.key](
+                _decode(api, frame.body), Context(self._services, session)
+            )
+        except HeadwaterError as fault:
+            _events.debug("refused", api=frame.api_key, peer=session.peer, reason=str(fault))
+            return ResponseKind.ERROR, [_error(fault.code, str(fault))]
+        except Exception as cause:  # noqa: BLE001 - the outer edge of a request
+            _events.error("request failed", cause=cause, api=frame.api_key, peer=session.peer)
+            return ResponseKind.ERROR, [_error(-1, "The server failed; its log says why.")]
+        parts: list[Part] = answer if isinstance(answer, list) else [answer.SerializeToString()]
+        return ResponseKind.ANSWER, parts
+
+    def _check_access(self, api: Api, session: Session) -> None:
+        if self._services.users is None or api.key in _OPEN_TO_ALL:
+            return
+        if session.principal is None:
+            raise AuthenticationError(
+                "This server asks for a user name and a password.",
+                hint="Set the client's security protocol to SASL with mechanism PLAIN.",
+            )
+
+
+def _api_of(frame: RequestFrame) -> Api:
+    api = APIS.get(frame.api_key)
+    if api is None:
+        raise UnsupportedError(f"API {frame.api_key} is not served.")
+    if not 0 <= frame.api_version <= api.version_max:
+        raise UnsupportedError(
+            f"{api.key.name} is served in versions 0 to {api.version_max},"
+            f" not {frame.api_version}."
+        )
+    return api
+
+
+def _decode(api: Api, body: memoryview) -> Message:
+    request = api.request()
+    try:
+        request.ParseFromString(bytes(body))
+    except DecodeError as fault:
+        raise CorruptBatchError(f"The body of {api.key.name} is malformed: {fault}.") from fault
+    if not request.IsInitialized():
+        missing = ", ".join(request.FindInitializationErrors())
+        raise CorruptBatchError(f"The body of {api.key.name} lacks {missing}.")
+    return request
+
+
+def _error(code: int, message: str) -> bytes:
+    return pb.ErrorResponse(error_code=code, error_message=message).SerializeToString()

@@ -1,0 +1,1 @@
+"""What the server does for each API, one file per noun or verb."""

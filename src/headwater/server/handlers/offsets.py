@@ -1,0 +1,60 @@
+"""Where logs begin and end, and how many rows they hold."""
+
+from headwater.errors import HeadwaterError, InvalidTimestampError, RequestError
+from headwater.model.bucket import TableBucket
+from headwater.server.context import Context
+from headwater.server.handlers.paths import bucket_of, partition_of
+from headwater.wire import fluss_pb2 as pb
+
+EARLIEST, LATEST, TIMESTAMP = 0, 1, 2
+
+
+async def list_offsets(request: pb.ListOffsetsRequest, context: Context) -> pb.ListOffsetsResponse:
+    """Return the earliest or latest offset, or the first at or after a timestamp, per bucket."""
+    partition_id = partition_of(request)
+    answers = []
+    for number in request.bucket_id:
+        answer = pb.ListOffsetsBucketResponse(bucket_id=number)
+        try:
+            bucket = TableBucket(request.table_id, number, partition_id)
+            answer.offset = await _offset(bucket, request, context)
+        except HeadwaterError as fault:
+            answer.error_code, answer.error_message = fault.code, str(fault)
+        answers.append(answer)
+    return pb.ListOffsetsResponse(buckets_resp=answers)
+
+
+async def _offset(bucket: TableBucket, request: pb.ListOffsetsRequest, context: Context) -> int:
+    tablet = await context.tablets.tablet(bucket)
+    match request.offset_type:
+        case 0:
+            return tablet.start_offset
+        case 1:
+            return tablet.high_watermark
+        case 2:
+            now_ms = context.services.clock.now_ms()
+            if request.start_timestamp > now_ms:
+                raise InvalidTimestampError(
+                    f"The timestamp {request.start_timestamp} lies after now, {now_ms}."
+                )
+            return await tablet.offset_for_timestamp(request.start_timestamp)
+        case other:
+            raise RequestError(f"Offset type {other} is none of 0, 1 and 2.")
+
+
+async def get_table_stats(
+    request: pb.GetTableStatsRequest, context: Context
+) -> pb.GetTableStatsResponse:
+    """Count the rows of buckets."""
+    answers = []
+    for asked in request.buckets_req:
+        answer = pb.TableStatsBucketResponse(bucket_id=asked.bucket_id)
+        if asked.HasField("partition_id"):
+            answer.partition_id = asked.partition_id
+        try:
+            tablet = await context.tablets.tablet(bucket_of(request.table_id, asked))
+            answer.row_count = tablet.high_watermark - tablet.start_offset
+        except HeadwaterError as fault:
+            answer.error_code, answer.error_message = fault.code, str(fault)
+        answers.append(answer)
+    return pb.GetTableStatsResponse(buckets_resp=answers)

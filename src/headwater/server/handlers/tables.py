@@ -1,0 +1,153 @@
+"""Tables: create, drop, list, describe, alter."""
+
+import json
+
+from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
+from headwater.model.descriptor import descriptor_from_json, descriptor_to_json
+from headwater.model.schema import schema_to_json
+from headwater.model.type_json import Json, type_from_json
+from headwater.server.catalog.values import (
+    AddColumn,
+    ColumnPosition,
+    DropColumn,
+    ModifyColumn,
+    RenameColumn,
+    ResetOption,
+    SetOption,
+    TableChange,
+    TableInfo,
+)
+from headwater.server.context import Context
+from headwater.server.handlers.databases import DELETE, SET
+from headwater.server.handlers.paths import table_path
+from headwater.wire import fluss_pb2 as pb
+
+JSON_BYTES_MAX = 4 * 1024 * 1024
+
+
+async def create_table(request: pb.CreateTableRequest, context: Context) -> pb.CreateTableResponse:
+    """Create a table."""
+    path = table_path(request.table_path)
+    descriptor = descriptor_from_json(_json(request.table_json))
+    context.catalog.create_table(path, descriptor, ignore_if_exists=request.ignore_if_exists)
+    context.services.partitions_due.set()
+    return pb.CreateTableResponse()
+
+
+async def drop_table(request: pb.DropTableRequest, context: Context) -> pb.DropTableResponse:
+    """Drop a table and its data."""
+    dropped = context.catalog.drop_table(
+        table_path(request.table_path), ignore_if_not_exists=request.ignore_if_not_exists
+    )
+    if dropped is not None:
+        await context.tablets.drop_table(dropped.table_id)
+    return pb.DropTableResponse()
+
+
+async def list_tables(request: pb.ListTablesRequest, context: Context) -> pb.ListTablesResponse:
+    """List the tables of a database."""
+    return pb.ListTablesResponse(table_name=context.catalog.list_tables(request.database_name))
+
+
+async def table_exists(request: pb.TableExistsRequest, context: Context) -> pb.TableExistsResponse:
+    """Tell whether a table exists."""
+    exists = context.catalog.table_exists(table_path(request.table_path))
+    return pb.TableExistsResponse(exists=exists)
+
+
+async def get_table_info(
+    request: pb.GetTableInfoRequest, context: Context
+) -> pb.GetTableInfoResponse:
+    """Describe a table under its current schema."""
+    table = context.catalog.table(table_path(request.table_path))
+    context.session.told(table.table_id, table.schema_id)
+    return pb.GetTableInfoResponse(
+        table_id=table.table_id,
+        schema_id=table.schema_id,
+        table_json=table_json(table),
+        created_time=table.created_ms,
+        modified_time=table.modified_ms,
+    )
+
+
+async def get_table_schema(
+    request: pb.GetTableSchemaRequest, context: Context
+) -> pb.GetTableSchemaResponse:
+    """Return one version of a table's schema, the current one unless another is named."""
+    table = context.catalog.table(table_path(request.table_path))
+    schema_id = request.schema_id if request.HasField("schema_id") else table.schema_id
+    schema = context.catalog.schema(table.table_id, schema_id)
+    return pb.GetTableSchemaResponse(
+        schema_id=schema_id, schema_json=json.dumps(schema_to_json(schema)).encode()
+    )
+
+
+async def alter_table(request: pb.AlterTableRequest, context: Context) -> pb.AlterTableResponse:
+    """Change options and columns of a table in one step."""
+    path = table_path(request.table_path)
+    if request.ignore_if_not_exists and not context.catalog.table_exists(path):
+        return pb.AlterTableResponse()
+    context.catalog.alter_table(path, _changes(request))
+    context.services.partitions_due.set()
+    return pb.AlterTableResponse()
+
+
+def table_json(table: TableInfo) -> bytes:
+    """Write a table's description as clients read it."""
+    return json.dumps(descriptor_to_json(table.descriptor)).encode()
+
+
+def _json(data: bytes) -> Json:
+    if len(data) > JSON_BYTES_MAX:
+        raise InvalidTableError(f"A table description may take {JSON_BYTES_MAX} bytes.")
+    try:
+        node: Json = json.loads(data)
+    except (ValueError, RecursionError) as fault:
+        raise InvalidTableError(f"The table description is no JSON: {fault}.") from None
+    return node
+
+
+def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
+    if request.HasField("modify_bucket_count"):
+        raise InvalidAlterError("The number of buckets of a table cannot be changed.")
+    changes: list[TableChange] = [_option(change) for change in request.config_changes]
+    changes += [
+        AddColumn(
+            name=column.column_name,
+            type=type_from_json(_json(column.data_type_json)),
+            comment=column.comment if column.HasField("comment") else None,
+            position=_position(column.column_position_type),
+        )
+        for column in request.add_columns
+    ]
+    changes += [DropColumn(name=column.column_name) for column in request.drop_columns]
+    changes += [
+        RenameColumn(old=column.old_column_name, new=column.new_column_name)
+        for column in request.rename_columns
+    ]
+    changes += [_modification(column) for column in request.modify_columns]
+    return changes
+
+
+def _option(change: pb.AlterConfig) -> TableChange:
+    if change.op_type == SET:
+        return SetOption(key=change.config_key, value=change.config_value)
+    if change.op_type == DELETE:
+        return ResetOption(key=change.config_key)
+    raise UnsupportedError("Options of a table can be set and reset only.")
+
+
+def _position(number: int) -> ColumnPosition:
+    try:
+        return ColumnPosition(number)
+    except ValueError:
+        raise InvalidAlterError(f"Unknown column position {number}.") from None
+
+
+def _modification(column: pb.ModifyColumn) -> ModifyColumn:
+    has_type = column.HasField("data_type_json")
+    return ModifyColumn(
+        name=column.column_name,
+        type=type_from_json(_json(column.data_type_json)) if has_type else None,
+        comment=column.comment if column.HasField("comment") else None,
+    )

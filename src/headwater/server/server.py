@@ -1,0 +1,98 @@
+"""A running server: a data directory, its tablets, and a listener in front of them."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from headwater.config.server import ServerSettings
+from headwater.errors import RequestError
+from headwater.runtime.clock import Clock, SystemClock
+from headwater.runtime.events import Events
+from headwater.server.catalog.catalog import Catalog
+from headwater.server.context import Services
+from headwater.server.dispatch import Dispatcher
+from headwater.server.listener import Listener
+from headwater.server.security import Users
+from headwater.server.tablets import Tablets
+from headwater.server.upkeep import Upkeep
+
+_events = Events("server")
+IO_THREADS = 8
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Server:
+    """Serve one data directory."""
+
+    def __init__(self, services: Services, executor: ThreadPoolExecutor) -> None:
+        self._services = services
+        self._executor = executor
+        self._listener = Listener(
+            Dispatcher(services).serve, settings=services.settings, clock=services.clock
+        )
+        self._upkeep = Upkeep(services, self._listener)
+
+    @classmethod
+    async def start(
+        cls,
+        directory: Path,
+        settings: ServerSettings,
+        *,
+        users: Users | None = None,
+        clock: Clock | None = None,
+    ) -> "Server":
+        """Lock the directory, recover what is in it, and listen.
+
+        1. open the catalog, which locks the directory
+        2. recover every log
+        3. bind the port
+        4. begin upkeep
+        """
+        check_exposure(settings, users)
+        clock = clock or SystemClock()
+        directory.mkdir(parents=True, exist_ok=True)
+        executor = ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
+        catalog = Catalog.open(directory, clock=clock, settings=settings)
+        tablets = Tablets(
+            directory / "log", catalog, executor=executor, settings=settings, clock=clock
+        )
+        try:
+            await tablets.open_all()
+            server = cls(Services(catalog, tablets, settings, clock, users), executor)
+            await server._listener.start()
+        except BaseException:
+            await tablets.close()
+            catalog.close()
+            executor.shutdown()
+            raise
+        server._upkeep.start()
+        _events.info("serving", host=settings.host, port=server.port, directory=str(directory))
+        return server
+
+    @property
+    def port(self) -> int:
+        """Return the port that clients reach."""
+        return self._listener.port
+
+    async def stop(self) -> None:
+        """Answer what was asked, make everything durable, and let go of the directory."""
+        _events.info("stopping")
+        self._services.stopping.set()
+        for wake in tuple(self._services.polls):
+            wake()
+        await self._upkeep.stop()
+        await self._listener.stop()
+        await self._services.tablets.close()
+        self._services.catalog.close()
+        await asyncio.to_thread(self._executor.shutdown)
+        _events.info("stopped")
+
+
+def check_exposure(settings: ServerSettings, users: Users | None) -> None:
+    """Refuse to be reached from other machines without authentication."""
+    if settings.host in LOOPBACK or users or settings.insecure:
+        return
+    raise RequestError(
+        f"Listening on {settings.host} would let anyone on the network read and write.",
+        hint="Give a file of users with --users, or say --insecure if that is what you want.",
+    )

@@ -1,0 +1,24 @@
+"""What the server remembers of one connection."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Session:
+    """Hold the state of one connection while it lives."""
+
+    peer: str
+    local_host: str
+    local_port: int
+    writable: Callable[[], Awaitable[None]]
+    principal: str | None = None
+    # Large answers are read and written one at a time, so that a client holds one at most.
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Projections name columns by position, so it matters which schema versions a client has seen.
+    schemas_told: dict[int, set[int]] = field(default_factory=dict)
+
+    def told(self, table_id: int, schema_id: int) -> None:
+        """Remember that the client has seen this schema version."""
+        self.schemas_told.setdefault(table_id, set()).add(schema_id)

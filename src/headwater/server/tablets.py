@@ -1,0 +1,214 @@
+"""The tablets of this server: opened when first needed, found by bucket, dropped with their table."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from headwater.config.server import ServerSettings
+from headwater.errors import BucketMissingError, CorruptFileError, HeadwaterError
+from headwater.log.log import Log
+from headwater.model.arrow import arrow_schema
+from headwater.model.bucket import TableBucket
+from headwater.model.schema import Schema
+from headwater.rows.admission import AdmissionLimits, admit
+from headwater.rows.log_batch import BatchHeader
+from headwater.rows.projection import Projection
+from headwater.runtime.clock import Clock
+from headwater.runtime.events import Events
+from headwater.server.catalog.catalog import Catalog
+from headwater.store.local import LocalDisk
+from headwater.tablet.log_tablet import LogTablet
+
+_events = Events("tablets")
+PROJECTIONS_KEPT = 1024
+SCHEMAS_KEPT = 1024
+
+Admit = Callable[[memoryview, BatchHeader], None]
+
+
+class Tablets:
+    """Open, find and drop the tablets below one directory.
+
+    A bucket lives in `<table id>/<bucket>`, or in `<table id>/p<partition id>/<bucket>`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        catalog: Catalog,
+        *,
+        executor: ThreadPoolExecutor,
+        settings: ServerSettings,
+        clock: Clock,
+    ) -> None:
+        self._directory = directory
+        self._trash = directory / "dropped"
+        self._catalog = catalog
+        self._executor = executor
+        self._settings = settings
+        self._clock = clock
+        self._disk = LocalDisk()
+        self._open: dict[TableBucket, LogTablet] = {}
+        self._opening: dict[TableBucket, asyncio.Task[LogTablet]] = {}
+        self._limits = AdmissionLimits(
+            batch_bytes_max=settings.batch_bytes_max, decoded_bytes_max=settings.decoded_bytes_max
+        )
+        self._arrow_schema = lru_cache(SCHEMAS_KEPT)(self._make_arrow_schema)
+        self._projection = lru_cache(PROJECTIONS_KEPT)(self._make_projection)
+
+    # ---- finding
+
+    async def tablet(self, bucket: TableBucket) -> LogTablet:
+        """Return the tablet of a bucket, opening it when it is needed for the first time."""
+        tablet = self._open.get(bucket)
+        if tablet is not None:
+            return tablet
+        self._check_exists(bucket)
+        opening = self._opening.get(bucket)
+        if opening is None:
+            opening = asyncio.get_running_loop().create_task(self._open_tablet(bucket))
+            self._opening[bucket] = opening
+        return await asyncio.shield(opening)
+
+    def all_open(self) -> tuple[tuple[TableBucket, LogTablet], ...]:
+        """Return the tablets that are open."""
+        return tuple(self._open.items())
+
+    def _check_exists(self, bucket: TableBucket) -> None:
+        table = self._catalog.table_by_id(bucket.table_id)
+        if not 0 <= bucket.bucket < (table.descriptor.bucket_count or 1):
+            raise BucketMissingError(f"{table.path} has no bucket {bucket.bucket}.")
+        if table.descriptor.is_partitioned != (bucket.partition_id is not None):
+            kind = "partitioned" if table.descriptor.is_partitioned else "not partitioned"
+            raise BucketMissingError(f"{table.path} is {kind}.")
+        if bucket.partition_id is None:
+            return
+        partition = self._catalog.partition_by_id(bucket.partition_id)
+        if partition is None or partition.table_id != bucket.table_id:
+            raise BucketMissingError(f"{table.path} has no partition {bucket.partition_id}.")
+
+    async def _open_tablet(self, bucket: TableBucket) -> LogTablet:
+        try:
+            loop = asyncio.get_running_loop()
+            log = await loop.run_in_executor(self._executor, self._open_log, bucket)
+            for fault in log.faults:
+                _events.error("log is damaged", bucket=str(bucket), fault=fault)
+            self._open[bucket] = LogTablet(log, executor=self._executor, clock=self._clock)
+            return self._open[bucket]
+        finally:
+            del self._opening[bucket]
+
+    def _open_log(self, bucket: TableBucket) -> Log:
+        directory = self._directory_of(bucket)
+        return Log.open(
+            self._disk, str(directory), settings=self._settings.log, clock=self._clock
+        )
+
+    def _directory_of(self, bucket: TableBucket) -> Path:
+        directory = self._directory / str(bucket.table_id)
+        if bucket.partition_id is not None:
+            directory /= f"p{bucket.partition_id}"
+        return directory / str(bucket.bucket)
+
+    # ---- what writing and reading need to know of a table
+
+    def admission_of(self, table_id: int) -> Admit:
+        """Return the check that every batch for a table must pass."""
+        return partial(self._admit, table_id)
+
+    def _admit(self, table_id: int, batch: memoryview, header: BatchHeader) -> None:
+        schema = self._arrow_schema(table_id, header.schema_id)
+        fluss_schema = self._catalog.schema(table_id, header.schema_id)
+        admit(
+            batch, header, schema=schema, fields=fluss_schema, limits=self._limits, append_only=True
+        )
+
+    def schemas(self, table_id: int) -> Callable[[int], Schema]:
+        """Return a function from schema id to schema."""
+        return partial(self._catalog.schema, table_id)
+
+    def projections(self, table_id: int, column_ids: tuple[int, ...]) -> Callable[[int], Projection]:
+        """Return a function from schema id to the projection on these columns."""
+        return partial(self._projection, table_id, column_ids)
+
+    def _make_arrow_schema(self, table_id: int, schema_id: int) -> pa.Schema:
+        return arrow_schema(self._catalog.schema(table_id, schema_id))
+
+    def _make_projection(
+        self, table_id: int, column_ids: tuple[int, ...], schema_id: int
+    ) -> Projection:
+        wanted = [self._catalog.column(table_id, column_id) for column_id in column_ids]
+        return Projection.of(self._catalog.schema(table_id, schema_id), wanted)
+
+    # ---- life
+
+    async def open_all(self) -> None:
+        """Recover every bucket that has data; one that cannot be opened does not stop others."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(shutil.rmtree, self._trash, ignore_errors=True)
+        for bucket in self._on_disk():
+            try:
+                await self.tablet(bucket)
+            except (HeadwaterError, OSError) as fault:
+                _events.error("bucket cannot be opened", bucket=str(bucket), fault=str(fault))
+
+    def _on_disk(self) -> Iterator[TableBucket]:
+        for table in sorted(path for path in self._directory.iterdir() if path.name.isdigit()):
+            for entry in sorted(table.iterdir()):
+                yield from _buckets_in(entry, table_id=int(table.name))
+
+    async def drop_table(self, table_id: int) -> None:
+        """Close the tablets of a table and remove its data."""
+        await self._drop(
+            [bucket for bucket in self._known() if bucket.table_id == table_id],
+            self._directory / str(table_id),
+        )
+
+    async def drop_partition(self, table_id: int, partition_id: int) -> None:
+        """Close the tablets of a partition and remove its data."""
+        await self._drop(
+            [bucket for bucket in self._known() if bucket.partition_id == partition_id],
+            self._directory / str(table_id) / f"p{partition_id}",
+        )
+
+    def _known(self) -> tuple[TableBucket, ...]:
+        return (*self._open, *self._opening)
+
+    async def _drop(self, buckets: list[TableBucket], directory: Path) -> None:
+        for bucket in buckets:
+            if bucket in self._opening:
+                await asyncio.wait([self._opening[bucket]])
+            tablet = self._open.pop(bucket, None)
+            if tablet is not None:
+                await tablet.close()
+        if directory.exists():
+            await asyncio.to_thread(self._remove, directory)
+
+    def _remove(self, directory: Path) -> None:
+        # Renamed first, so that a crash halfway leaves no half of a table where logs are looked for.
+        target = self._trash / "-".join(directory.relative_to(self._directory).parts)
+        self._trash.mkdir(exist_ok=True)
+        directory.rename(target)
+        shutil.rmtree(target, ignore_errors=True)
+
+    async def close(self) -> None:
+        """Make everything durable and close every log."""
+        for bucket, tablet in self.all_open():
+            try:
+                await tablet.close()
+            except HeadwaterError as fault:
+                _events.error("bucket did not close", bucket=str(bucket), fault=str(fault))
+        self._open.clear()
+
+
+def _buckets_in(entry: Path, *, table_id: int) -> Iterator[TableBucket]:
+    if entry.name.isdigit():
+        yield TableBucket(table_id, int(entry.name))
+    elif entry.name.startswith("p") and entry.name[1:].isdigit():
+        for bucket in sorted(path for path in entry.iterdir() if path.name.isdigit()):
+            yield TableBucket(table_id, int(bucket.name), int(entry.name[1:]))

@@ -1,0 +1,90 @@
+"""The APIs that are served: key, highest version, request and response message."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from google.protobuf.message import Message
+
+from headwater.wire import fluss_pb2 as pb
+
+
+class ApiKey(IntEnum):
+    """Number the APIs as the protocol does."""
+
+    API_VERSIONS = 1000
+    CREATE_DATABASE = 1001
+    DROP_DATABASE = 1002
+    LIST_DATABASES = 1003
+    DATABASE_EXISTS = 1004
+    CREATE_TABLE = 1005
+    DROP_TABLE = 1006
+    GET_TABLE_INFO = 1007
+    LIST_TABLES = 1008
+    LIST_PARTITION_INFOS = 1009
+    TABLE_EXISTS = 1010
+    GET_TABLE_SCHEMA = 1011
+    GET_METADATA = 1012
+    PRODUCE_LOG = 1014
+    FETCH_LOG = 1015
+    LIST_OFFSETS = 1021
+    GET_FILESYSTEM_SECURITY_TOKEN = 1025
+    INIT_WRITER = 1026
+    GET_LAKE_SNAPSHOT = 1032
+    LIMIT_SCAN = 1033
+    GET_DATABASE_INFO = 1035
+    CREATE_PARTITION = 1036
+    DROP_PARTITION = 1037
+    AUTHENTICATE = 1038
+    ALTER_TABLE = 1044
+    GET_TABLE_STATS = 1059
+    ALTER_DATABASE = 1060
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Describe one API."""
+
+    key: ApiKey
+    request: type[Message]
+    response: type[Message]
+    version_max: int = 0
+
+
+_APIS = (
+    Api(ApiKey.API_VERSIONS, pb.ApiVersionsRequest, pb.ApiVersionsResponse),
+    Api(ApiKey.CREATE_DATABASE, pb.CreateDatabaseRequest, pb.CreateDatabaseResponse),
+    Api(ApiKey.DROP_DATABASE, pb.DropDatabaseRequest, pb.DropDatabaseResponse),
+    Api(ApiKey.LIST_DATABASES, pb.ListDatabasesRequest, pb.ListDatabasesResponse),
+    Api(ApiKey.DATABASE_EXISTS, pb.DatabaseExistsRequest, pb.DatabaseExistsResponse),
+    Api(ApiKey.CREATE_TABLE, pb.CreateTableRequest, pb.CreateTableResponse),
+    Api(ApiKey.DROP_TABLE, pb.DropTableRequest, pb.DropTableResponse),
+    Api(ApiKey.GET_TABLE_INFO, pb.GetTableInfoRequest, pb.GetTableInfoResponse),
+    Api(ApiKey.LIST_TABLES, pb.ListTablesRequest, pb.ListTablesResponse),
+    Api(
+        ApiKey.LIST_PARTITION_INFOS, pb.ListPartitionInfosRequest, pb.ListPartitionInfosResponse
+    ),
+    Api(ApiKey.TABLE_EXISTS, pb.TableExistsRequest, pb.TableExistsResponse),
+    Api(ApiKey.GET_TABLE_SCHEMA, pb.GetTableSchemaRequest, pb.GetTableSchemaResponse),
+    Api(ApiKey.GET_METADATA, pb.MetadataRequest, pb.MetadataResponse),
+    Api(ApiKey.PRODUCE_LOG, pb.ProduceLogRequest, pb.ProduceLogResponse, version_max=1),
+    Api(ApiKey.FETCH_LOG, pb.FetchLogRequest, pb.FetchLogResponse),
+    Api(ApiKey.LIST_OFFSETS, pb.ListOffsetsRequest, pb.ListOffsetsResponse),
+    Api(
+        ApiKey.GET_FILESYSTEM_SECURITY_TOKEN,
+        pb.GetFileSystemSecurityTokenRequest,
+        pb.GetFileSystemSecurityTokenResponse,
+    ),
+    Api(ApiKey.INIT_WRITER, pb.InitWriterRequest, pb.InitWriterResponse),
+    Api(ApiKey.GET_LAKE_SNAPSHOT, pb.GetLakeSnapshotRequest, pb.GetLakeSnapshotResponse),
+    Api(ApiKey.LIMIT_SCAN, pb.LimitScanRequest, pb.LimitScanResponse),
+    Api(ApiKey.GET_DATABASE_INFO, pb.GetDatabaseInfoRequest, pb.GetDatabaseInfoResponse),
+    Api(ApiKey.CREATE_PARTITION, pb.CreatePartitionRequest, pb.CreatePartitionResponse),
+    Api(ApiKey.DROP_PARTITION, pb.DropPartitionRequest, pb.DropPartitionResponse),
+    Api(ApiKey.AUTHENTICATE, pb.AuthenticateRequest, pb.AuthenticateResponse),
+    Api(ApiKey.ALTER_TABLE, pb.AlterTableRequest, pb.AlterTableResponse),
+    Api(ApiKey.GET_TABLE_STATS, pb.GetTableStatsRequest, pb.GetTableStatsResponse),
+    Api(ApiKey.ALTER_DATABASE, pb.AlterDatabaseRequest, pb.AlterDatabaseResponse),
+)
+
+APIS: dict[int, Api] = {api.key: api for api in _APIS}
+API_OF_REQUEST: dict[type[Message], Api] = {api.request: api for api in _APIS}

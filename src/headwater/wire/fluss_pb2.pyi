@@ -1,0 +1,803 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ErrorResponse(_message.Message):
+    __slots__ = ("error_code", "error_message")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+
+class ApiVersion(_message.Message):
+    __slots__ = ("api_key", "min_version", "max_version")
+    API_KEY_FIELD_NUMBER: _ClassVar[int]
+    MIN_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MAX_VERSION_FIELD_NUMBER: _ClassVar[int]
+    api_key: int
+    min_version: int
+    max_version: int
+    def __init__(self, api_key: _Optional[int] = ..., min_version: _Optional[int] = ..., max_version: _Optional[int] = ...) -> None: ...
+
+class ApiVersionsRequest(_message.Message):
+    __slots__ = ("client_software_name", "client_software_version")
+    CLIENT_SOFTWARE_NAME_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_SOFTWARE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    client_software_name: str
+    client_software_version: str
+    def __init__(self, client_software_name: _Optional[str] = ..., client_software_version: _Optional[str] = ...) -> None: ...
+
+class ApiVersionsResponse(_message.Message):
+    __slots__ = ("api_versions", "server_type")
+    API_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    SERVER_TYPE_FIELD_NUMBER: _ClassVar[int]
+    api_versions: _containers.RepeatedCompositeFieldContainer[ApiVersion]
+    server_type: int
+    def __init__(self, api_versions: _Optional[_Iterable[_Union[ApiVersion, _Mapping]]] = ..., server_type: _Optional[int] = ...) -> None: ...
+
+class AuthenticateRequest(_message.Message):
+    __slots__ = ("protocol", "token")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    protocol: str
+    token: bytes
+    def __init__(self, protocol: _Optional[str] = ..., token: _Optional[bytes] = ...) -> None: ...
+
+class AuthenticateResponse(_message.Message):
+    __slots__ = ("challenge",)
+    CHALLENGE_FIELD_NUMBER: _ClassVar[int]
+    challenge: bytes
+    def __init__(self, challenge: _Optional[bytes] = ...) -> None: ...
+
+class TablePath(_message.Message):
+    __slots__ = ("database_name", "table_name")
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    database_name: str
+    table_name: str
+    def __init__(self, database_name: _Optional[str] = ..., table_name: _Optional[str] = ...) -> None: ...
+
+class PhysicalTablePath(_message.Message):
+    __slots__ = ("database_name", "table_name", "partition_name")
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
+    database_name: str
+    table_name: str
+    partition_name: str
+    def __init__(self, database_name: _Optional[str] = ..., table_name: _Optional[str] = ..., partition_name: _Optional[str] = ...) -> None: ...
+
+class KeyValue(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: str
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class PartitionSpec(_message.Message):
+    __slots__ = ("partition_key_values",)
+    PARTITION_KEY_VALUES_FIELD_NUMBER: _ClassVar[int]
+    partition_key_values: _containers.RepeatedCompositeFieldContainer[KeyValue]
+    def __init__(self, partition_key_values: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
+
+class AlterConfig(_message.Message):
+    __slots__ = ("config_key", "config_value", "op_type")
+    CONFIG_KEY_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_VALUE_FIELD_NUMBER: _ClassVar[int]
+    OP_TYPE_FIELD_NUMBER: _ClassVar[int]
+    config_key: str
+    config_value: str
+    op_type: int
+    def __init__(self, config_key: _Optional[str] = ..., config_value: _Optional[str] = ..., op_type: _Optional[int] = ...) -> None: ...
+
+class CreateDatabaseRequest(_message.Message):
+    __slots__ = ("database_name", "ignore_if_exists", "database_json")
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_IF_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    DATABASE_JSON_FIELD_NUMBER: _ClassVar[int]
+    database_name: str
+    ignore_if_exists: bool
+    database_json: bytes
+    def __init__(self, database_name: _Optional[str] = ..., ignore_if_exists: bool = ..., database_json: _Optional[bytes] = ...) -> None: ...
+
+class CreateDatabaseResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DropDatabaseRequest(_message.Message):
+    __slots__ = ("database_name", "ignore_if_not_exists", "cascade")
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    CASCADE_FIELD_NUMBER: _ClassVar[int]
+    database_name: str
+    ignore_if_not_exists: bool
+    cascade: bool
+    def __init__(self, database_name: _Optional[str] = ..., ignore_if_not_exists: bool = ..., cascade: bool = ...) -> None: ...
+
+class DropDatabaseResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DatabaseSummary(_message.Message):
+    __slots__ = ("database_name", "created_time", "table_count")
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    database_name: str
+    created_time: int
+    table_count: int
+    def __init__(self, database_name: _Optional[str] = ..., created_time: _Optional[int] = ..., table_count: _Optional[int] = ...) -> None: ...
+
+class ListDatabasesRequest(_message.Message):
+    __slots__ = ("include_summary",)
+    INCLUDE_SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    include_summary: bool
+    def __init__(self, include_summary: bool = ...) -> None: ...
+
+class ListDatabasesResponse(_message.Message):
+    __slots__ = ("database_name", "database_summary")
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    DATABASE_SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    database_name: _containers.RepeatedScalarFieldContainer[str]
+    database_summary: _containers.RepeatedCompositeFieldContainer[DatabaseSummary]
+    def __init__(self, database_name: _Optional[_Iterable[str]] = ..., database_summary: _Optional[_Iterable[_Union[DatabaseSummary, _Mapping]]] = ...) -> None: ...
+
+class DatabaseExistsRequest(_message.Message):
+    __slots__ = ("database_name",)
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    database_name: str
+    def __init__(self, database_name: _Optional[str] = ...) -> None: ...
+
+class DatabaseExistsResponse(_message.Message):
+    __slots__ = ("exists",)
+    EXISTS_FIELD_NUMBER: _ClassVar[int]
+    exists: bool
+    def __init__(self, exists: bool = ...) -> None: ...
+
+class GetDatabaseInfoRequest(_message.Message):
+    __slots__ = ("database_name",)
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    database_name: str
+    def __init__(self, database_name: _Optional[str] = ...) -> None: ...
+
+class GetDatabaseInfoResponse(_message.Message):
+    __slots__ = ("database_json", "created_time", "modified_time")
+    DATABASE_JSON_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    MODIFIED_TIME_FIELD_NUMBER: _ClassVar[int]
+    database_json: bytes
+    created_time: int
+    modified_time: int
+    def __init__(self, database_json: _Optional[bytes] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ...) -> None: ...
+
+class AlterDatabaseRequest(_message.Message):
+    __slots__ = ("database_name", "ignore_if_not_exists", "config_changes", "comment")
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_CHANGES_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_FIELD_NUMBER: _ClassVar[int]
+    database_name: str
+    ignore_if_not_exists: bool
+    config_changes: _containers.RepeatedCompositeFieldContainer[AlterConfig]
+    comment: str
+    def __init__(self, database_name: _Optional[str] = ..., ignore_if_not_exists: bool = ..., config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ..., comment: _Optional[str] = ...) -> None: ...
+
+class AlterDatabaseResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CreateTableRequest(_message.Message):
+    __slots__ = ("table_path", "table_json", "ignore_if_exists")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    TABLE_JSON_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_IF_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    table_json: bytes
+    ignore_if_exists: bool
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., table_json: _Optional[bytes] = ..., ignore_if_exists: bool = ...) -> None: ...
+
+class CreateTableResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DropTableRequest(_message.Message):
+    __slots__ = ("table_path", "ignore_if_not_exists")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    ignore_if_not_exists: bool
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., ignore_if_not_exists: bool = ...) -> None: ...
+
+class DropTableResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetTableInfoRequest(_message.Message):
+    __slots__ = ("table_path",)
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ...) -> None: ...
+
+class GetTableInfoResponse(_message.Message):
+    __slots__ = ("table_id", "schema_id", "table_json", "created_time", "modified_time")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_JSON_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    MODIFIED_TIME_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    schema_id: int
+    table_json: bytes
+    created_time: int
+    modified_time: int
+    def __init__(self, table_id: _Optional[int] = ..., schema_id: _Optional[int] = ..., table_json: _Optional[bytes] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ...) -> None: ...
+
+class ListTablesRequest(_message.Message):
+    __slots__ = ("database_name",)
+    DATABASE_NAME_FIELD_NUMBER: _ClassVar[int]
+    database_name: str
+    def __init__(self, database_name: _Optional[str] = ...) -> None: ...
+
+class ListTablesResponse(_message.Message):
+    __slots__ = ("table_name",)
+    TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
+    table_name: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, table_name: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TableExistsRequest(_message.Message):
+    __slots__ = ("table_path",)
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ...) -> None: ...
+
+class TableExistsResponse(_message.Message):
+    __slots__ = ("exists",)
+    EXISTS_FIELD_NUMBER: _ClassVar[int]
+    exists: bool
+    def __init__(self, exists: bool = ...) -> None: ...
+
+class GetTableSchemaRequest(_message.Message):
+    __slots__ = ("table_path", "schema_id")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    schema_id: int
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., schema_id: _Optional[int] = ...) -> None: ...
+
+class GetTableSchemaResponse(_message.Message):
+    __slots__ = ("schema_id", "schema_json")
+    SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    schema_id: int
+    schema_json: bytes
+    def __init__(self, schema_id: _Optional[int] = ..., schema_json: _Optional[bytes] = ...) -> None: ...
+
+class AddColumn(_message.Message):
+    __slots__ = ("column_name", "data_type_json", "comment", "column_position_type")
+    COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
+    DATA_TYPE_JSON_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_POSITION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    column_name: str
+    data_type_json: bytes
+    comment: str
+    column_position_type: int
+    def __init__(self, column_name: _Optional[str] = ..., data_type_json: _Optional[bytes] = ..., comment: _Optional[str] = ..., column_position_type: _Optional[int] = ...) -> None: ...
+
+class DropColumn(_message.Message):
+    __slots__ = ("column_name",)
+    COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
+    column_name: str
+    def __init__(self, column_name: _Optional[str] = ...) -> None: ...
+
+class RenameColumn(_message.Message):
+    __slots__ = ("old_column_name", "new_column_name")
+    OLD_COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
+    NEW_COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
+    old_column_name: str
+    new_column_name: str
+    def __init__(self, old_column_name: _Optional[str] = ..., new_column_name: _Optional[str] = ...) -> None: ...
+
+class ModifyColumn(_message.Message):
+    __slots__ = ("column_name", "data_type_json", "comment", "column_position_type")
+    COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
+    DATA_TYPE_JSON_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_POSITION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    column_name: str
+    data_type_json: bytes
+    comment: str
+    column_position_type: int
+    def __init__(self, column_name: _Optional[str] = ..., data_type_json: _Optional[bytes] = ..., comment: _Optional[str] = ..., column_position_type: _Optional[int] = ...) -> None: ...
+
+class ModifyBucketCount(_message.Message):
+    __slots__ = ("new_bucket_count",)
+    NEW_BUCKET_COUNT_FIELD_NUMBER: _ClassVar[int]
+    new_bucket_count: int
+    def __init__(self, new_bucket_count: _Optional[int] = ...) -> None: ...
+
+class AlterTableRequest(_message.Message):
+    __slots__ = ("table_path", "ignore_if_not_exists", "config_changes", "add_columns", "drop_columns", "rename_columns", "modify_columns", "modify_bucket_count")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_CHANGES_FIELD_NUMBER: _ClassVar[int]
+    ADD_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    DROP_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    RENAME_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    MODIFY_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    MODIFY_BUCKET_COUNT_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    ignore_if_not_exists: bool
+    config_changes: _containers.RepeatedCompositeFieldContainer[AlterConfig]
+    add_columns: _containers.RepeatedCompositeFieldContainer[AddColumn]
+    drop_columns: _containers.RepeatedCompositeFieldContainer[DropColumn]
+    rename_columns: _containers.RepeatedCompositeFieldContainer[RenameColumn]
+    modify_columns: _containers.RepeatedCompositeFieldContainer[ModifyColumn]
+    modify_bucket_count: ModifyBucketCount
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., ignore_if_not_exists: bool = ..., config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ..., add_columns: _Optional[_Iterable[_Union[AddColumn, _Mapping]]] = ..., drop_columns: _Optional[_Iterable[_Union[DropColumn, _Mapping]]] = ..., rename_columns: _Optional[_Iterable[_Union[RenameColumn, _Mapping]]] = ..., modify_columns: _Optional[_Iterable[_Union[ModifyColumn, _Mapping]]] = ..., modify_bucket_count: _Optional[_Union[ModifyBucketCount, _Mapping]] = ...) -> None: ...
+
+class AlterTableResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CreatePartitionRequest(_message.Message):
+    __slots__ = ("table_path", "partition_spec", "ignore_if_exists")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_SPEC_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_IF_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    partition_spec: PartitionSpec
+    ignore_if_exists: bool
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ..., ignore_if_exists: bool = ...) -> None: ...
+
+class CreatePartitionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DropPartitionRequest(_message.Message):
+    __slots__ = ("table_path", "partition_spec", "ignore_if_not_exists")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_SPEC_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    partition_spec: PartitionSpec
+    ignore_if_not_exists: bool
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ..., ignore_if_not_exists: bool = ...) -> None: ...
+
+class DropPartitionResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListPartitionInfosRequest(_message.Message):
+    __slots__ = ("table_path", "partial_partition_spec")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_PARTITION_SPEC_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    partial_partition_spec: PartitionSpec
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partial_partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...) -> None: ...
+
+class PartitionInfo(_message.Message):
+    __slots__ = ("partition_id", "partition_spec")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_SPEC_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    partition_spec: PartitionSpec
+    def __init__(self, partition_id: _Optional[int] = ..., partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...) -> None: ...
+
+class ListPartitionInfosResponse(_message.Message):
+    __slots__ = ("partitions_info",)
+    PARTITIONS_INFO_FIELD_NUMBER: _ClassVar[int]
+    partitions_info: _containers.RepeatedCompositeFieldContainer[PartitionInfo]
+    def __init__(self, partitions_info: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ...) -> None: ...
+
+class MetadataRequest(_message.Message):
+    __slots__ = ("table_path", "partitions_path", "partitions_id")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_PATH_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_ID_FIELD_NUMBER: _ClassVar[int]
+    table_path: _containers.RepeatedCompositeFieldContainer[TablePath]
+    partitions_path: _containers.RepeatedCompositeFieldContainer[PhysicalTablePath]
+    partitions_id: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ..., partitions_path: _Optional[_Iterable[_Union[PhysicalTablePath, _Mapping]]] = ..., partitions_id: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ServerNode(_message.Message):
+    __slots__ = ("node_id", "host", "port")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    host: str
+    port: int
+    def __init__(self, node_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class BucketMetadata(_message.Message):
+    __slots__ = ("bucket_id", "leader_id", "replica_id", "leader_epoch")
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    LEADER_ID_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    bucket_id: int
+    leader_id: int
+    replica_id: _containers.RepeatedScalarFieldContainer[int]
+    leader_epoch: int
+    def __init__(self, bucket_id: _Optional[int] = ..., leader_id: _Optional[int] = ..., replica_id: _Optional[_Iterable[int]] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class TableMetadata(_message.Message):
+    __slots__ = ("table_path", "table_id", "schema_id", "table_json", "bucket_metadata", "created_time", "modified_time")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_JSON_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_METADATA_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    MODIFIED_TIME_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    table_id: int
+    schema_id: int
+    table_json: bytes
+    bucket_metadata: _containers.RepeatedCompositeFieldContainer[BucketMetadata]
+    created_time: int
+    modified_time: int
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., table_id: _Optional[int] = ..., schema_id: _Optional[int] = ..., table_json: _Optional[bytes] = ..., bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ...) -> None: ...
+
+class PartitionMetadata(_message.Message):
+    __slots__ = ("table_id", "partition_name", "partition_id", "bucket_metadata")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_METADATA_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_name: str
+    partition_id: int
+    bucket_metadata: _containers.RepeatedCompositeFieldContainer[BucketMetadata]
+    def __init__(self, table_id: _Optional[int] = ..., partition_name: _Optional[str] = ..., partition_id: _Optional[int] = ..., bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ...) -> None: ...
+
+class MetadataResponse(_message.Message):
+    __slots__ = ("coordinator_server", "tablet_servers", "table_metadata", "partition_metadata")
+    COORDINATOR_SERVER_FIELD_NUMBER: _ClassVar[int]
+    TABLET_SERVERS_FIELD_NUMBER: _ClassVar[int]
+    TABLE_METADATA_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_METADATA_FIELD_NUMBER: _ClassVar[int]
+    coordinator_server: ServerNode
+    tablet_servers: _containers.RepeatedCompositeFieldContainer[ServerNode]
+    table_metadata: _containers.RepeatedCompositeFieldContainer[TableMetadata]
+    partition_metadata: _containers.RepeatedCompositeFieldContainer[PartitionMetadata]
+    def __init__(self, coordinator_server: _Optional[_Union[ServerNode, _Mapping]] = ..., tablet_servers: _Optional[_Iterable[_Union[ServerNode, _Mapping]]] = ..., table_metadata: _Optional[_Iterable[_Union[TableMetadata, _Mapping]]] = ..., partition_metadata: _Optional[_Iterable[_Union[PartitionMetadata, _Mapping]]] = ...) -> None: ...
+
+class InitWriterRequest(_message.Message):
+    __slots__ = ("table_path",)
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    table_path: _containers.RepeatedCompositeFieldContainer[TablePath]
+    def __init__(self, table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ...) -> None: ...
+
+class InitWriterResponse(_message.Message):
+    __slots__ = ("writer_id",)
+    WRITER_ID_FIELD_NUMBER: _ClassVar[int]
+    writer_id: int
+    def __init__(self, writer_id: _Optional[int] = ...) -> None: ...
+
+class ProduceLogBucketRequest(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "records")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    records: bytes
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
+
+class ProduceLogRequest(_message.Message):
+    __slots__ = ("acks", "table_id", "timeout_ms", "buckets_req")
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
+    acks: int
+    table_id: int
+    timeout_ms: int
+    buckets_req: _containers.RepeatedCompositeFieldContainer[ProduceLogBucketRequest]
+    def __init__(self, acks: _Optional[int] = ..., table_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[ProduceLogBucketRequest, _Mapping]]] = ...) -> None: ...
+
+class ProduceLogBucketResponse(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "base_offset")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    error_code: int
+    error_message: str
+    base_offset: int
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., base_offset: _Optional[int] = ...) -> None: ...
+
+class ProduceLogResponse(_message.Message):
+    __slots__ = ("buckets_resp",)
+    BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
+    buckets_resp: _containers.RepeatedCompositeFieldContainer[ProduceLogBucketResponse]
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[ProduceLogBucketResponse, _Mapping]]] = ...) -> None: ...
+
+class LiteralValue(_message.Message):
+    __slots__ = ("literal_type", "is_null", "boolean_value", "int_value", "bigint_value", "float_value", "double_value", "string_value", "binary_value", "decimal_value", "timestamp_millis_value", "timestamp_nano_of_millis_value", "decimal_bytes")
+    LITERAL_TYPE_FIELD_NUMBER: _ClassVar[int]
+    IS_NULL_FIELD_NUMBER: _ClassVar[int]
+    BOOLEAN_VALUE_FIELD_NUMBER: _ClassVar[int]
+    INT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    BIGINT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    FLOAT_VALUE_FIELD_NUMBER: _ClassVar[int]
+    DOUBLE_VALUE_FIELD_NUMBER: _ClassVar[int]
+    STRING_VALUE_FIELD_NUMBER: _ClassVar[int]
+    BINARY_VALUE_FIELD_NUMBER: _ClassVar[int]
+    DECIMAL_VALUE_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_MILLIS_VALUE_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_NANO_OF_MILLIS_VALUE_FIELD_NUMBER: _ClassVar[int]
+    DECIMAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    literal_type: int
+    is_null: bool
+    boolean_value: bool
+    int_value: int
+    bigint_value: int
+    float_value: float
+    double_value: float
+    string_value: str
+    binary_value: bytes
+    decimal_value: int
+    timestamp_millis_value: int
+    timestamp_nano_of_millis_value: int
+    decimal_bytes: bytes
+    def __init__(self, literal_type: _Optional[int] = ..., is_null: bool = ..., boolean_value: bool = ..., int_value: _Optional[int] = ..., bigint_value: _Optional[int] = ..., float_value: _Optional[float] = ..., double_value: _Optional[float] = ..., string_value: _Optional[str] = ..., binary_value: _Optional[bytes] = ..., decimal_value: _Optional[int] = ..., timestamp_millis_value: _Optional[int] = ..., timestamp_nano_of_millis_value: _Optional[int] = ..., decimal_bytes: _Optional[bytes] = ...) -> None: ...
+
+class LeafPredicate(_message.Message):
+    __slots__ = ("function", "field_id", "literals")
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    FIELD_ID_FIELD_NUMBER: _ClassVar[int]
+    LITERALS_FIELD_NUMBER: _ClassVar[int]
+    function: int
+    field_id: int
+    literals: _containers.RepeatedCompositeFieldContainer[LiteralValue]
+    def __init__(self, function: _Optional[int] = ..., field_id: _Optional[int] = ..., literals: _Optional[_Iterable[_Union[LiteralValue, _Mapping]]] = ...) -> None: ...
+
+class CompoundPredicate(_message.Message):
+    __slots__ = ("function", "children")
+    FUNCTION_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    function: int
+    children: _containers.RepeatedCompositeFieldContainer[Predicate]
+    def __init__(self, function: _Optional[int] = ..., children: _Optional[_Iterable[_Union[Predicate, _Mapping]]] = ...) -> None: ...
+
+class Predicate(_message.Message):
+    __slots__ = ("type", "leaf", "compound")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    LEAF_FIELD_NUMBER: _ClassVar[int]
+    COMPOUND_FIELD_NUMBER: _ClassVar[int]
+    type: int
+    leaf: LeafPredicate
+    compound: CompoundPredicate
+    def __init__(self, type: _Optional[int] = ..., leaf: _Optional[_Union[LeafPredicate, _Mapping]] = ..., compound: _Optional[_Union[CompoundPredicate, _Mapping]] = ...) -> None: ...
+
+class FetchLogBucketRequest(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "fetch_offset", "max_fetch_bytes")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MAX_FETCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    fetch_offset: int
+    max_fetch_bytes: int
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_fetch_bytes: _Optional[int] = ...) -> None: ...
+
+class FetchLogTableRequest(_message.Message):
+    __slots__ = ("table_id", "projection_pushdown_enabled", "projected_fields", "buckets_req", "filter_predicate", "filter_schema_id")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PROJECTION_PUSHDOWN_ENABLED_FIELD_NUMBER: _ClassVar[int]
+    PROJECTED_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
+    FILTER_PREDICATE_FIELD_NUMBER: _ClassVar[int]
+    FILTER_SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    projection_pushdown_enabled: bool
+    projected_fields: _containers.RepeatedScalarFieldContainer[int]
+    buckets_req: _containers.RepeatedCompositeFieldContainer[FetchLogBucketRequest]
+    filter_predicate: Predicate
+    filter_schema_id: int
+    def __init__(self, table_id: _Optional[int] = ..., projection_pushdown_enabled: bool = ..., projected_fields: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[FetchLogBucketRequest, _Mapping]]] = ..., filter_predicate: _Optional[_Union[Predicate, _Mapping]] = ..., filter_schema_id: _Optional[int] = ...) -> None: ...
+
+class FetchLogRequest(_message.Message):
+    __slots__ = ("follower_server_id", "max_bytes", "tables_req", "max_wait_ms", "min_bytes")
+    FOLLOWER_SERVER_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TABLES_REQ_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    follower_server_id: int
+    max_bytes: int
+    tables_req: _containers.RepeatedCompositeFieldContainer[FetchLogTableRequest]
+    max_wait_ms: int
+    min_bytes: int
+    def __init__(self, follower_server_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ...) -> None: ...
+
+class FetchLogBucketResponse(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "high_watermark", "log_start_offset", "records", "filtered_end_offset")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    FILTERED_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    error_code: int
+    error_message: str
+    high_watermark: int
+    log_start_offset: int
+    records: bytes
+    filtered_end_offset: int
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., filtered_end_offset: _Optional[int] = ...) -> None: ...
+
+class FetchLogTableResponse(_message.Message):
+    __slots__ = ("table_id", "buckets_resp")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    buckets_resp: _containers.RepeatedCompositeFieldContainer[FetchLogBucketResponse]
+    def __init__(self, table_id: _Optional[int] = ..., buckets_resp: _Optional[_Iterable[_Union[FetchLogBucketResponse, _Mapping]]] = ...) -> None: ...
+
+class FetchLogResponse(_message.Message):
+    __slots__ = ("tables_resp",)
+    TABLES_RESP_FIELD_NUMBER: _ClassVar[int]
+    tables_resp: _containers.RepeatedCompositeFieldContainer[FetchLogTableResponse]
+    def __init__(self, tables_resp: _Optional[_Iterable[_Union[FetchLogTableResponse, _Mapping]]] = ...) -> None: ...
+
+class ListOffsetsRequest(_message.Message):
+    __slots__ = ("follower_server_id", "offset_type", "table_id", "partition_id", "bucket_id", "start_timestamp")
+    FOLLOWER_SERVER_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    START_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    follower_server_id: int
+    offset_type: int
+    table_id: int
+    partition_id: int
+    bucket_id: _containers.RepeatedScalarFieldContainer[int]
+    start_timestamp: int
+    def __init__(self, follower_server_id: _Optional[int] = ..., offset_type: _Optional[int] = ..., table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[_Iterable[int]] = ..., start_timestamp: _Optional[int] = ...) -> None: ...
+
+class ListOffsetsBucketResponse(_message.Message):
+    __slots__ = ("bucket_id", "error_code", "error_message", "offset")
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    bucket_id: int
+    error_code: int
+    error_message: str
+    offset: int
+    def __init__(self, bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ListOffsetsResponse(_message.Message):
+    __slots__ = ("buckets_resp",)
+    BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
+    buckets_resp: _containers.RepeatedCompositeFieldContainer[ListOffsetsBucketResponse]
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[ListOffsetsBucketResponse, _Mapping]]] = ...) -> None: ...
+
+class LimitScanRequest(_message.Message):
+    __slots__ = ("table_id", "partition_id", "bucket_id", "limit")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_id: int
+    bucket_id: int
+    limit: int
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class LimitScanResponse(_message.Message):
+    __slots__ = ("error_code", "error_message", "is_log_table", "records")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    IS_LOG_TABLE_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    is_log_table: bool
+    records: bytes
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., is_log_table: bool = ..., records: _Optional[bytes] = ...) -> None: ...
+
+class TableStatsBucketRequest(_message.Message):
+    __slots__ = ("partition_id", "bucket_id")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ...) -> None: ...
+
+class GetTableStatsRequest(_message.Message):
+    __slots__ = ("table_id", "buckets_req", "target_columns")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
+    TARGET_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    buckets_req: _containers.RepeatedCompositeFieldContainer[TableStatsBucketRequest]
+    target_columns: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[TableStatsBucketRequest, _Mapping]]] = ..., target_columns: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class TableStatsBucketResponse(_message.Message):
+    __slots__ = ("error_code", "error_message", "partition_id", "bucket_id", "row_count")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    partition_id: int
+    bucket_id: int
+    row_count: int
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
+
+class GetTableStatsResponse(_message.Message):
+    __slots__ = ("buckets_resp",)
+    BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
+    buckets_resp: _containers.RepeatedCompositeFieldContainer[TableStatsBucketResponse]
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[TableStatsBucketResponse, _Mapping]]] = ...) -> None: ...
+
+class GetFileSystemSecurityTokenRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetFileSystemSecurityTokenResponse(_message.Message):
+    __slots__ = ("schema", "token", "expiration_time", "addition_info")
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EXPIRATION_TIME_FIELD_NUMBER: _ClassVar[int]
+    ADDITION_INFO_FIELD_NUMBER: _ClassVar[int]
+    schema: str
+    token: bytes
+    expiration_time: int
+    addition_info: _containers.RepeatedCompositeFieldContainer[KeyValue]
+    def __init__(self, schema: _Optional[str] = ..., token: _Optional[bytes] = ..., expiration_time: _Optional[int] = ..., addition_info: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
+
+class GetLakeSnapshotRequest(_message.Message):
+    __slots__ = ("table_path", "snapshot_id", "readable")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    READABLE_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    snapshot_id: int
+    readable: bool
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., snapshot_id: _Optional[int] = ..., readable: bool = ...) -> None: ...
+
+class LakeSnapshotBucket(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "log_offset", "partition_name")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    log_offset: int
+    partition_name: str
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., log_offset: _Optional[int] = ..., partition_name: _Optional[str] = ...) -> None: ...
+
+class GetLakeSnapshotResponse(_message.Message):
+    __slots__ = ("table_id", "snapshot_id", "bucket_snapshots")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    snapshot_id: int
+    bucket_snapshots: _containers.RepeatedCompositeFieldContainer[LakeSnapshotBucket]
+    def __init__(self, table_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., bucket_snapshots: _Optional[_Iterable[_Union[LakeSnapshotBucket, _Mapping]]] = ...) -> None: ...

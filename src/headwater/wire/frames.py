@@ -1,0 +1,161 @@
+"""Frames on a connection: how requests and responses are cut out of a byte stream.
+
+request:  i32 length | i16 api key | i16 api version | i32 request id | body
+response: i32 length | u8 kind | i32 request id | body
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+from headwater.errors import CorruptBatchError, RecordTooLargeError
+
+LENGTH = struct.Struct(">i")
+REQUEST_HEAD = struct.Struct(">hhi")
+RESPONSE_HEAD = struct.Struct(">iBi")
+REQUEST_ID_BYTES = 4
+SMALL_FRAME_BYTES_MAX = 64 * 1024
+
+
+class ResponseKind(IntEnum):
+    """Tell what the body of a response is."""
+
+    ANSWER = 0
+    ERROR = 1
+    FAILURE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFrame:
+    """Hold one request as it came."""
+
+    api_key: int
+    api_version: int
+    request_id: int
+    body: memoryview
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of the frame behind its length."""
+        return REQUEST_HEAD.size + len(self.body)
+
+    @property
+    def is_large(self) -> bool:
+        """Tell whether the frame was received into room of its own."""
+        return self.size > SMALL_FRAME_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseFrame:
+    """Hold one response as it came."""
+
+    kind: ResponseKind
+    request_id: int
+    body: memoryview
+
+
+def request_frame(data: memoryview) -> RequestFrame:
+    """Read a request from the bytes behind its length."""
+    if len(data) < REQUEST_HEAD.size:
+        raise CorruptBatchError(f"A request of {len(data)} bytes is shorter than its header.")
+    return RequestFrame(*REQUEST_HEAD.unpack_from(data), body=data[REQUEST_HEAD.size :])
+
+
+def response_frame(data: memoryview) -> ResponseFrame:
+    """Read a response from the bytes behind its length."""
+    kind = ResponseKind(data[0])
+    if kind is ResponseKind.FAILURE:
+        return ResponseFrame(kind, -1, data[1:])
+    (request_id,) = LENGTH.unpack_from(data, 1)
+    return ResponseFrame(kind, request_id, data[1 + REQUEST_ID_BYTES :])
+
+
+def request_head(api_key: int, api_version: int, request_id: int, *, body_bytes: int) -> bytes:
+    """Return everything of a request before its body."""
+    return LENGTH.pack(REQUEST_HEAD.size + body_bytes) + REQUEST_HEAD.pack(
+        api_key, api_version, request_id
+    )
+
+
+def response_head(kind: ResponseKind, request_id: int, *, body_bytes: int) -> bytes:
+    """Return everything of a response before its body."""
+    return RESPONSE_HEAD.pack(1 + REQUEST_ID_BYTES + body_bytes, kind, request_id)
+
+
+class FrameAssembler:
+    """Cut a byte stream into frames, receiving large ones without a copy.
+
+    The caller fills `buffer()` and tells with `filled()` how much; whole frames come back.
+    While `wanted_bytes` is not zero a large frame waits for room: the caller reads no further
+    until it has called `make_room()`.
+    """
+
+    def __init__(self, *, frame_bytes_max: int) -> None:
+        self._frame_bytes_max = frame_bytes_max
+        # One byte more would let a large frame slip in whole, past the wait for room.
+        self._small = bytearray(LENGTH.size + SMALL_FRAME_BYTES_MAX)
+        self._small_end = 0
+        self._large: bytearray | None = None
+        self._large_end = 0
+        self.wanted_bytes = 0
+
+    @property
+    def is_inside_frame(self) -> bool:
+        """Tell whether a frame has begun and not ended."""
+        return self._large is not None or self._small_end > 0
+
+    @property
+    def receiving_bytes(self) -> int:
+        """Return the size of the large frame that is being received, or 0."""
+        return 0 if self._large is None else len(self._large)
+
+    def buffer(self) -> memoryview:
+        """Return where the next bytes go."""
+        if self._large is not None:
+            return memoryview(self._large)[self._large_end :]
+        return memoryview(self._small)[self._small_end :]
+
+    def filled(self, count: int) -> list[memoryview]:
+        """Take note of `count` new bytes and return the frames that are whole now."""
+        if self._large is None:
+            self._small_end += count
+            return self._cut_small()
+        self._large_end += count
+        if self._large_end < len(self._large):
+            return []
+        frame, self._large, self._large_end = self._large, None, 0
+        return [memoryview(frame).toreadonly()]
+
+    def make_room(self) -> None:
+        """Begin to receive the large frame that was announced."""
+        assert self.wanted_bytes
+        self._large = bytearray(self.wanted_bytes)
+        received = self._small_end - LENGTH.size
+        self._large[:received] = self._small[LENGTH.size : self._small_end]
+        self._large_end, self._small_end, self.wanted_bytes = received, 0, 0
+
+    def _cut_small(self) -> list[memoryview]:
+        frames: list[memoryview] = []
+        data, start = bytes(self._small[: self._small_end]), 0
+        view = memoryview(data)
+        while self._small_end - start >= LENGTH.size:
+            length = self._checked(LENGTH.unpack_from(data, start)[0])
+            end = start + LENGTH.size + length
+            if end > self._small_end:
+                self.wanted_bytes = length if length > SMALL_FRAME_BYTES_MAX else 0
+                break
+            frames.append(view[start + LENGTH.size : end])
+            start = end
+        self._small[: self._small_end - start] = data[start:]
+        self._small_end -= start
+        return frames
+
+    def _checked(self, length: int) -> int:
+        if length < 0:
+            raise CorruptBatchError(f"A frame announces a length of {length} bytes.")
+        if length > self._frame_bytes_max:
+            raise RecordTooLargeError(
+                f"A frame of {length} bytes is over the limit of {self._frame_bytes_max}.",
+                hint="Send smaller requests.",
+            )
+        return length

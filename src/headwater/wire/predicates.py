@@ -1,0 +1,94 @@
+"""Filters between their protobuf form and plain values."""
+
+from decimal import Decimal
+
+from headwater.errors import InvalidProjectionError
+from headwater.model.predicate import And, Leaf, LeafFunction, Literal, Or, Predicate
+from headwater.model.schema import Column, Schema
+from headwater.model.types import (
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    BytesType,
+    CharType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    StringType,
+    TimestampLtzType,
+    TimestampType,
+)
+from headwater.wire import fluss_pb2 as pb
+
+PREDICATE_DEPTH_MAX = 64
+_LEAF, _COMPOUND = 0, 1
+_AND, _OR = 0, 1
+_NANOS_PER_MILLI = 1_000_000
+
+
+def predicate_from_wire(message: pb.Predicate, schema: Schema, *, depth: int = 0) -> Predicate:
+    """Read a filter; a column that the schema does not have is an error."""
+    if depth > PREDICATE_DEPTH_MAX:
+        raise InvalidProjectionError(f"A filter is nested deeper than {PREDICATE_DEPTH_MAX}.")
+    if message.type == _LEAF and message.HasField("leaf"):
+        return _leaf(message.leaf, schema)
+    if message.type == _COMPOUND and message.HasField("compound"):
+        children = tuple(
+            predicate_from_wire(child, schema, depth=depth + 1)
+            for child in message.compound.children
+        )
+        if message.compound.function == _AND:
+            return And(children)
+        if message.compound.function == _OR:
+            return Or(children)
+    raise InvalidProjectionError("A filter is neither a comparison nor an and / or of filters.")
+
+
+def _leaf(message: pb.LeafPredicate, schema: Schema) -> Leaf:
+    for column in schema.columns:
+        if column.column_id == message.field_id:
+            break
+    else:
+        raise InvalidProjectionError(f"A filter names the unknown column id {message.field_id}.")
+    try:
+        function = LeafFunction(message.function)
+    except ValueError:
+        raise InvalidProjectionError(f"Unknown filter function {message.function}.") from None
+    literals = tuple(_literal(literal, column) for literal in message.literals)
+    return Leaf(function, column.column_id, literals)
+
+
+def _literal(message: pb.LiteralValue, column: Column) -> Literal:
+    if message.is_null:
+        return None
+    match column.type:
+        case BooleanType():
+            return message.boolean_value
+        case BigIntType() | DateType():
+            return message.bigint_value
+        case FloatType():
+            return message.float_value
+        case DoubleType():
+            return message.double_value
+        case StringType() | CharType():
+            return message.string_value
+        case BytesType() | BinaryType():
+            return message.binary_value
+        case DecimalType(scale=scale):
+            return _decimal(message, scale)
+        case TimestampType() | TimestampLtzType():
+            nanos = message.timestamp_nano_of_millis_value
+            return message.timestamp_millis_value * _NANOS_PER_MILLI + nanos
+        case _:
+            return message.int_value
+
+
+def _decimal(message: pb.LiteralValue, scale: int) -> Decimal:
+    if message.HasField("decimal_bytes"):
+        unscaled = int.from_bytes(message.decimal_bytes, "big", signed=True)
+    else:
+        unscaled = message.decimal_value
+    sign, digits = int(unscaled < 0), tuple(map(int, str(abs(unscaled))))
+    # Built from digits because arithmetic would round to the context's precision.
+    return Decimal((sign, digits, -scale))

@@ -1,0 +1,80 @@
+"""A real `headwater serve` in a process of its own, for tests and benchmarks."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_PORT = re.compile(r" serving .*\bport=(\d+)")
+STOP_WITHIN_S = 30
+
+
+class ServerProcess:
+    """Start, kill and stop a server on one directory."""
+
+    def __init__(self, directory: Path, *options: str, port: int = 0) -> None:
+        self.directory = directory
+        self.log = directory.with_name(f"{directory.name}.log")
+        self._output = self.log.open("a+", encoding="utf-8")
+        command = [sys.executable, "-m", "headwater", "serve", str(directory)]
+        self._process = subprocess.Popen(
+            [*command, "--port", str(port), *options], stderr=subprocess.PIPE, text=True, bufsize=1
+        )
+        self.port = self._read_port()
+        self._drain()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Kill -9: no chance to tidy up."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> int:
+        """Ask it to stop, as an operator would, and return its exit code."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(STOP_WITHIN_S)
+
+    def events(self) -> str:
+        """Return what it has logged so far."""
+        return self.log.read_text()
+
+    def _read_port(self) -> int:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._output.write(line)
+            self._output.flush()
+            if found := _PORT.search(line):
+                return int(found[1])
+        raise RuntimeError(f"The server did not start: {self.log.read_text()}")
+
+    def _drain(self) -> None:
+        # A full pipe would stall the server, so somebody has to read on.
+        threading.Thread(target=self._copy, daemon=True).start()
+
+    def _copy(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._output.write(line)
+            self._output.flush()
+
+
+@contextmanager
+def serving(directory: Path, *options: str) -> Iterator[ServerProcess]:
+    """Serve a directory for the length of a block."""
+    server = ServerProcess(directory, *options)
+    try:
+        yield server
+    finally:
+        server.stop()
