@@ -1,0 +1,1 @@
+"""The catalog: databases, tables, schema versions, partitions and writer ids, kept in SQLite."""

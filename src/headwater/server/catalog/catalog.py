@@ -1,0 +1,57 @@
+"""The catalog of a data directory, used from one thread."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+from uuid import UUID
+
+from headwater.config.server import ServerSettings
+from headwater.runtime.clock import Clock
+from headwater.server.catalog.databases import Databases
+from headwater.server.catalog.lock import DirectoryLock
+from headwater.server.catalog.partitions import Partitions
+from headwater.server.catalog.store import CatalogStore
+from headwater.server.catalog.tables import Tables
+from headwater.server.catalog.writer_ids import WriterIds
+
+CATALOG_NAME = "catalog.sqlite"
+
+
+class Catalog:
+    """Hold what exists in a data directory; reads come from memory, changes go to disk first."""
+
+    def __init__(
+        self, store: CatalogStore, *, clock: Clock, settings: ServerSettings, held: ExitStack
+    ) -> None:
+        image = store.load()
+        self._held = held
+        self._writer_ids = WriterIds(store)
+        self.storage_id = str(UUID(store.note("storage_id")))
+        self.databases = Databases(store, image, clock=clock)
+        self.tables = Tables(store, image, clock=clock, settings=settings)
+        self.partitions = Partitions(store, image, clock=clock, settings=settings)
+
+    @classmethod
+    def open(cls, directory: Path, *, clock: Clock, settings: ServerSettings) -> Self:
+        """Open the catalog of a directory.
+
+        1. Take the directory for this process.
+        2. Open the file, or make it with the default database, and load it.
+        """
+        held = ExitStack()
+        try:
+            held.callback(DirectoryLock.take(directory).release)
+            store = CatalogStore.open(directory / CATALOG_NAME, now_ms=clock.now_ms())
+            held.callback(store.close)
+            return cls(store, clock=clock, settings=settings, held=held)
+        except BaseException:
+            held.close()
+            raise
+
+    def next_writer_id(self) -> int:
+        """Return a writer id that was never returned before."""
+        return self._writer_ids.next()
+
+    def close(self) -> None:
+        """Close the file and let another process take the directory; twice does no harm."""
+        self._held.close()

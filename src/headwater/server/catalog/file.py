@@ -1,0 +1,131 @@
+"""The SQLite file of the catalog: opening it, its version, its transactions."""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwater.errors import CorruptFileError, StorageError
+
+VERSION = 1
+DEFAULT_DATABASE = "fluss"
+_SCHEMA = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)",
+    """CREATE TABLE databases (
+        name TEXT PRIMARY KEY NOT NULL, details TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, modified_ms INTEGER NOT NULL)""",
+    """CREATE TABLE tables (
+        table_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        database TEXT NOT NULL REFERENCES databases (name), name TEXT NOT NULL,
+        schema_id INTEGER NOT NULL, descriptor TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, modified_ms INTEGER NOT NULL,
+        UNIQUE (database, name))""",
+    """CREATE TABLE schemas (
+        table_id INTEGER NOT NULL REFERENCES tables (table_id) ON DELETE CASCADE,
+        schema_id INTEGER NOT NULL, schema TEXT NOT NULL,
+        PRIMARY KEY (table_id, schema_id))""",
+    """CREATE TABLE partitions (
+        partition_id INTEGER PRIMARY KEY AUTOINCREMENT,
+        table_id INTEGER NOT NULL REFERENCES tables (table_id) ON DELETE CASCADE,
+        name TEXT NOT NULL, UNIQUE (table_id, name))""",
+    # The storage id tells one data directory from another, also after a copy under a new name.
+    "INSERT INTO meta VALUES ('storage_id', lower(hex(randomblob(16))))",
+    "INSERT INTO meta VALUES ('writer_id_end', '1')",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+Cell = int | str | None
+
+
+class CatalogFile:
+    """Run statements in a catalog file, changes only inside a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    @classmethod
+    def open(cls, path: Path, *, now_ms: int) -> "CatalogFile":
+        """Open the file, making it if missing, and check that it is sound and not too new."""
+        is_new = not path.exists()
+        try:
+            connection = sqlite3.connect(path, isolation_level=None)
+        except sqlite3.Error as error:
+            raise StorageError(f"The catalog {path} cannot be opened: {error}.") from error
+        file = cls(connection, path)
+        try:
+            file._prepare()
+            file._make(now_ms)
+            if is_new:
+                _sync_directory(path.parent)
+        except BaseException:
+            connection.close()
+            raise
+        return file
+
+    def _prepare(self) -> None:
+        self.rows("PRAGMA journal_mode = WAL")
+        self.rows("PRAGMA synchronous = FULL")
+        self.rows("PRAGMA foreign_keys = ON")
+        if (found := self.rows("PRAGMA quick_check(1)")) != [("ok",)]:
+            raise CorruptFileError(f"The catalog {self._path} is damaged: {found[0][0]}.")
+        version = self.rows("PRAGMA user_version")[0][0]
+        assert isinstance(version, int)
+        if version > VERSION:
+            raise StorageError(
+                f"The catalog {self._path} has version {version}, this program reads {VERSION}.",
+                hint="It was written by a newer version of Headwater: start that one.",
+            )
+
+    def _make(self, now_ms: int) -> None:
+        if self.rows("PRAGMA user_version") != [(0,)]:
+            return
+        details = json.dumps({"comment": None, "custom_properties": {}})
+        with self.transaction():
+            for statement in _SCHEMA:
+                self.change(statement)
+            self.change(
+                "INSERT INTO databases VALUES (?, ?, ?, ?)",
+                (DEFAULT_DATABASE, details, now_ms, now_ms),
+            )
+
+    def rows(self, statement: str, cells: Sequence[Cell] = ()) -> list[tuple[Cell, ...]]:
+        """Return what a query finds."""
+        try:
+            return self._connection.execute(statement, cells).fetchall()
+        except sqlite3.OperationalError as error:
+            raise StorageError(f"The catalog {self._path} failed: {error}.") from error
+        except sqlite3.DatabaseError as error:
+            raise CorruptFileError(f"The catalog {self._path} is damaged: {error}.") from error
+
+    def change(self, statement: str, cells: Sequence[Cell] = ()) -> int:
+        """Run a changing statement and return the id of the row it inserted, if any."""
+        assert self._connection.in_transaction
+        return self._connection.execute(statement, cells).lastrowid or 0
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all changes inside durable together, or none of them."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StorageError(f"The catalog {self._path} was not changed: {error}.") from error
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
