@@ -1,0 +1,32 @@
+"""The settings of the server."""
+
+import pytest
+
+from headwater.config.server import ServerSettings, described_settings
+from headwater.errors import InvalidOptionError
+
+
+def test_every_setting_has_a_default_and_a_sentence():
+    for name, default, description in described_settings():
+        assert name
+        assert default
+        assert description.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"port": -1},
+        {"port": 65_536},
+        {"request_bytes_max": 0},
+        {"frame_timeout_s": -1.0},
+        {"default_bucket_number": 5000},
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused(settings):
+    with pytest.raises(InvalidOptionError, match=next(iter(settings))):
+        ServerSettings(**settings)
+
+
+def test_port_zero_asks_for_any_free_port():
+    assert ServerSettings(port=0).port == 0
