@@ -1,0 +1,1 @@
+"""Bytes in places: the only door to files."""

@@ -1,0 +1,144 @@
+"""A directory of the machine as a disk."""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from headwater.store.disk import TEMPORARY_SUFFIX, Part, checked, parent_of
+
+_SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
+_FILE_MODE = 0o600
+_DIRECTORY_MODE = 0o700
+_PARTS_PER_WRITE_MAX = 1024  # the kernel's IOV_MAX
+
+
+class LocalFile:
+    """Be an open file of the machine."""
+
+    __slots__ = ("_descriptor", "_size")
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._size = os.fstat(descriptor).st_size
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    @property
+    def size(self) -> int:
+        """Return the length in bytes."""
+        return self._size
+
+    def append(self, parts: Sequence[Part]) -> None:
+        """Write all parts at the end, or raise OSError and leave the file as it was."""
+        start = self._size
+        try:
+            end = _write_all(self._descriptor, parts, start)
+        except BaseException as error:
+            self._cut_back(start, error)
+            raise
+        self._size = end
+
+    def sync(self) -> None:
+        """Make everything written so far survive a crash."""
+        os.fdatasync(self._descriptor)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Return the bytes at a position; fewer only where the file ends."""
+        data = os.pread(self._descriptor, length, position)
+        if len(data) == length or not data:
+            return data
+        return data + self.read(position + len(data), length - len(data))
+
+    def truncate(self, length: int) -> None:
+        """Cut the file."""
+        os.ftruncate(self._descriptor, length)
+        self._size = length
+
+    def _cut_back(self, length: int, error: BaseException) -> None:
+        try:
+            os.ftruncate(self._descriptor, length)
+        except OSError:
+            # Whatever failed first, a tail that cannot be removed is worse than a full disk.
+            raise OSError(errno.EIO, "a failed write could not be cut back") from error
+
+
+class LocalDisk:
+    """Keep files below one directory of the machine."""
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root)
+
+    def create(self, path: str) -> LocalFile:
+        """Create an empty file that must not be there yet."""
+        return self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+    def open(self, path: str) -> LocalFile:
+        """Open a file that is there."""
+        return self._open(path, os.O_RDWR)
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Put a small file in place, whole and durable or not at all."""
+        temporary = path + TEMPORARY_SUFFIX
+        file = self._open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        file.append([content])
+        file.sync()
+        self.rename(temporary, path)
+        self.sync_directory(parent_of(path))
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name; durable once its directory is synced."""
+        self._full(source).rename(self._full(target))
+
+    def unlink(self, path: str) -> None:
+        """Remove a name; durable once its directory is synced."""
+        self._full(path).unlink()
+
+    def listdir(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted."""
+        return sorted(entry.name for entry in self._full(path).iterdir())
+
+    def make_directories(self, path: str) -> None:
+        """Create a directory and its parents durably, where missing."""
+        if self._full(path).is_dir():
+            return
+        if path:
+            self.make_directories(parent_of(path))
+        self._full(path).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        if path:
+            self.sync_directory(parent_of(path))
+
+    def sync_directory(self, path: str) -> None:
+        """Make creations, renames and removals in a directory survive a crash."""
+        descriptor = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | _SAFE)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _full(self, path: str) -> Path:
+        return self._root / checked(path)
+
+    def _open(self, path: str, flags: int) -> LocalFile:
+        return LocalFile(os.open(self._full(path), flags | _SAFE, _FILE_MODE))
+
+
+def _write_all(descriptor: int, parts: Sequence[Part], position: int) -> int:
+    """Write the parts, in one call where the kernel takes them, and return the end."""
+    rest = parts
+    while rest:
+        some = rest[:_PARTS_PER_WRITE_MAX]
+        written = os.pwritev(descriptor, some, position)
+        position += written
+        rest = _after(rest, written)
+    return position
+
+
+def _after(parts: Sequence[Part], written: int) -> Sequence[Part]:
+    """Return what is left of the parts behind the written bytes."""
+    for index, part in enumerate(parts):
+        if written < len(part):
+            return [memoryview(part)[written:], *parts[index + 1 :]]
+        written -= len(part)
+    return []
