@@ -1,0 +1,1 @@
+"""One bucket's log: segments, index, recovery, writer state, retention."""

@@ -1,0 +1,305 @@
+"""One bucket's log: the conductor of appends, syncs, reads, checkpoints and retention."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from headwater.errors import CorruptBatchError, RecordTooLargeError, StorageError
+from headwater.log.checkpoint import Checkpoint, encode_checkpoint
+from headwater.log.index import encode_index
+from headwater.log.names import CHECKPOINT, SegmentName, index_name
+from headwater.log.reader import Reader
+from headwater.log.reading import StoredBatch, Wanted
+from headwater.log.recovery import Recovered, recover, remove_segment
+from headwater.log.retention import SegmentSpan
+from headwater.log.segment import Segment
+from headwater.log.settings import SEGMENT_BYTES_LIMIT, LogSettings
+from headwater.log.stamping import Planned, plan_append
+from headwater.log.state import Covered, LogState
+from headwater.rows.log_batch import BatchHeader, check_crc, read_header
+from headwater.runtime.clock import Clock
+from headwater.runtime.events import Events
+from headwater.store.disk import Disk, Part
+
+HOT_BYTES = 8 << 20
+_events = Events("log")
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Tell where batches landed; a duplicate landed there before."""
+
+    base_offset: int
+    end_offset: int
+    duplicate: bool = False
+
+
+class Log:
+    """Keep the batches of one bucket.
+
+    Appends, rolls and retention are called from one thread; `sync`, `checkpoint`, `verify` and
+    reads may run in others at the same time.
+    """
+
+    def __init__(
+        self, recovered: Recovered, state: LogState, *, settings: LogSettings, clock: Clock
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._settings = settings
+        self._reader = Reader(state, interval_bytes=settings.index_interval_bytes)
+        self._repairs = recovered.repairs
+        self._checkpointed = _checkpointed(recovered)
+
+    @classmethod
+    def open(
+        cls, disk: Disk, directory: str, *, settings: LogSettings | None = None, clock: Clock
+    ) -> "Log":
+        """Recover the log in a directory, or start one there.
+
+        1. recover what is there  2. sync it, since it may be read from now on
+        3. report what was wrong
+        """
+        settings = settings or LogSettings()
+        try:
+            recovered = recover(disk, directory, settings)
+        except OSError as error:
+            raise StorageError(
+                f"The log in {directory} cannot be opened: {error}.",
+                hint="Check the disk, then restart the server.",
+            ) from error
+        state = LogState(recovered, disk=disk, directory=directory)
+        log = cls(recovered, state, settings=settings, clock=clock)
+        log.sync()
+        for fault in (*log.faults, *log.repairs):
+            _events.warning("recovered", directory=directory, fault=fault)
+        return log
+
+    @property
+    def start_offset(self) -> int:
+        """Return the first offset that is kept."""
+        return self._state.shape.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Return the offset that the next record gets."""
+        return self._state.shape.active.tail.offset
+
+    @property
+    def synced_offset(self) -> int:
+        """Return the offset before which everything survives a crash."""
+        return self._state.synced_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the readable bytes of all segments."""
+        return sum(segment.size for segment in self._state.shape.segments)
+
+    @property
+    def segment_count(self) -> int:
+        """Return how many segments there are, the active one included."""
+        return len(self._state.shape.segments)
+
+    @property
+    def spans(self) -> tuple[SegmentSpan, ...]:
+        """Return what retention needs to know, the active segment last."""
+        return tuple(map(_span, self._state.shape.segments))
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Return what an operator has to look at."""
+        return tuple(map(str, self._state.shape.damages))
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """Return what was mended when the log was opened, as after any crash."""
+        return self._repairs
+
+    @property
+    def is_fenced(self) -> bool:
+        """Tell whether the log stopped taking writes after a disk error."""
+        return self._state.is_fenced
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Tell whether the log rolled or grew enough since the last checkpoint."""
+        active = self._state.shape.active
+        base_offset, position = self._checkpointed
+        grown = active.size - position
+        is_other = active.base_offset != base_offset
+        return is_other or grown >= self._settings.checkpoint_interval_bytes
+
+    def is_full_for(self, size: int) -> bool:
+        """Tell whether an append of this many bytes starts a new segment."""
+        active_size = self._state.shape.active.size
+        return active_size > 0 and active_size + size > self._settings.segment_bytes_max
+
+    def is_hot(self, offset: int) -> bool:
+        """Tell whether an offset was written so lately that reading it cannot wait for a disk."""
+        active = self._state.shape.active
+        if offset < active.base_offset:
+            return False
+        written_from = max(active.written_from, active.size - HOT_BYTES)
+        return active.mark_before(offset).position >= written_from
+
+    def append(self, batches: Sequence[Part], *, timestamp_ms: int) -> Appended:
+        """Write batches behind each other, all of them or none.
+
+        1. check the bytes  2. answer a resend  3. roll if full  4. stamp  5. write  6. publish
+        """
+        self._state.refuse_if_stopped()
+        checked = [(batch, _checked_header(batch)) for batch in batches]
+        headers = [header for _, header in checked]
+        if resent := self._state.writers.resent(headers):
+            return Appended(resent[0].base_offset, resent[-1].end_offset, duplicate=True)
+        size = sum(header.size for header in headers)
+        _require_fitting(size)
+        if self.is_full_for(size):
+            self.roll()
+        with self._state.writing:
+            active = self._state.shape.active
+            planned = plan_append(
+                checked,
+                last=active.marks[-1],
+                tail=active.tail,
+                timestamp_ms=timestamp_ms,
+                interval_bytes=self._settings.index_interval_bytes,
+            )
+            base_offset = active.tail.offset
+            self._state.write(planned.parts)
+            self._publish(active, headers, planned)
+        return Appended(base_offset, planned.tail.offset)
+
+    def sync(self) -> int:
+        """Make everything written so far durable and return the offset after it."""
+        return self._state.sync().tail.offset
+
+    def roll(self) -> None:
+        """Seal the active segment, unless it is empty, and start another one."""
+        self._state.refuse_if_stopped()
+        self._state.roll()
+
+    def read(self, offset: int, *, bytes_max: int, up_to: int, at_least_one: bool = True) -> bytes:
+        """Return whole batches from the one that holds an offset, up to a segment's end."""
+        wanted = Wanted(offset, min(up_to, self.end_offset), bytes_max, at_least_one)
+        return self._reader.read(wanted)
+
+    def batches(self, offset: int, *, up_to: int) -> Iterator[StoredBatch]:
+        """Yield the stored batches from the one that holds an offset, with only headers read."""
+        return self._reader.batches(offset, min(up_to, self.end_offset))
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> int:
+        """Return the first offset whose batch was committed at or after a time, else the end."""
+        return self._reader.offset_for_timestamp(timestamp_ms)
+
+    def verify(self, limit_bytes: int) -> int:
+        """Check stored bytes that this process has not checked, and return how many that were."""
+        return self._reader.verify(limit_bytes)
+
+    def delete_before(self, offset: int) -> int:
+        """Delete whole sealed segments before an offset and return the new log start.
+
+        1. persist the start, so that a crash cannot bring back half of it  2. stop reads
+        3. unlink
+        """
+        with self._state.syncing:
+            shape = self._state.shape
+            first = shape.at_or_before(offset) or shape.segments[0]
+            start_offset = max(first.base_offset, shape.start_offset)
+            removed = [each for each in shape.segments if each.base_offset < first.base_offset]
+            if not removed:
+                return shape.start_offset
+            try:
+                self._write_checkpoint(start_offset)
+            except OSError as error:
+                raise self._state.failed("writing a checkpoint", error) from error
+            with self._state.writing:
+                self._state.shape = self._state.shape.without(removed, start_offset=start_offset)
+            self._unlink(removed)
+            return start_offset
+
+    def checkpoint(self) -> None:
+        """Note what is durable, so that the next recovery starts there."""
+        try:
+            self._write_checkpoint(self.start_offset)
+        except OSError as error:
+            # Recovery can do without: it reads more, that is all.
+            _events.warning("checkpoint failed", directory=self._state.directory, cause=str(error))
+
+    def close(self) -> None:
+        """Sync, write a checkpoint and take no more writes."""
+        if not (self.is_fenced or self._state.is_closed):
+            self.checkpoint()
+        self._state.is_closed = True
+
+    def _publish(self, active: Segment, headers: list[BatchHeader], planned: Planned) -> None:
+        base_offset = active.tail.offset
+        for header in headers:
+            self._state.writers.record(
+                header, base_offset=base_offset, timestamp_ms=planned.tail.timestamp_ms
+            )
+            base_offset += header.last_offset_delta + 1
+        active.marks.extend(planned.marks)
+        active.tail = planned.tail
+
+    def _write_checkpoint(self, start_offset: int) -> None:
+        """Sync, index what is sealed and replace the checkpoint."""
+        state = self._state
+        with state.syncing:
+            with state.writing:
+                state.writers.forget_idle(before_ms=self._idle_before_ms())
+            covered = state.sync()
+            for segment in state.shape.segments[:-1]:
+                if not (segment.is_indexed or segment.is_damaged):
+                    path = f"{state.directory}/{index_name(segment.base_offset)}"
+                    state.disk.replace(path, encode_index([*segment.marks, segment.tail]))
+                    segment.is_indexed = True
+            content = encode_checkpoint(_checkpoint(covered, start_offset))
+            state.disk.replace(f"{state.directory}/{CHECKPOINT}", content)
+            self._checkpointed = (covered.segment.base_offset, covered.tail.position)
+
+    def _idle_before_ms(self) -> int:
+        return self._clock.now_ms() - self._settings.writer_expiration_ms
+
+    def _unlink(self, removed: Sequence[Segment]) -> None:
+        state = self._state
+        try:
+            for segment in removed:
+                name = SegmentName(segment.base_offset, segment.is_damaged)
+                remove_segment(state.disk, state.directory, name)
+            state.disk.sync_directory(state.directory)
+        except OSError as error:
+            # The start offset is durable, so the next opening finishes this.
+            _events.warning("unlinking failed", directory=state.directory, cause=str(error))
+
+
+def _checked_header(batch: Part) -> BatchHeader:
+    """Read the header of exactly one whole batch: what recovery would refuse is not written."""
+    header = read_header(batch)
+    if len(batch) != header.size:
+        raise CorruptBatchError(f"A batch of {header.size} bytes came with {len(batch)}.")
+    check_crc(batch, header)
+    return header
+
+
+def _require_fitting(size: int) -> None:
+    if size > SEGMENT_BYTES_LIMIT:
+        raise RecordTooLargeError(f"An append of {size} bytes does not fit into a segment.")
+
+
+def _span(segment: Segment) -> SegmentSpan:
+    return SegmentSpan(
+        segment.base_offset, segment.end_offset, segment.size, segment.tail.timestamp_ms
+    )
+
+
+def _checkpoint(covered: Covered, start_offset: int) -> Checkpoint:
+    marks = [mark for mark in covered.segment.marks if mark.position < covered.tail.position]
+    return Checkpoint(start_offset, (*marks, covered.tail), covered.writers)
+
+
+def _checkpointed(recovered: Recovered) -> tuple[int, int]:
+    """Return segment and position of the checkpoint that was found, to tell when one is due."""
+    active = recovered.segments[-1]
+    if recovered.checkpoint is None:
+        return (active.base_offset, 0) if len(recovered.segments) == 1 else (-1, 0)
+    return recovered.checkpoint.segment_base, recovered.checkpoint.marks[-1].position

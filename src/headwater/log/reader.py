@@ -1,0 +1,177 @@
+"""Read and check a log while it is written."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import attrgetter
+
+from headwater.errors import (
+    CorruptFileError,
+    DamagedRangeError,
+    OffsetOutOfRangeError,
+    StorageError,
+)
+from headwater.log.mark import Mark
+from headwater.log.reading import StoredBatch, Wanted, iterate_segment, read_whole
+from headwater.log.scan import scan
+from headwater.log.segment import Segment
+from headwater.log.state import LogState
+from headwater.log.window import Bad
+from headwater.store.disk import File
+
+_LOOKUPS_MAX = 3
+_position_of = attrgetter("position")
+
+
+class Reader:
+    """Read a log; every call may run in any thread."""
+
+    def __init__(self, state: LogState, *, interval_bytes: int) -> None:
+        self._state = state
+        self._interval_bytes = interval_bytes
+
+    def read(self, wanted: Wanted) -> bytes:
+        """Return whole batches from one segment."""
+        while (found := self._find(wanted.offset, wanted.up_to)) is not None:
+            segment, file = found
+            start = segment.mark_before(wanted.offset)
+            with _reporting(segment):
+                data = read_whole(segment, file, start=start, wanted=wanted)
+            if isinstance(data, bytes):
+                return data
+            self._set_aside(segment, data)
+        return b""
+
+    def batches(self, offset: int, up_to: int) -> Iterator[StoredBatch]:
+        """Yield batches across segments."""
+        while (found := self._find(offset, up_to)) is not None:
+            segment, file = found
+            before, start = offset, segment.mark_before(offset)
+            for item in iterate_segment(segment, file, start=start, offset=offset, up_to=up_to):
+                if isinstance(item, Bad):
+                    self._set_aside(segment, item)
+                    before = -1
+                    break
+                yield item
+                offset = item.header.end_offset
+            if offset == before:
+                return
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> int:
+        """Return the first offset whose batch was committed at or after a time, else the end."""
+        shape = self._state.shape
+        for segment in shape.segments:
+            if segment.size == 0 or segment.tail.timestamp_ms < timestamp_ms:
+                continue
+            mark = segment.mark_before_timestamp(timestamp_ms)
+            # Nobody may need the segment's rows, so damage is left to whoever reads them.
+            for item in self._iterate_from(segment, mark):
+                if item.header.commit_timestamp >= timestamp_ms:
+                    return max(item.header.base_offset, shape.start_offset)
+        return shape.active.end_offset
+
+    def verify(self, limit_bytes: int) -> int:
+        """Check what this process has not checked yet and return how many bytes that were."""
+        checked = 0
+        for segment in self._state.shape.segments:
+            while checked < limit_bytes and segment.verified_to < _unverified_end(segment):
+                step = self._verify_next(segment)
+                if step == 0:
+                    break
+                checked += step
+        return checked
+
+    def _verify_next(self, segment: Segment) -> int:
+        """Check the bytes up to the next mark; 0 says that the segment was set aside."""
+        start, end = _interval(segment)
+        file = self._open(segment)
+        if file is None:
+            return 0
+        with _reporting(segment):
+            scanned = scan(
+                file,
+                start=start,
+                end=end.position,
+                interval_bytes=self._interval_bytes,
+                expected=() if end is segment.tail and segment.is_damaged else (end,),
+            )
+        if scanned.bad:
+            self._set_aside(segment, Bad(scanned.tail.offset, scanned.tail.position, scanned.bad))
+            return 0
+        segment.verified_to = end.position
+        return end.position - start.position
+
+    def _find(self, offset: int, up_to: int) -> tuple[Segment, File] | None:
+        """Return the segment to read from, None at the end, or raise why there is none."""
+        for _ in range(_LOOKUPS_MAX):
+            shape = self._state.shape
+            _require_inside(offset, shape.start_offset, up_to)
+            if offset == min(up_to, shape.active.end_offset):
+                return None
+            segment = shape.holding(offset)
+            if segment is None:
+                self._raise_damaged(offset)
+            elif (file := self._open(segment)) is not None:
+                return segment, file
+        raise StorageError(f"The file with offset {offset} in {self._state.directory} is missing.")
+
+    def _raise_damaged(self, offset: int) -> None:
+        damage = self._state.shape.damage_at(offset)
+        if damage is None:
+            raise OffsetOutOfRangeError(f"Offset {offset} is not in the log.")
+        raise DamagedRangeError(
+            f"Offset {offset} cannot be read: {self._state.directory}/{damage.file} is damaged"
+            f" from offset {damage.start} on, because {damage.reason}.",
+            hint=f"Restore the file from a copy, or go on at offset {damage.end}.",
+        )
+
+    def _iterate_from(self, segment: Segment, start: Mark) -> Iterator[StoredBatch]:
+        file = self._open(segment)
+        if file is None:
+            return
+        up_to = segment.end_offset
+        for item in iterate_segment(segment, file, start=start, offset=start.offset, up_to=up_to):
+            if isinstance(item, StoredBatch):
+                yield item
+
+    def _open(self, segment: Segment) -> File | None:
+        """Open a segment, unless retention or setting aside was faster."""
+        with _reporting(segment):
+            try:
+                return segment.handle(self._state.disk)
+            except FileNotFoundError:
+                return None
+
+    def _set_aside(self, segment: Segment, bad: Bad) -> None:
+        if not self._state.set_aside(segment, bad):
+            raise CorruptFileError(f"{segment.path} is bad at offset {bad.offset}: {bad.reason}.")
+
+
+@contextmanager
+def _reporting(segment: Segment) -> Iterator[None]:
+    """Turn a failing disk into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"Reading {segment.path} failed with {error}.", hint="Check the disk."
+        ) from error
+
+
+def _require_inside(offset: int, start_offset: int, up_to: int) -> None:
+    if not start_offset <= offset <= up_to:
+        raise OffsetOutOfRangeError(
+            f"Offset {offset} is not in the log: it holds {start_offset} to {up_to}.",
+            hint="Read from the earliest or the latest offset.",
+        )
+
+
+def _unverified_end(segment: Segment) -> int:
+    return min(segment.verified_from, segment.size)
+
+
+def _interval(segment: Segment) -> tuple[Mark, Mark]:
+    """Return the mark up to which a segment is verified and the place to go to next."""
+    index = bisect_right(segment.marks, segment.verified_to, key=_position_of)
+    following = segment.marks[index] if index < len(segment.marks) else segment.tail
+    return segment.marks[index - 1], following

@@ -1,0 +1,169 @@
+"""The parts of a log that appends, syncs and reads share across threads.
+
+Order of locks: `syncing` before `writing`. Whoever holds `syncing` knows that no sync, roll or
+change of shape runs; `writing` is held for the moment of an append and never across a sync, but
+for a roll.
+"""
+
+import errno
+import threading
+from dataclasses import dataclass
+
+from headwater.errors import (
+    BucketFencedError,
+    HeadwaterError,
+    RetryLaterError,
+    StoppingError,
+)
+from headwater.log.mark import Mark
+from headwater.log.names import SegmentName, segment_name
+from headwater.log.recovery import Recovered
+from headwater.log.segment import Damage, Segment, new_segment
+from headwater.log.shape import Shape
+from headwater.log.window import Bad
+from headwater.log.writers import Writers, WriterState
+from headwater.runtime.events import Events
+from headwater.store.disk import Disk, Part
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_events = Events("log")
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Hold what is durable: the active segment up to a tail, with the writers as of there."""
+
+    segment: Segment
+    tail: Mark
+    writers: WriterState
+
+
+class LogState:
+    """Own the files of one log and keep the order in which they become durable."""
+
+    def __init__(self, recovered: Recovered, *, disk: Disk, directory: str) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.shape = Shape(recovered.start_offset, recovered.segments, recovered.damages)
+        self.writers: Writers = recovered.writers
+        self.synced_offset = recovered.start_offset
+        self.syncing = threading.RLock()
+        self.writing = threading.RLock()
+        self.is_closed = False
+        self._fenced = ""
+
+    def refuse_if_stopped(self) -> None:
+        """Raise if the log takes no more writes."""
+        if self._fenced:
+            raise BucketFencedError(
+                f"The log in {self.directory} stopped: {self._fenced}.",
+                hint="Check the disk, then restart the server: it recovers what is durable.",
+            )
+        if self.is_closed:
+            raise StoppingError(f"The log in {self.directory} is closed.")
+
+    def write(self, parts: list[Part]) -> None:
+        """Append to the active segment, or leave it as it was."""
+        file = self.shape.active.file
+        assert file is not None
+        try:
+            file.append(parts)
+        except OSError as error:
+            raise self.failed("a write", error) from error
+
+    def sync(self) -> Covered:
+        """Make everything that is written now survive a crash."""
+        with self.syncing:
+            self.refuse_if_stopped()
+            with self.writing:
+                active = self.shape.active
+                covered = Covered(active, active.tail, self.writers.snapshot())
+            if covered.tail.offset > self.synced_offset or not active.is_named:
+                self._sync_file(active)
+            self.synced_offset = max(self.synced_offset, covered.tail.offset)
+            return covered
+
+    def roll(self) -> None:
+        """Seal the active segment and start another one.
+
+        Everything is synced first: a segment only exists once those before it are durable, so
+        that recovery can tell a crash from damage.
+        """
+        with self.syncing:
+            self.sync()
+            with self.writing:
+                self.sync()
+                sealed = self.shape.active
+                if sealed.size == 0:
+                    return
+                path = f"{self.directory}/{segment_name(sealed.end_offset)}"
+                try:
+                    file = self.disk.create(path)
+                except OSError as error:
+                    raise self.failed("creating a segment", error) from error
+                self.shape = self.shape.followed_by(new_segment(path, start=sealed.tail, file=file))
+                sealed.file = None
+
+    def set_aside(self, segment: Segment, bad: Bad) -> bool:
+        """Stop serving a segment from the first bad offset on; tell whether that was possible."""
+        with self.syncing:
+            if segment not in self.shape.segments:
+                return True
+            if segment is self.shape.active:
+                if self._fenced or self.is_closed:
+                    return False
+                self.roll()
+            name = str(SegmentName(segment.base_offset, is_damaged=True))
+            before = segment.mark_before(bad.offset)
+            tail = Mark(bad.offset, bad.position, before.timestamp_ms)
+            damage = Damage(bad.offset, self.shape.end_of(segment), name, bad.reason)
+            self._rename(segment, name)
+            cut = segment.cut(tail, path=f"{self.directory}/{name}")
+            with self.writing:
+                self.shape = self.shape.with_damage(segment, new=cut, damage=damage)
+            _events.error("segment set aside", directory=self.directory, damage=str(damage))
+            return True
+
+    def failed(self, what: str, error: OSError) -> HeadwaterError:
+        """Return the error to raise; anything but a full disk stops the log for good."""
+        if error.errno in _FULL:
+            return RetryLaterError(
+                f"The disk is full: {what} in {self.directory} was undone.",
+                hint="Free some space; writers try again by themselves.",
+            )
+        self.fence(f"{what} failed with {error}")
+        return BucketFencedError(
+            f"The log in {self.directory} stopped, because {what} failed with {error}.",
+            hint="Check the disk, then restart the server: it recovers what is durable.",
+        )
+
+    def fence(self, reason: str) -> None:
+        """Take no more writes until the log is opened again."""
+        self._fenced = self._fenced or reason
+        _events.error("log fenced", directory=self.directory, reason=reason)
+
+    @property
+    def is_fenced(self) -> bool:
+        """Tell whether the log stopped after a disk error."""
+        return bool(self._fenced)
+
+    def _sync_file(self, segment: Segment) -> None:
+        assert segment.file is not None
+        try:
+            segment.file.sync()
+            if not segment.is_named:
+                self.disk.sync_directory(self.directory)
+                segment.is_named = True
+        except OSError as error:
+            # The kernel may have dropped the pages, so trying again would lie.
+            self.fence(f"a sync failed with {error}")
+            self.refuse_if_stopped()
+
+    def _rename(self, segment: Segment, name: str) -> None:
+        if segment.is_damaged:
+            return
+        try:
+            self.disk.rename(segment.path, f"{self.directory}/{name}")
+            self.disk.sync_directory(self.directory)
+        except OSError as error:
+            _events.error("renaming failed", cause=error, path=segment.path)
