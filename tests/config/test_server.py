@@ -1,16 +1,18 @@
 """The settings of the server."""
 
+from dataclasses import fields
+
 import pytest
 
 from headwater.config.server import ServerSettings, described_settings
 from headwater.errors import InvalidOptionError
 
 
-def test_every_setting_has_a_default_and_a_sentence():
-    for name, default, description in described_settings():
-        assert name
-        assert default
-        assert description.endswith(".")
+def test_every_setting_is_described_by_a_sentence():
+    described = {name: text for name, _, text in described_settings()}
+
+    assert described.keys() == {setting.name for setting in fields(ServerSettings)}
+    assert all(text.endswith(".") for text in described.values())
 
 
 @pytest.mark.parametrize(
