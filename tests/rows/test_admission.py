@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatchError, RecordTooLargeError
 from headwater.model.arrow import arrow_schema
+from headwater.model.schema import Schema
 from headwater.rows.admission import AdmissionLimits, admit
 from headwater.rows.checksum import crc32c
 from headwater.rows.log_batch import HEADER_BYTES, build_batch, read_header
 from headwater.rows.message import read_layout
+from headwater.rows.projection import Projection, project_batch
 from headwater.rows.statistics import encode_statistics
 from tests.rows.strategies import (
     compressions,
@@ -35,6 +37,15 @@ def with_crc(data: bytes) -> bytes:
     """Return the batch with a length and a checksum that fit its bytes."""
     head = data[:8] + struct.pack("<i", len(data) - 12) + data[12:21]
     return head + struct.pack("<I", crc32c(data[25:])) + data[25:]
+
+
+def projected(data: bytes, schema: Schema) -> pa.RecordBatch:
+    """Return the rows of a batch after its columns were copied out in reverse order."""
+    wanted = schema.columns[::-1]
+    projection = Projection.of(schema, wanted)
+    parts = project_batch(lambda start, end: data[start:end], read_header(data), projection)
+    message = b"".join(parts)[HEADER_BYTES:]
+    return pa.ipc.read_record_batch(message, arrow_schema(Schema(columns=wanted)))
 
 
 @given(data=st.data(), compression=compressions(), append_only=st.booleans())
@@ -153,6 +164,17 @@ def test_a_buffer_that_lies_about_its_length_is_refused(claim, error):
         check(data)
 
 
+def test_a_field_longer_than_its_struct_is_refused():
+    rows = pa.record_batch([pa.array([{"x": 1}] * 3)], names=["row"])
+    message = bytearray(message_of(rows))
+    nodes_at = message.index(struct.pack("<4q", 3, 0, 3, 0))
+    struct.pack_into("<q", message, nodes_at + 16, 4)
+    data = build_batch(bytes(message), schema_id=1, record_count=3)
+
+    with pytest.raises(CorruptBatchError, match="differ in length"):
+        check(data, rows.schema)
+
+
 @settings(max_examples=400)
 @given(data=st.data(), compression=compressions())
 def test_a_damaged_batch_with_a_fitting_checksum_is_admitted_or_refused(data, compression):
@@ -163,5 +185,8 @@ def test_a_damaged_batch_with_a_fitting_checksum_is_admitted_or_refused(data, co
         removed = data.draw(st.sampled_from([0, 1, 4, 8, 16]))
         batch[at : at + removed] = data.draw(st.binary(max_size=16))
 
+    damaged = with_crc(bytes(batch))
+
     with suppress(CorruptBatchError, RecordTooLargeError):
-        check(with_crc(bytes(batch)), arrow_schema(schema))
+        check(damaged, arrow_schema(schema))
+        assert projected(damaged, schema).validate(full=True) is None

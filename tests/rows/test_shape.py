@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from headwater.errors import UnsupportedError
 from headwater.model.arrow import arrow_type
 from headwater.rows.message import read_layout
-from headwater.rows.shape import Shape, null_column, shape_of
+from headwater.rows.shape import Shape, null_column, shape_of, struct_members
 from tests.rows.strategies import data_types, message_of
 
 
@@ -38,3 +38,11 @@ def test_a_null_column_has_the_nodes_that_arrow_writes(data_type, count):
 def test_types_that_fluss_does_not_know_have_no_shape(kind):
     with pytest.raises(UnsupportedError):
         shape_of(kind)
+
+
+def test_struct_fields_are_paired_with_their_struct():
+    inner = pa.struct([("x", pa.int8()), ("y", pa.list_(pa.struct([("z", pa.int8())])))])
+
+    pairs = struct_members([pa.int8(), inner, pa.map_(pa.string(), pa.int8())])
+
+    assert pairs == [(2, 1), (3, 1), (5, 4), (8, 7), (9, 7)]

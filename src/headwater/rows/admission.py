@@ -1,6 +1,7 @@
 """What a client's batch must be before the server stores it."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +14,14 @@ from headwater.rows.log_batch import (
     check_crc,
     read_sections,
 )
-from headwater.rows.message import MessageLayout, read_layout
-from headwater.rows.nullness import check_nulls
-from headwater.rows.shape import shape_of_all
+from headwater.rows.message import MessageLayout, Pairs, read_layout
+from headwater.rows.nullness import check_nulls, columns_to_check
+from headwater.rows.shape import Shape, shape_of_all, struct_members
 from headwater.rows.statistics import parse_statistics
 
 _LENGTH_BYTES = 8
 _NOT_COMPRESSED = -1
+_SCHEMAS_CACHED_MAX = 1024
 _HINT = "The client that wrote the batch is at fault; send it again from a released client."
 
 
@@ -29,6 +31,24 @@ class AdmissionLimits:
 
     batch_bytes_max: int
     decoded_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Expectation:
+    """Hold what a schema asks of every message."""
+
+    shape: Shape
+    struct_members: Pairs
+    checked_columns: tuple[int, ...]
+
+
+@lru_cache(maxsize=_SCHEMAS_CACHED_MAX)
+def _expectation(schema: pa.Schema) -> _Expectation:
+    return _Expectation(
+        shape=shape_of_all(schema.types),
+        struct_members=np.array(struct_members(schema.types), np.int64).reshape(-1, 2),
+        checked_columns=columns_to_check(schema),
+    )
 
 
 def admit(
@@ -54,9 +74,10 @@ def admit(
     _check_changes(batch, header, sections=sections, append_only=append_only)
     message = memoryview(batch)[sections.changes_end : header.size]
     layout = read_layout(message, message_bytes=len(message))
-    _check_layout(layout, header, schema=schema)
+    expected = _expectation(schema)
+    _check_layout(layout, header, expected=expected)
     _check_decoded_size(message, layout, decoded_bytes_max=limits.decoded_bytes_max)
-    _check_values(message, schema)
+    check_nulls(_checked_rows(message, schema), expected.checked_columns)
 
 
 def _check_frame(
@@ -95,8 +116,8 @@ def _check_changes(
         raise CorruptBatchError(f"Change type {changes.max()} is unknown.", hint=_HINT)
 
 
-def _check_layout(layout: MessageLayout, header: BatchHeader, *, schema: pa.Schema) -> None:
-    shape = shape_of_all(schema.types)
+def _check_layout(layout: MessageLayout, header: BatchHeader, *, expected: _Expectation) -> None:
+    shape = expected.shape
     if len(layout.nodes) != shape.node_count or len(layout.buffers) != shape.buffer_count:
         raise CorruptBatchError(
             f"A batch has {len(layout.nodes)} nodes and {len(layout.buffers)} buffers, its schema"
@@ -107,6 +128,11 @@ def _check_layout(layout: MessageLayout, header: BatchHeader, *, schema: pa.Sche
         raise CorruptBatchError(
             f"A batch of {header.record_count} records holds {layout.row_count} rows.", hint=_HINT
         )
+    lengths = layout.nodes[:, 0]
+    members, structs = expected.struct_members[:, 0], expected.struct_members[:, 1]
+    # Arrow in C++ lets a field be longer than its struct; the reader of other clients gives up.
+    if (lengths[members] != lengths[structs]).any():
+        raise CorruptBatchError("A struct and its fields differ in length.", hint=_HINT)
 
 
 def _check_decoded_size(
@@ -136,10 +162,10 @@ def _decoded_lengths(message: memoryview, layout: MessageLayout) -> np.ndarray:
     return np.where(claimed == _NOT_COMPRESSED, filled[:, 1] - _LENGTH_BYTES, claimed)
 
 
-def _check_values(message: memoryview, schema: pa.Schema) -> None:
+def _checked_rows(message: memoryview, schema: pa.Schema) -> pa.RecordBatch:
     try:
         rows = pa.ipc.read_record_batch(pa.py_buffer(message), schema)
         rows.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise CorruptBatchError(f"Arrow refuses a batch: {error}.", hint=_HINT) from None
-    check_nulls(rows)
+    return rows

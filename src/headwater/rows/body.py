@@ -58,23 +58,22 @@ def _null_body(
 
 def lay_out(picked: Pairs) -> tuple[Pairs, list[tuple[int, int]]]:
     """Return where the buffers go, and the source runs that make up the new body."""
-    buffers = np.zeros_like(picked)
-    buffers[:, 1] = picked[:, 1]
-    filled = picked[:, 1].nonzero()[0]
-    if not filled.size:
-        return buffers, []
-    starts = picked[filled, 0]
-    ends = starts + picked[filled, 1]
-    gaps = starts[1:] - ends[:-1]
-    breaks = ((gaps < 0) | (gaps >= _GAP_BYTES)).nonzero()[0]
-    firsts = np.concatenate(([0], breaks + 1))
-    run_starts = starts[firsts]
-    run_ends = ends[np.append(breaks, -1)]
-    padded = (run_ends - run_starts + (ALIGNMENT - 1)) & -ALIGNMENT
-    targets = padded.cumsum() - padded
-    shifts = np.repeat(targets - run_starts, np.diff(np.append(firsts, starts.size)))
-    buffers[filled, 0] = starts + shifts
-    return buffers, list(zip(run_starts.tolist(), run_ends.tolist(), strict=True))
+    # A plain loop: a projection has few buffers, where numpy would cost ten times as much.
+    ranges: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
+    body_end, shift, run_start, run_end = 0, 0, 0, -_GAP_BYTES
+    for start, length in picked.tolist():
+        if length == 0:
+            ranges.append((0, 0))
+            continue
+        if not 0 <= start - run_end < _GAP_BYTES:
+            run_start, shift = start, body_end - start
+            runs.append((start, start))
+        run_end = start + length
+        runs[-1] = (run_start, run_end)
+        body_end = _padded(run_end + shift)
+        ranges.append((start + shift, length))
+    return np.array(ranges, np.int64), runs
 
 
 def _padded(length: int) -> int:

@@ -25,6 +25,7 @@ _RECORD_BATCH = 3
 _CODECS: tuple[Codec, ...] = ("lz4", "zstd")
 _CONTINUATION = 0xFFFFFFFF
 _PREFIX = struct.Struct("<Ii")
+_U8 = struct.Struct("<B")
 _U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
 _I32 = struct.Struct("<i")
@@ -32,10 +33,11 @@ _I16 = struct.Struct("<h")
 _I64 = struct.Struct("<q")
 _PAIR_BYTES = 16
 
-# Slots of the tables in Arrow's Message.fbs.
-_MESSAGE_VERSION, _MESSAGE_KIND, _MESSAGE_HEADER, _MESSAGE_BODY_LENGTH = range(4)
-_BATCH_LENGTH, _BATCH_NODES, _BATCH_BUFFERS, _BATCH_COMPRESSION, _BATCH_VARIADIC = range(5)
-_COMPRESSION_CODEC, _COMPRESSION_METHOD = range(2)
+# How many fields of the tables in Arrow's Message.fbs we look at.
+_MESSAGE_FIELDS = 4
+_BATCH_FIELDS = 5
+_COMPRESSION_FIELDS = 2
+_VTABLE_HEAD_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,33 +84,31 @@ def read_layout(prefix: bytes | memoryview, *, message_bytes: int) -> MessageLay
 
 
 def _read_message(meta: memoryview) -> MessageLayout:
-    root = _follow(meta, 0)
-    version = _scalar(meta, _slot(meta, root, _MESSAGE_VERSION), _I16)
+    version_at, kind_at, header_at, body_length_at = _fields(meta, 0, _MESSAGE_FIELDS)
+    version = _scalar(meta, version_at, _I16)
     if version != _VERSION_5:
         raise CorruptBatchError(f"Arrow metadata has version {version + 1}, expected 5.")
-    kind = _byte(meta, _slot(meta, root, _MESSAGE_KIND))
-    header = _slot(meta, root, _MESSAGE_HEADER)
-    if kind != _RECORD_BATCH or not header:
+    kind = _scalar(meta, kind_at, _U8)
+    if kind != _RECORD_BATCH or not header_at:
         raise CorruptBatchError(f"An Arrow message of kind {kind} is not a record batch.")
-    batch = _follow(meta, header)
-    if _slot(meta, batch, _BATCH_VARIADIC):
+    length_at, nodes_at, buffers_at, codec_at, variadic_at = _fields(meta, header_at, _BATCH_FIELDS)
+    if variadic_at:
         raise CorruptBatchError("Arrow view types with variadic buffers are not supported.")
     return MessageLayout(
-        row_count=_scalar(meta, _slot(meta, batch, _BATCH_LENGTH), _I64),
-        nodes=_pairs(meta, _slot(meta, batch, _BATCH_NODES), what="nodes"),
-        buffers=_pairs(meta, _slot(meta, batch, _BATCH_BUFFERS), what="buffers"),
-        compression=_codec(meta, _slot(meta, batch, _BATCH_COMPRESSION)),
+        row_count=_scalar(meta, length_at, _I64),
+        nodes=_pairs(meta, nodes_at, what="nodes"),
+        buffers=_pairs(meta, buffers_at, what="buffers"),
+        compression=_codec(meta, codec_at),
         metadata_end=PREFIX_BYTES + len(meta),
-        body_length=_scalar(meta, _slot(meta, root, _MESSAGE_BODY_LENGTH), _I64),
+        body_length=_scalar(meta, body_length_at, _I64),
     )
 
 
 def _codec(meta: memoryview, position: int) -> Codec | None:
     if not position:
         return None
-    table = _follow(meta, position)
-    method = _byte(meta, _slot(meta, table, _COMPRESSION_METHOD))
-    codec = _byte(meta, _slot(meta, table, _COMPRESSION_CODEC))
+    codec_at, method_at = _fields(meta, position, _COMPRESSION_FIELDS)
+    codec, method = _scalar(meta, codec_at, _U8), _scalar(meta, method_at, _U8)
     if method or codec >= len(_CODECS):
         raise CorruptBatchError(f"Arrow compression {codec} by method {method} is unknown.")
     return _CODECS[codec]
@@ -126,18 +126,18 @@ def _pairs(meta: memoryview, position: int, *, what: str) -> Pairs:
     return flat.reshape(count, 2)
 
 
-def _slot(meta: memoryview, table: int, index: int) -> int:
-    """Return the position of a field of a flatbuffer table, or 0 when it is absent."""
+def _fields(meta: memoryview, reference: int, count: int) -> list[int]:
+    """Return the positions of the first fields of a flatbuffer table, 0 for an absent one."""
+    table = _follow(meta, reference)
     vtable = table - _I32.unpack_from(meta, table)[0]
     # A negative position would silently count from the end.
     if vtable < 0:
         raise CorruptBatchError("Arrow metadata points before its start.")
     (size,) = _U16.unpack_from(meta, vtable)
-    entry = 4 + 2 * index
-    if entry + 2 > size:
-        return 0
-    (offset,) = _U16.unpack_from(meta, vtable + entry)
-    return table + int(offset) if offset else 0
+    present = max(0, min(count, (size - _VTABLE_HEAD_BYTES) // 2))
+    offsets = struct.unpack_from(f"<{present}H", meta, vtable + _VTABLE_HEAD_BYTES)
+    positions = [table + offset if offset else 0 for offset in offsets]
+    return positions + [0] * (count - present)
 
 
 def _follow(meta: memoryview, position: int) -> int:
@@ -148,12 +148,6 @@ def _scalar(meta: memoryview, position: int, kind: struct.Struct) -> int:
     return int(kind.unpack_from(meta, position)[0]) if position else 0
 
 
-def _byte(meta: memoryview, position: int) -> int:
-    if position >= len(meta):
-        raise CorruptBatchError("Arrow metadata points outside of itself.")
-    return meta[position] if position else 0
-
-
 def _check_nodes(layout: MessageLayout) -> None:
     lengths, null_counts = layout.nodes[:, 0], layout.nodes[:, 1]
     if layout.row_count < 0 or ((null_counts < 0) | (null_counts > lengths)).any():
@@ -161,16 +155,20 @@ def _check_nodes(layout: MessageLayout) -> None:
 
 
 def _check_buffers(layout: MessageLayout) -> None:
-    offsets, lengths = layout.buffers[:, 0], layout.buffers[:, 1]
     if not layout.buffers.size:
         return
-    if layout.buffers.min() < 0 or (offsets > layout.body_length - lengths).any():
+    offsets, lengths = layout.buffers[:, 0], layout.buffers[:, 1]
+    # Only numbers within the body are added, so that no sum can overflow.
+    if (
+        layout.buffers.min() < 0
+        or layout.buffers.max() > layout.body_length
+        or (offsets + lengths).max() > layout.body_length
+    ):
         raise CorruptBatchError("A buffer of an Arrow record batch lies outside its body.")
-    if (offsets % ALIGNMENT).any():
+    if np.bitwise_or.reduce(offsets) % ALIGNMENT:
         raise CorruptBatchError("A buffer of an Arrow record batch is not aligned to 8 bytes.")
     # Buffers that share bytes would let a small batch grow when columns are copied out of it.
-    # No length exceeds the body here, so a float cannot hide an overflow of the sum.
-    if lengths.sum(dtype=np.float64) > layout.body_length:
+    if lengths.sum() > layout.body_length:
         raise CorruptBatchError("Buffers of an Arrow record batch overlap.")
 
 

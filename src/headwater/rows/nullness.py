@@ -1,15 +1,27 @@
 """The promise of columns and nested fields that they hold no nulls."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import CorruptBatchError
 
 
-def check_nulls(rows: pa.RecordBatch) -> None:
-    """Refuse rows with a null where the schema allows none."""
-    for field, column in zip(rows.schema, rows.columns, strict=True):
-        _check(field, column, path=field.name)
+def columns_to_check(schema: pa.Schema) -> tuple[int, ...]:
+    """Return the positions of columns that promise something of their nulls."""
+    return tuple(
+        index
+        for index, field in enumerate(schema)
+        if not field.nullable or pa.types.is_nested(field.type)
+    )
+
+
+def check_nulls(rows: pa.RecordBatch, positions: Sequence[int]) -> None:
+    """Refuse rows with a null where the schema allows none, in the columns at these positions."""
+    for position in positions:
+        field = rows.schema.field(position)
+        _check(field, rows.column(position), path=field.name)
 
 
 def _check(field: pa.Field, array: pa.Array, *, path: str) -> None:

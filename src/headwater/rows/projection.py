@@ -1,5 +1,6 @@
 """Copying chosen columns out of a stored batch without decoding it."""
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -15,6 +16,7 @@ from headwater.rows.body import BodySource, lay_out, source_of
 from headwater.rows.checksum import crc32c_of_parts
 from headwater.rows.log_batch import (
     CRC_END,
+    CRC_START,
     HEADER,
     HEADER_BYTES,
     LENGTH_END,
@@ -43,6 +45,7 @@ WHOLE_READ_BYTES_MAX = 64 * 1024
 # What metadata and statistics take besides nodes and buffers; too low only costs a second read.
 _METADATA_SLACK_BYTES = 1024
 _PAIR_BYTES = 16
+_CRC = struct.Struct("<I")
 _CODECS: tuple[Codec | None, ...] = (None, "lz4", "zstd")
 
 
@@ -207,19 +210,12 @@ def _body(
 
 
 def _sealed(header: BatchHeader, payload: list[Part]) -> list[Part]:
-    length = HEADER_BYTES - LENGTH_END + sum(map(len, payload))
-    head = _packed(header, length=length, crc=0)
-    crc = crc32c_of_parts([head[CRC_END:], *payload])
-    return [_packed(header, length=length, crc=crc), *(part for part in payload if len(part))]
-
-
-def _packed(header: BatchHeader, *, length: int, crc: int) -> bytes:
-    return HEADER.pack(
+    head = HEADER.pack(
         header.base_offset,
-        length,
+        HEADER_BYTES - LENGTH_END + sum(map(len, payload)),
         MAGIC_PLAIN,
         header.commit_timestamp,
-        crc,
+        0,
         header.schema_id,
         header.attributes,
         header.last_offset_delta,
@@ -227,3 +223,6 @@ def _packed(header: BatchHeader, *, length: int, crc: int) -> bytes:
         header.sequence,
         header.record_count,
     )
+    signed = head[CRC_END:]
+    crc = crc32c_of_parts([signed, *payload])
+    return [head[:CRC_START] + _CRC.pack(crc) + signed, *filter(len, payload)]

@@ -47,6 +47,24 @@ def shape_of_all(types: Sequence[pa.DataType]) -> Shape:
     return sum((shape_of(data_type) for data_type in types), _NOTHING)
 
 
+def struct_members(types: Sequence[pa.DataType]) -> list[tuple[int, int]]:
+    """Return the node of each struct field with the node of its struct, over all columns."""
+    pairs: list[tuple[int, int]] = []
+    position = 0
+    for data_type in types:
+        position = _collect_members(data_type, position, pairs)
+    return pairs
+
+
+def _collect_members(data_type: pa.DataType, position: int, pairs: list[tuple[int, int]]) -> int:
+    child_position = position + 1
+    for child in _children(data_type):
+        if pa.types.is_struct(data_type):
+            pairs.append((child_position, position))
+        child_position = _collect_members(child, child_position, pairs)
+    return child_position
+
+
 def null_column(data_type: pa.DataType, row_count: int) -> NullColumn:
     """Describe a column of this type that holds only nulls."""
     own = _null_buffers(data_type, row_count)
@@ -80,13 +98,17 @@ def _own_shape(data_type: pa.DataType) -> Shape:
         return _LIST
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return _TEXT
-    if pa.types.is_primitive(data_type) or _has_fixed_bytes(data_type):
+    if _has_fixed_width(data_type):
         return _FIXED
     raise UnsupportedError(f"Columns of the Arrow type {data_type} cannot be stored.")
 
 
-def _has_fixed_bytes(data_type: pa.DataType) -> bool:
-    return pa.types.is_fixed_size_binary(data_type) or pa.types.is_decimal128(data_type)
+def _has_fixed_width(data_type: pa.DataType) -> bool:
+    return (
+        pa.types.is_primitive(data_type)
+        or pa.types.is_fixed_size_binary(data_type)
+        or pa.types.is_decimal128(data_type)
+    )
 
 
 def _children(data_type: pa.DataType) -> list[pa.DataType]:
