@@ -175,7 +175,7 @@ def test_a_field_longer_than_its_struct_is_refused():
         check(data, rows.schema)
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(data=st.data(), compression=compressions())
 def test_a_damaged_batch_with_a_fitting_checksum_is_admitted_or_refused(data, compression):
     schema = data.draw(schemas())

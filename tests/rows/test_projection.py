@@ -77,7 +77,7 @@ def projections(draw):
     return stored, wanted
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(drawn=projections(), compression=compressions(), data=st.data())
 def test_a_projected_batch_equals_what_arrow_selects(drawn, compression, data):
     stored, wanted = drawn

@@ -32,6 +32,7 @@ _I32 = struct.Struct("<i")
 _I16 = struct.Struct("<h")
 _I64 = struct.Struct("<q")
 _PAIR_BYTES = 16
+_WORD = np.dtype("<i8")
 
 # How many fields of the tables in Arrow's Message.fbs we look at.
 _MESSAGE_FIELDS = 4
@@ -122,7 +123,7 @@ def _pairs(meta: memoryview, position: int, *, what: str) -> Pairs:
     start = vector + _U32.size
     if count * _PAIR_BYTES > len(meta) - start:
         raise CorruptBatchError(f"An Arrow record batch claims {count} {what}.")
-    flat = np.frombuffer(meta, "<i8", count=2 * count, offset=start)
+    flat = np.frombuffer(meta, _WORD, count=2 * count, offset=start)
     return flat.reshape(count, 2)
 
 
@@ -190,7 +191,7 @@ class MessageTemplate:
         """Lay out metadata for so many nodes and buffers."""
         metadata = _blank_metadata(node_count, buffer_count, codec=codec)
         prefix = _PREFIX.pack(_CONTINUATION, len(metadata))
-        return cls(np.frombuffer(prefix + metadata, "<i8"), node_count)
+        return cls(np.frombuffer(prefix + metadata, _WORD), node_count)
 
     def fill(self, row_count: int, *, nodes: Pairs, buffers: Pairs, body_length: int) -> bytes:
         """Return continuation, size and metadata of one message."""
