@@ -49,14 +49,18 @@ def read_whole(segment: Segment, file: File, *, start: Mark, wanted: Wanted) -> 
     """Return whole batches from the one that holds the wanted offset."""
     ahead = CHUNK_BYTES + wanted.bytes_max + HEADER_BYTES
     window = Window(file, end=segment.size, chunk_bytes=ahead)
-    first = _seek(window, start, wanted.offset)
+    first = window.seek(start.position, start.offset, offset=wanted.offset)
     if isinstance(first, Bad):
         return first
     steps = _take(window, first, end=segment.size, wanted=wanted)
     if isinstance(steps, Bad):
         return steps
-    data = window.bytes(first.position, steps[-1].position_end) if steps else b""
-    return _unverified(segment, data, steps) or data
+    if not steps and segment.is_verified(first.position):
+        return b""
+    # An empty answer is only true if the batch at hand really is as long as it says.
+    checked = steps or [first]
+    data = window.bytes(first.position, checked[-1].position_end)
+    return _unverified(segment, data, checked) or (data if steps else b"")
 
 
 def iterate_segment(
@@ -77,13 +81,6 @@ def iterate_segment(
             header = read_header(window.bytes(position, position + HEADER_BYTES))
             yield StoredBatch(header, segment.is_verified(position), position, window)
         position, expected = step.position_end, step.offset_end
-
-
-def _seek(window: Window, start: Mark, offset: int) -> Step | Bad:
-    step = window.step(start.position, start.offset)
-    while isinstance(step, Step) and step.offset_end <= offset:
-        step = window.step(step.position_end, step.offset_end)
-    return step
 
 
 def _take(window: Window, first: Step, *, end: int, wanted: Wanted) -> list[Step] | Bad:

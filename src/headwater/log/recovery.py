@@ -125,17 +125,23 @@ class _Recovery:
         """Tell whether a sealed segment from before the checkpoint looks as its index says."""
         if self._checkpoint is None or name.base_offset >= self._checkpoint.segment_base:
             return False
-        ends_right = len(index) > 1 and index[-1].offset == following
-        return ends_right and index[-1].position == file.size and _starts_right(file, name)
+        if following is None or len(index) < 2 or index[-1].offset > following:  # noqa: PLR2004
+            return False
+        return index[-1].position == file.size and _starts_right(file, name)
 
     def _take_sealed(
         self, name: SegmentName, file: File, *, index: Sequence[Mark], following: int
     ) -> None:
         scanned = self._scan(name, file, index)
-        if name.is_damaged or scanned.bad or scanned.tail.offset != following:
-            reason = scanned.bad or f"it ends at offset {scanned.tail.offset}"
+        reason = scanned.bad
+        if index and scanned.tail.offset < index[-1].offset:
+            reason = reason or "it is shorter than its index says"
+        if scanned.tail.offset > following:
+            reason = "it reaches into the segment after it"
+        if name.is_damaged or reason:
             self._set_aside(name, scanned, reason=reason, end=following)
             return
+        # If it ends before the next one starts, nothing is wrong with this file: one is missing.
         self._add(self._segment(name, scanned))
 
     def _take_last(self, name: SegmentName, file: File, index: Sequence[Mark]) -> None:

@@ -13,7 +13,8 @@ from headwater.rows.log_batch import (
 )
 from headwater.store.disk import File
 
-_STEP = struct.Struct("<qiB15xi")  # base offset, length, magic, last offset delta
+# base offset, length, magic, last offset delta, record count
+_STEP = struct.Struct("<qiB15xi12xi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,27 @@ class Window:
         at = self._fetch(position, HEADER_BYTES)
         if len(self._chunk) - at < HEADER_BYTES:
             return Bad(expected, position, "the file ends inside a batch header")
-        base, length, magic, delta = _STEP.unpack_from(self._chunk, at)
+        base, length, magic, delta, count = _STEP.unpack_from(self._chunk, at)
         end = position + LENGTH_END + length
-        fits = base == expected and magic <= MAGIC_STATISTICS and delta >= 0
+        fits = base == expected and magic <= MAGIC_STATISTICS and delta == max(count - 1, 0)
         if not fits or end < position + HEADER_BYTES or end > self._end:
             return Bad(expected, position, "a batch header does not fit the one before")
         return Step(base, position, base + delta + 1, end)
+
+    def seek(self, position: int, expected: int, *, offset: int) -> Step | Bad:
+        """Walk to the batch that holds an offset."""
+        while True:
+            at = self._fetch(position, HEADER_BYTES)
+            if len(self._chunk) - at < HEADER_BYTES:
+                break
+            base, length, magic, delta, count = _STEP.unpack_from(self._chunk, at)
+            is_sound = base == expected and magic <= MAGIC_STATISTICS and delta >= count - 1
+            if not is_sound or length < HEADER_BYTES - LENGTH_END or base + delta >= offset:
+                break
+            position += LENGTH_END + length
+            expected = base + delta + 1
+        # The batch is found, or something is wrong with it: a step tells.
+        return self.step(position, expected)
 
     def bytes(self, start: int, end: int) -> bytes:
         """Return the bytes of a range; fewer if the file became shorter."""

@@ -1,0 +1,1 @@
+"""The write path: log tablet, group commit."""

@@ -1,0 +1,150 @@
+"""One sync for every append that waits for it."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Protocol
+
+from headwater.errors import BucketFencedError, HeadwaterError
+from headwater.runtime.clock import Clock
+from headwater.runtime.events import Events
+from headwater.runtime.tasks import Tasks
+
+FLUSH_DELAY_MS = 20
+_events = Events("group_commit")
+
+
+class Syncable(Protocol):
+    """Be a log, as far as committing it goes."""
+
+    @property
+    def end_offset(self) -> int:
+        """Return the offset after everything written."""
+        ...
+
+    @property
+    def synced_offset(self) -> int:
+        """Return the offset before which everything is durable."""
+        ...
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Tell whether a checkpoint should follow the sync."""
+        ...
+
+    def sync(self) -> int:
+        """Make everything written durable."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Note what is durable."""
+        ...
+
+
+class GroupCommit:
+    """Sync a log off the loop, at most one sync at a time.
+
+    What is written while a sync runs waits for the next one, which starts as soon as the first
+    has ended. `on_synced` runs in the loop after each sync.
+    """
+
+    def __init__(
+        self,
+        log: Syncable,
+        executor: Executor,
+        *,
+        clock: Clock,
+        on_synced: Callable[[], None] = lambda: None,
+        flush_delay_ms: int = FLUSH_DELAY_MS,
+    ) -> None:
+        self._log = log
+        self._executor = executor
+        self._clock = clock
+        self._on_synced = on_synced
+        self._flush_delay_ms = flush_delay_ms
+        self._tasks = Tasks()
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._is_flush_planned = False
+        self._is_flush_due = False
+        self._failure = ""
+
+    async def durable(self, end_offset: int) -> None:
+        """Wait until everything before an offset survives a crash."""
+        if self._log.synced_offset >= end_offset:
+            return
+        self._refuse_if_failed()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((end_offset, waiter))
+        self._start()
+        await waiter
+
+    def request(self) -> None:
+        """Sync soon, without waiting for it."""
+        if self._is_flush_planned or self._failure:
+            return
+        self._is_flush_planned = True
+        self._tasks.start(self._flush_later(), name="flush")
+
+    async def close(self) -> None:
+        """Wait for the sync that runs and plan no other."""
+        await self._tasks.stop()
+        self._is_flush_planned = True
+        while not self._idle.is_set():
+            await self._idle.wait()
+
+    async def _flush_later(self) -> None:
+        await self._clock.sleep(self._flush_delay_ms / 1000)
+        self._is_flush_planned = False
+        self._is_flush_due = True
+        self._start()
+
+    def _start(self) -> None:
+        """Start a sync, unless one runs: its end starts the next where that is wanted."""
+        if not self._idle.is_set() or self._failure:
+            return
+        self._executor.submit(self._run, asyncio.get_running_loop())
+        self._idle.clear()
+        self._is_flush_due = False
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Do the work in a thread: sync, tell the loop, then write a checkpoint if one is due."""
+        failure = ""
+        try:
+            self._log.sync()
+            if self._log.is_checkpoint_due:
+                loop.call_soon_threadsafe(self._wake)
+                self._log.checkpoint()
+        except HeadwaterError as error:
+            failure = error.message
+        except Exception as error:  # noqa: BLE001 - the outer edge of a background job
+            _events.error("sync failed", cause=error)
+            failure = f"A sync failed with {error!r}."
+        loop.call_soon_threadsafe(self._finish, failure)
+
+    def _finish(self, failure: str) -> None:
+        self._failure = self._failure or failure
+        self._idle.set()
+        self._wake()
+        if self._waiters or self._is_flush_due:
+            self._start()
+
+    def _wake(self) -> None:
+        """Answer everybody whose offset is durable, or all if the log failed."""
+        synced_offset = self._log.synced_offset
+        waiting, self._waiters = self._waiters, []
+        for end_offset, waiter in waiting:
+            if waiter.done():
+                continue
+            if end_offset <= synced_offset:
+                waiter.set_result(None)
+            elif self._failure:
+                waiter.set_exception(BucketFencedError(self._failure))
+            else:
+                self._waiters.append((end_offset, waiter))
+        self._on_synced()
+
+    def _refuse_if_failed(self) -> None:
+        if self._failure:
+            raise BucketFencedError(self._failure, hint="Check the disk, then restart the server.")

@@ -1,0 +1,198 @@
+"""The append path of one bucket of a log table, and reading it back."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from headwater.errors import InvalidAcksError
+from headwater.log.log import Log
+from headwater.log.retention import expired_segments, should_roll_expired
+from headwater.rows.log_batch import BatchHeader, iterate
+from headwater.runtime.clock import Clock
+from headwater.tablet.group_commit import GroupCommit
+from headwater.tablet.selection import Selected, Selection, select
+
+ACKS_DURABLE = -1
+ACKS = (ACKS_DURABLE, 0, 1)
+ADMIT_INLINE_BYTES_MAX = 64 << 10
+
+Admit = Callable[[memoryview, BatchHeader], None]
+Batches = list[tuple[memoryview, BatchHeader]]
+Listener = Callable[[], None]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Tell where records landed."""
+
+    base_offset: int
+
+
+class LogTablet:
+    """Take appends for one bucket in the order in which they come."""
+
+    def __init__(self, log: Log, *, executor: Executor, clock: Clock) -> None:
+        self.log = log
+        self._executor = executor
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._listeners: list[Listener] = []
+        self._announced = log.synced_offset
+        self._commit = GroupCommit(log, executor, clock=clock, on_synced=self._announce)
+
+    @property
+    def start_offset(self) -> int:
+        """Return the first offset that is kept."""
+        return self.log.start_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Return the offset before which rows may be read: what was read can never vanish."""
+        return self.log.synced_offset
+
+    async def append(self, records: bytes, *, acks: int, admit: Admit) -> Receipt:
+        """Write the batches of one request.
+
+        1. split  2. admit, in a thread where that takes long  3. wait for the turn
+        4. write  5. wait until durable, or see that it soon will be
+        """
+        if acks not in ACKS:
+            raise InvalidAcksError(f"acks is {acks}, but must be one of -1, 0 and 1.")
+        batches = _split(records)
+        admission = self._start_admission(batches, len(records), admit)
+        async with self._turn:
+            if admission is not None:
+                await admission
+            end_offset, receipt = await self._write(batches, len(records))
+        if acks == ACKS_DURABLE:
+            await self._commit.durable(end_offset)
+        else:
+            self._commit.request()
+        return receipt
+
+    async def read(
+        self, offset: int, *, bytes_max: int, up_to: int, at_least_one: bool = True
+    ) -> bytes:
+        """Return whole durable batches, without keeping the loop waiting for a disk."""
+        up_to = min(up_to, self.high_watermark)
+        if offset >= up_to or self.log.is_hot(offset):
+            return self.log.read(
+                offset, bytes_max=bytes_max, up_to=up_to, at_least_one=at_least_one
+            )
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._executor,
+            lambda: self.log.read(
+                offset, bytes_max=bytes_max, up_to=up_to, at_least_one=at_least_one
+            ),
+        )
+
+    async def select(
+        self, offset: int, *, bytes_max: int, selection: Selection, at_least_one: bool
+    ) -> Selected:
+        """Return what a selection takes of the durable batches from an offset on."""
+        work = partial(
+            select,
+            self.log,
+            offset,
+            up_to=self.high_watermark,
+            bytes_max=bytes_max,
+            selection=selection,
+            at_least_one=at_least_one,
+        )
+        return work() if self.log.is_hot(offset) else await self._in_thread(work)
+
+    async def offset_for_timestamp(self, timestamp_ms: int) -> int:
+        """Return the first durable offset committed at or after a time."""
+        find = partial(self.log.offset_for_timestamp, timestamp_ms)
+        return min(await self._in_thread(find), self.high_watermark)
+
+    async def expire(self, *, ttl_ms: int | None, bytes_max: int | None) -> None:
+        """Delete whole segments that are too old or too many."""
+        now_ms, needed_from = self._clock.now_ms(), self.high_watermark
+        async with self._turn:
+            active = self.log.spans[-1]
+            if should_roll_expired(active, now_ms=now_ms, ttl_ms=ttl_ms, needed_from=needed_from):
+                await self._in_thread(self.log.roll)
+            start_offset = expired_segments(
+                self.log.spans,
+                now_ms=now_ms,
+                ttl_ms=ttl_ms,
+                bytes_max=bytes_max,
+                needed_from=needed_from,
+            )
+            if start_offset > self.start_offset:
+                await self._in_thread(partial(self.log.delete_before, start_offset))
+
+    async def verify(self, limit_bytes: int) -> int:
+        """Check some of the bytes that this process has not seen, and return how many."""
+        return await self._in_thread(partial(self.log.verify, limit_bytes))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def listen(self, listener: Listener) -> None:
+        """Have a callback run in the loop whenever the high watermark advances."""
+        self._listeners.append(listener)
+
+    def unlisten(self, listener: Listener) -> None:
+        """Forget a callback."""
+        self._listeners.remove(listener)
+
+    async def close(self) -> None:
+        """Finish what runs, then sync and close the log."""
+        async with self._turn:
+            await self._commit.close()
+            await asyncio.get_running_loop().run_in_executor(self._executor, self.log.close)
+        self._announce()
+
+    def _start_admission(
+        self, batches: Batches, size: int, admit: Admit
+    ) -> asyncio.Future[None] | None:
+        """Admit small requests here and now, large ones in a thread while others have a turn."""
+        if size <= ADMIT_INLINE_BYTES_MAX:
+            _admit_all(batches, admit)
+            return None
+        loop = asyncio.get_running_loop()
+        admission = loop.run_in_executor(self._executor, _admit_all, batches, admit)
+        admission.add_done_callback(_retrieve)
+        return admission
+
+    async def _write(self, batches: Batches, size: int) -> tuple[int, Receipt]:
+        if self.log.is_full_for(size):
+            # Rolling syncs first; waiting here keeps that off the loop.
+            await self._commit.durable(self.log.end_offset)
+        appended = self.log.append(
+            [batch for batch, _ in batches], timestamp_ms=self._clock.now_ms()
+        )
+        return appended.end_offset, Receipt(appended.base_offset)
+
+    def _announce(self) -> None:
+        high_watermark = self.high_watermark
+        if high_watermark == self._announced:
+            return
+        self._announced = high_watermark
+        loop = asyncio.get_running_loop()
+        for listener in tuple(self._listeners):
+            # Each in its own turn of the loop, so that none can break the commit or another.
+            loop.call_soon(listener)
+
+
+def _split(records: bytes) -> Batches:
+    view = memoryview(records).toreadonly()
+    return [(view[position : position + header.size], header) for header, position in iterate(view)]
+
+
+def _admit_all(batches: Batches, admit: Admit) -> None:
+    for batch, header in batches:
+        admit(batch, header)
+
+
+def _retrieve(admission: asyncio.Future[None]) -> None:
+    """See the outcome even if the append was cancelled meanwhile."""
+    if not admission.cancelled():
+        admission.exception()
