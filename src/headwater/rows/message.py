@@ -93,7 +93,7 @@ def _read_message(meta: memoryview) -> MessageLayout:
     if kind != _RECORD_BATCH or not header_at:
         raise CorruptBatchError(f"An Arrow message of kind {kind} is not a record batch.")
     length_at, nodes_at, buffers_at, codec_at, variadic_at = _fields(meta, header_at, _BATCH_FIELDS)
-    if variadic_at:
+    if variadic_at and _U32.unpack_from(meta, _follow(meta, variadic_at))[0]:
         raise CorruptBatchError("Arrow view types with variadic buffers are not supported.")
     return MessageLayout(
         row_count=_scalar(meta, length_at, _I64),
