@@ -2,12 +2,13 @@
 
 import errno
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from headwater.log.log import Appended, Log
 from headwater.log.settings import LogSettings
 from headwater.rows.log_batch import build_batch, iterate
-from headwater.store.disk import Disk, File, Part
+from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File, Part, parent_of
 from headwater.store.memory import MemoryDisk
 
 T = TypeVar("T")
@@ -50,7 +51,15 @@ class InterposedDisk:
         return InterposedFile(self, path, self.around("open", path, lambda: self.disk.open(path)))
 
     def replace(self, path: str, content: bytes) -> None:
-        self.around("replace", path, lambda: self.disk.replace(path, content))
+        """Replace step by step, so that each step can fail or be the last before a crash."""
+        temporary = path + TEMPORARY_SUFFIX
+        with suppress(FileNotFoundError):
+            self.disk.unlink(temporary)
+        file = self.create(temporary)
+        file.append([content])
+        file.sync()
+        self.rename(temporary, path)
+        self.sync_directory(parent_of(path))
 
     def rename(self, source: str, target: str) -> None:
         self.around("rename", source, lambda: self.disk.rename(source, target))

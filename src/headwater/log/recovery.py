@@ -158,6 +158,8 @@ class _Recovery:
             self._cut_tail(name, file, scanned=scanned, rest=rest)
         segment = self._segment(name, scanned)
         segment.file = file
+        # Whoever created it may have been killed before its name was durable.
+        segment.is_named = False
         segment.written_from = segment.size
         # Only data written by this process is certain to be in memory; the mark tells it apart.
         if segment.size > segment.marks[-1].position:
