@@ -1,0 +1,235 @@
+"""The append path of a bucket, from the request to the receipt."""
+
+import asyncio
+import errno
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from headwater.errors import (
+    BucketFencedError,
+    CorruptBatchError,
+    InvalidAcksError,
+    OffsetOutOfRangeError,
+    StoppingError,
+)
+from headwater.log.settings import LogSettings
+from headwater.runtime.clock import SystemClock
+from headwater.store.local import LocalDisk
+from headwater.store.memory import MemoryDisk
+from headwater.tablet.log_tablet import LogTablet, Receipt
+from tests.log.support import InterposedDisk, batch, messages, open_log
+from tests.tablet.support import HeldExecutor, ManualClock, settle
+
+LARGE = 100_000
+
+
+def admitted(view, header):
+    return None
+
+
+@pytest.fixture
+def executor():
+    with ThreadPoolExecutor(2) as threads:
+        yield threads
+
+
+@pytest.fixture
+async def tablet(executor):
+    tablet = LogTablet(open_log(MemoryDisk()), executor=executor, clock=SystemClock())
+    yield tablet
+    await tablet.close()
+
+
+async def put(tablet, *texts, acks=-1, admit=admitted):
+    records = b"".join(map(batch, texts))
+    return await tablet.append(records, acks=acks, admit=admit)
+
+
+def started(work):
+    return asyncio.get_running_loop().create_task(work)
+
+
+async def test_an_append_is_durable_when_it_is_acked(tablet):
+    receipts = [await put(tablet, "a", "b"), await put(tablet, "c")]
+
+    assert receipts == [Receipt(0), Receipt(2)]
+    assert tablet.high_watermark == 3
+    assert messages(tablet.log) == {0: "a", 1: "b", 2: "c"}
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+async def test_an_append_that_does_not_wait_is_readable_once_durable(acks):
+    executor, clock = HeldExecutor(), ManualClock()
+    tablet = LogTablet(open_log(MemoryDisk()), executor=executor, clock=clock)
+
+    receipt = await put(tablet, "a", acks=acks)
+    await settle()
+    before = tablet.high_watermark, await tablet.read(0, bytes_max=100, up_to=1)
+    await clock.wake_all()
+    await executor.run_next()
+
+    assert receipt == Receipt(0)
+    assert before == (0, b"")
+    assert tablet.high_watermark == 1
+    assert await tablet.read(0, bytes_max=100, up_to=1)
+
+
+@pytest.mark.parametrize("acks", [-2, 2, 100])
+async def test_other_acks_are_refused(tablet, acks):
+    with pytest.raises(InvalidAcksError):
+        await put(tablet, "a", acks=acks)
+
+
+async def test_nothing_is_written_when_one_batch_is_not_admitted(tablet):
+    def admit(view, header):
+        if bytes(view[48:]) == b"bad":
+            raise CorruptBatchError("no")
+
+    with pytest.raises(CorruptBatchError):
+        await put(tablet, "good", "bad", admit=admit)
+
+    assert tablet.log.end_offset == 0
+
+
+async def test_a_large_append_that_is_not_admitted_is_not_written(tablet):
+    def admit(view, header):
+        raise CorruptBatchError("no")
+
+    with pytest.raises(CorruptBatchError):
+        await put(tablet, "x" * LARGE, admit=admit)
+    assert await put(tablet, "next") == Receipt(0)
+
+
+async def test_cut_records_are_refused(tablet):
+    with pytest.raises(CorruptBatchError):
+        await tablet.append(batch("a") + batch("b")[:-1], acks=1, admit=admitted)
+
+    assert tablet.log.end_offset == 0
+
+
+async def test_appends_land_in_the_order_in_which_they_came(tablet):
+    texts = [f"{number}" * (LARGE if number % 3 == 0 else 1) for number in range(1, 10)]
+
+    receipts = await asyncio.gather(*(put(tablet, text) for text in texts))
+
+    assert receipts == [Receipt(number) for number in range(9)]
+    assert list(messages(tablet.log).values()) == texts
+
+
+async def test_a_small_append_does_not_overtake_a_large_one_in_admission():
+    executor = HeldExecutor()
+    log = open_log(MemoryDisk(), settings=LogSettings())
+    tablet = LogTablet(log, executor=executor, clock=ManualClock())
+    large = started(put(tablet, "x" * LARGE, acks=1))
+    small = started(put(tablet, "y", acks=1))
+    await settle()
+    assert tablet.log.end_offset == 0
+
+    await executor.run_next()
+
+    assert (await large, await small) == (Receipt(0), Receipt(1))
+
+
+async def test_a_cancelled_append_leaves_the_turn_to_the_next():
+    executor = HeldExecutor()
+    log = open_log(MemoryDisk(), settings=LogSettings())
+    tablet = LogTablet(log, executor=executor, clock=ManualClock())
+    large = started(put(tablet, "x" * LARGE, acks=1))
+    small = started(put(tablet, "y", acks=1))
+    await settle()
+
+    large.cancel()
+    await settle()
+
+    assert await small == Receipt(0)
+    assert messages(tablet.log) == {0: "y"}
+
+
+async def test_a_resend_that_is_not_durable_yet_waits_as_well():
+    executor = HeldExecutor()
+    tablet = LogTablet(open_log(MemoryDisk()), executor=executor, clock=ManualClock())
+    sent = batch("a", writer_id=1, sequence=0)
+    tasks = [started(tablet.append(sent, acks=-1, admit=admitted)) for _ in range(2)]
+    await settle()
+    assert not any(task.done() for task in tasks)
+
+    await executor.run_next()
+
+    assert [await task for task in tasks] == [Receipt(0), Receipt(0)]
+    assert tablet.log.end_offset == 1
+
+
+async def test_a_full_segment_is_rolled_without_losing_the_order(tablet):
+    await asyncio.gather(*(put(tablet, f"{number:060}") for number in range(40)))
+
+    assert tablet.log.segment_count > 5
+    assert [int(text) for text in messages(tablet.log).values()] == list(range(40))
+
+
+async def test_listeners_hear_of_every_advance_until_they_leave(tablet):
+    heard = []
+
+    def listener():
+        heard.append(tablet.high_watermark)
+
+    tablet.listen(listener)
+    await put(tablet, "a")
+    await put(tablet, "b")
+    await settle()
+    tablet.unlisten(listener)
+    await put(tablet, "c")
+    await settle()
+
+    assert heard == [1, 2]
+
+
+async def test_a_read_is_served_from_memory_or_in_a_thread(tmp_path, executor):
+    log = open_log(LocalDisk(tmp_path))
+    tablet = LogTablet(log, executor=executor, clock=SystemClock())
+    for number in range(30):
+        await put(tablet, f"{number:060}")
+
+    assert not log.is_hot(0)
+    assert log.is_hot(29)
+    for offset in (0, 29):
+        data = await tablet.read(offset, bytes_max=10, up_to=1 << 60)
+        assert int(data[48:]) == offset
+    await tablet.close()
+
+
+async def test_a_read_outside_the_log_is_refused(tablet):
+    for offset in (-1, 1):
+        with pytest.raises(OffsetOutOfRangeError):
+            await tablet.read(offset, bytes_max=10, up_to=1 << 60)
+
+
+async def test_a_failed_sync_refuses_appends_but_not_reads(executor):
+    disk = InterposedDisk(MemoryDisk())
+    tablet = LogTablet(open_log(disk), executor=executor, clock=SystemClock())
+    await put(tablet, "durable")
+
+    def fail(operation, path):
+        if operation == "sync":
+            raise OSError(errno.EIO, "injected")
+
+    disk.before = fail
+    for _ in range(2):
+        with pytest.raises(BucketFencedError):
+            await put(tablet, "lost")
+
+    assert tablet.high_watermark == 1
+    assert await tablet.read(0, bytes_max=100, up_to=10)
+    await tablet.close()
+
+
+async def test_a_closed_tablet_takes_nothing_and_has_lost_nothing(executor):
+    disk = MemoryDisk()
+    tablet = LogTablet(open_log(disk), executor=executor, clock=SystemClock())
+    await put(tablet, "a", acks=1)
+
+    await tablet.close()
+
+    with pytest.raises(StoppingError):
+        await put(tablet, "b")
+    assert messages(open_log(disk.crashed(lambda change: None))) == {0: "a"}
