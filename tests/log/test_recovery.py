@@ -154,6 +154,46 @@ def test_a_missing_active_segment_is_noticed_by_the_checkpoint():
     assert len(log.faults) == 1
 
 
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_a_sealed_segment_at_the_end_is_set_aside_not_cut(has_checkpoint):
+    disk = MemoryDisk()
+    filled(disk).close()
+    disk.unlink(path_of(LAST))
+    flip(disk, SECOND, 6 * SIZE + 60)
+    if not has_checkpoint:
+        disk.unlink(path_of("checkpoint"))
+
+    log = open_log(disk)
+
+    assert readable(log) == whole(13)
+    assert log.end_offset == (20 if has_checkpoint else 14)
+    assert f"{SECOND}.damaged" in disk.listdir(DIRECTORY)
+
+
+def test_nothing_is_appended_to_a_segment_that_was_sealed():
+    disk = MemoryDisk()
+    filled(disk).close()
+    disk.unlink(path_of(LAST))
+    disk.unlink(path_of("checkpoint"))
+
+    append(open_log(disk), "next")
+
+    assert len(content(disk, SECOND)) == 7 * SIZE
+
+
+def test_a_segment_is_served_again_once_a_good_copy_is_put_back():
+    disk = MemoryDisk()
+    filled(disk).close()
+    good = content(disk, SECOND)
+    flip(disk, SECOND, 300)
+    open_log(disk).verify(1 << 30)
+    overwrite(disk, SECOND, good)
+
+    log = open_log(disk)
+
+    assert (readable(log), log.faults) == (whole(), ())
+
+
 def test_a_missing_first_segment_is_noticed_by_the_checkpoint():
     disk = MemoryDisk()
     filled(disk).close()

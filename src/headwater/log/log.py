@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headwater.errors import CorruptBatchError, RecordTooLargeError, StorageError
-from headwater.log.checkpoint import Checkpoint, encode_checkpoint
+from headwater.errors import RecordTooLargeError, StorageError
+from headwater.log.checkpoint import encode_checkpoint
 from headwater.log.index import encode_index
 from headwater.log.names import CHECKPOINT, SegmentName, index_name
 from headwater.log.reader import Reader
@@ -13,9 +13,9 @@ from headwater.log.recovery import Recovered, recover, remove_segment
 from headwater.log.retention import SegmentSpan
 from headwater.log.segment import Segment
 from headwater.log.settings import SEGMENT_BYTES_LIMIT, LogSettings
-from headwater.log.stamping import Planned, plan_append
-from headwater.log.state import Covered, LogState
-from headwater.rows.log_batch import BatchHeader, check_crc, read_header
+from headwater.log.stamping import Planned, checked_header, plan_append
+from headwater.log.state import LogState
+from headwater.rows.log_batch import BatchHeader
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.store.disk import Disk, Part
@@ -147,7 +147,7 @@ class Log:
         1. check the bytes  2. answer a resend  3. roll if full  4. stamp  5. write  6. publish
         """
         self._state.refuse_if_stopped()
-        checked = [(batch, _checked_header(batch)) for batch in batches]
+        checked = [(batch, checked_header(batch)) for batch in batches]
         headers = [header for _, header in checked]
         if resent := self._state.writers.resent(headers):
             return Appended(resent[0].base_offset, resent[-1].end_offset, duplicate=True)
@@ -227,9 +227,11 @@ class Log:
 
     def close(self) -> None:
         """Sync, write a checkpoint and take no more writes."""
-        if not (self.is_fenced or self._state.is_closed):
-            self.checkpoint()
-        self._state.is_closed = True
+        try:
+            if not (self.is_fenced or self._state.is_closed):
+                self.checkpoint()
+        finally:
+            self._state.is_closed = True
 
     def _publish(self, active: Segment, headers: list[BatchHeader], planned: Planned) -> None:
         base_offset = active.tail.offset
@@ -253,7 +255,7 @@ class Log:
                     path = f"{state.directory}/{index_name(segment.base_offset)}"
                     state.disk.replace(path, encode_index([*segment.marks, segment.tail]))
                     segment.is_indexed = True
-            content = encode_checkpoint(_checkpoint(covered, start_offset))
+            content = encode_checkpoint(covered.checkpoint(start_offset))
             state.disk.replace(f"{state.directory}/{CHECKPOINT}", content)
             self._checkpointed = (covered.segment.base_offset, covered.tail.position)
 
@@ -272,15 +274,6 @@ class Log:
             _events.warning("unlinking failed", directory=state.directory, cause=str(error))
 
 
-def _checked_header(batch: Part) -> BatchHeader:
-    """Read the header of exactly one whole batch: what recovery would refuse is not written."""
-    header = read_header(batch)
-    if len(batch) != header.size:
-        raise CorruptBatchError(f"A batch of {header.size} bytes came with {len(batch)}.")
-    check_crc(batch, header)
-    return header
-
-
 def _require_fitting(size: int) -> None:
     if size > SEGMENT_BYTES_LIMIT:
         raise RecordTooLargeError(f"An append of {size} bytes does not fit into a segment.")
@@ -290,11 +283,6 @@ def _span(segment: Segment) -> SegmentSpan:
     return SegmentSpan(
         segment.base_offset, segment.end_offset, segment.size, segment.tail.timestamp_ms
     )
-
-
-def _checkpoint(covered: Covered, start_offset: int) -> Checkpoint:
-    marks = [mark for mark in covered.segment.marks if mark.position < covered.tail.position]
-    return Checkpoint(start_offset, (*marks, covered.tail), covered.writers)
 
 
 def _checkpointed(recovered: Recovered) -> tuple[int, int]:

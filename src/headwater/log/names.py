@@ -39,7 +39,15 @@ def torn_name(base_offset: int, names: Iterable[str]) -> str:
 
 
 def segment_names(names: Iterable[str]) -> list[SegmentName]:
-    """Return the segments among the names of a directory, by offset, a damaged one first."""
+    """Return the segments among the names of a directory, by offset.
+
+    A damaged one no longer counts once an operator has put a good copy beside it.
+    """
     matches = filter(None, map(_SEGMENT.fullmatch, names))
     found = [SegmentName(int(match[1]), match[2] is not None) for match in matches]
-    return sorted(found, key=lambda name: (name.base_offset, not name.is_damaged))
+    found.sort(key=lambda name: (name.base_offset, name.is_damaged))
+    return [
+        name
+        for at, name in enumerate(found)
+        if at == 0 or found[at - 1].base_offset != name.base_offset
+    ]

@@ -4,12 +4,9 @@ import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from headwater.errors import CorruptFileError
-from headwater.log.checkpoint import Checkpoint, decode_checkpoint
-from headwater.log.index import decode_index
+from headwater.log.checkpoint import Checkpoint
 from headwater.log.mark import Mark
 from headwater.log.names import (
-    CHECKPOINT,
     SegmentName,
     index_name,
     segment_name,
@@ -20,6 +17,7 @@ from headwater.log.salvage import last_offset_seen
 from headwater.log.scan import Scanned, scan
 from headwater.log.segment import Damage, Segment, new_segment
 from headwater.log.settings import LogSettings
+from headwater.log.small_files import SmallFiles
 from headwater.log.window import Bad, Window
 from headwater.log.writers import Writers
 from headwater.rows.log_batch import HEADER_BYTES, BatchHeader
@@ -62,10 +60,11 @@ class _Recovery:
         self._directory = directory
         self._settings = settings
         self._names = disk.listdir(directory)
+        self._small_files = SmallFiles(disk, directory, self._names)
         self._repairs: list[str] = []
         self._damages: list[Damage] = []
         self._segments: list[Segment] = []
-        self._checkpoint = self._load_checkpoint()
+        self._checkpoint = self._small_files.checkpoint()
         known = self._checkpoint.writers if self._checkpoint else {}
         self._writers = Writers(known, kept_max=settings.batches_kept_per_writer)
         self._start_offset = self._checkpoint.start_offset if self._checkpoint else 0
@@ -90,7 +89,9 @@ class _Recovery:
         if name.base_offset > self._end_offset:
             self._missing(name.base_offset, "the file is missing")
         file = self._disk.open(self._path(str(name)))
-        index = self._load_index(name)
+        index = self._small_files.index(name.base_offset)
+        if following is None:
+            following = self._known_end(name, index)
         if not name.is_damaged and self._can_trust(index, name, file, following):
             self._add(_indexed(self._path(str(name)), index))
         elif following is None:
@@ -103,7 +104,7 @@ class _Recovery:
         if self._checkpoint and self._checkpoint.recovery_offset > self._end_offset:
             self._missing(self._checkpoint.recovery_offset, "the file is missing or cut")
         last = self._segments[-1] if self._segments else None
-        if last is None or last.is_damaged or last.end_offset != self._end_offset:
+        if last is None or last.file is None or last.end_offset != self._end_offset:
             name = segment_name(self._end_offset)
             start = Mark(self._end_offset, 0, self._latest_ms())
             file = self._disk.create(self._path(name))
@@ -115,9 +116,15 @@ class _Recovery:
             tuple(self._segments),
             self._writers,
             tuple(self._damages),
-            tuple(self._repairs),
+            (*self._small_files.repairs, *self._repairs),
             self._checkpoint,
         )
+
+    def _known_end(self, name: SegmentName, index: Sequence[Mark]) -> int | None:
+        """Return where a segment ended that was sealed, though the one after it is missing."""
+        if self._checkpoint and self._checkpoint.segment_base > name.base_offset:
+            return self._checkpoint.segment_base
+        return index[-1].offset if index else None
 
     def _can_trust(
         self, index: tuple[Mark, ...], name: SegmentName, file: File, following: int | None
@@ -245,30 +252,6 @@ class _Recovery:
 
     def _latest_ms(self) -> int:
         return max((segment.tail.timestamp_ms for segment in self._segments), default=0)
-
-    def _load_checkpoint(self) -> Checkpoint | None:
-        content = self._read_small(CHECKPOINT)
-        try:
-            return None if content is None else decode_checkpoint(content)
-        except CorruptFileError as error:
-            self._repairs.append(f"{CHECKPOINT}: rebuilt, because: {error}")
-            return None
-
-    def _load_index(self, name: SegmentName) -> tuple[Mark, ...]:
-        """Return the marks of an index file, or nothing if it is missing, bad or another's."""
-        content = self._read_small(index_name(name.base_offset))
-        try:
-            marks = () if content is None else decode_index(content)
-        except CorruptFileError as error:
-            self._repairs.append(f"{index_name(name.base_offset)}: rebuilt, because: {error}")
-            return ()
-        return marks if marks and marks[0].offset == name.base_offset else ()
-
-    def _read_small(self, name: str) -> bytes | None:
-        if name not in self._names:
-            return None
-        file = self._disk.open(self._path(name))
-        return file.read(0, file.size)
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"

@@ -3,8 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.errors import CorruptBatchError
 from headwater.log.mark import Mark, extend_chain
-from headwater.rows.log_batch import CRC_END, CRC_START, BatchHeader, stamped
+from headwater.rows.log_batch import (
+    CRC_END,
+    CRC_START,
+    BatchHeader,
+    check_crc,
+    read_header,
+    stamped,
+)
 from headwater.store.disk import Part
 
 
@@ -15,6 +23,15 @@ class Planned:
     parts: list[Part]
     marks: list[Mark]
     tail: Mark
+
+
+def checked_header(batch: Part) -> BatchHeader:
+    """Read the header of exactly one whole batch: what recovery would refuse is not written."""
+    header = read_header(batch)
+    if len(batch) != header.size:
+        raise CorruptBatchError(f"A batch of {header.size} bytes came with {len(batch)}.")
+    check_crc(batch, header)
+    return header
 
 
 def plan_append(

@@ -15,6 +15,7 @@ from headwater.errors import (
     RetryLaterError,
     StoppingError,
 )
+from headwater.log.checkpoint import Checkpoint
 from headwater.log.mark import Mark
 from headwater.log.names import SegmentName, segment_name
 from headwater.log.recovery import Recovered
@@ -36,6 +37,11 @@ class Covered:
     segment: Segment
     tail: Mark
     writers: WriterState
+
+    def checkpoint(self, start_offset: int) -> Checkpoint:
+        """Return the checkpoint that says so."""
+        marks = [mark for mark in self.segment.marks if mark.position < self.tail.position]
+        return Checkpoint(start_offset, (*marks, self.tail), self.writers)
 
 
 class LogState:
@@ -117,8 +123,7 @@ class LogState:
             before = segment.mark_before(bad.offset)
             tail = Mark(bad.offset, bad.position, before.timestamp_ms)
             damage = Damage(bad.offset, self.shape.end_of(segment), name, bad.reason)
-            self._rename(segment, name)
-            cut = segment.cut(tail, path=f"{self.directory}/{name}")
+            cut = segment.cut(tail, path=self._renamed(segment, f"{self.directory}/{name}"))
             with self.writing:
                 self.shape = self.shape.with_damage(segment, new=cut, damage=damage)
             _events.error("segment set aside", directory=self.directory, damage=str(damage))
@@ -159,11 +164,15 @@ class LogState:
             self.fence(f"a sync failed with {error}")
             self.refuse_if_stopped()
 
-    def _rename(self, segment: Segment, name: str) -> None:
+    def _renamed(self, segment: Segment, path: str) -> str:
+        """Rename a damaged segment and return the name it has then."""
         if segment.is_damaged:
-            return
+            return segment.path
         try:
-            self.disk.rename(segment.path, f"{self.directory}/{name}")
+            self.disk.rename(segment.path, path)
             self.disk.sync_directory(self.directory)
         except OSError as error:
+            # It will be found bad again, and until then this process knows.
             _events.error("renaming failed", cause=error, path=segment.path)
+            return segment.path
+        return path
