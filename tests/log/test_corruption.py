@@ -1,5 +1,6 @@
 """No flipped bit and no cut goes unnoticed, and what is good is still served."""
 
+import struct
 from contextlib import suppress
 
 import pytest
@@ -148,6 +149,28 @@ def test_a_damaged_range_stays_after_a_restart_even_if_only_the_index_tells():
 
     assert first
     assert open_log(disk).faults[0].split(":")[:2] == first[0].split(":")[:2]
+
+
+def test_a_batch_that_claims_too_many_records_does_not_end_a_read_in_silence():
+    disk = closed_log()
+    data = bytearray(content(disk, SECOND))
+    struct.pack_into("<i", data, 2 * SIZE + 28, 1_000)
+    struct.pack_into("<i", data, 2 * SIZE + 44, 1_001)
+    overwrite(disk, SECOND, bytes(data))
+
+    with pytest.raises(DamagedRangeError):
+        list(open_log(disk).batches(7, up_to=20))
+    log = open_log(disk)
+    with pytest.raises(DamagedRangeError):
+        log.read(9, bytes_max=100, up_to=20)
+
+
+def test_offsets_of_a_bad_last_batch_behind_damage_are_not_used_again():
+    disk = killed_log()
+    flip(disk, LAST, 2 * SIZE + 60)
+    flip(disk, LAST, 5 * SIZE + 60)
+
+    assert open_log(disk).end_offset == 20
 
 
 def test_nothing_is_ever_deleted():

@@ -76,11 +76,19 @@ def iterate_segment(
             yield step
             return
         if step.offset_end > up_to:
+            yield from _overstated(segment, window, step)
             return
         if step.offset_end > offset:
             header = read_header(window.bytes(position, position + HEADER_BYTES))
             yield StoredBatch(header, segment.is_verified(position), position, window)
         position, expected = step.position_end, step.offset_end
+
+
+def _overstated(segment: Segment, window: Window, step: Step) -> Iterator[Bad]:
+    """Yield a batch that seems to reach too far, unless it is what it says."""
+    is_known = segment.is_verified(step.position)
+    if not is_known and not is_intact(window.bytes(step.position, step.position_end)):
+        yield Bad(step.offset, step.position, "the checksum of a batch does not fit")
 
 
 def _take(window: Window, first: Step, *, end: int, wanted: Wanted) -> list[Step] | Bad:
