@@ -25,7 +25,8 @@ class ServerProcess:
             [*command, "--port", str(port), *options], stderr=subprocess.PIPE, text=True, bufsize=1
         )
         self.port = self._read_port()
-        self._drain()
+        self._copying = threading.Thread(target=self._copy, daemon=True)
+        self._copying.start()
 
     @property
     def address(self) -> str:
@@ -39,12 +40,15 @@ class ServerProcess:
         """Kill -9: no chance to tidy up."""
         self._process.kill()
         self._process.wait()
+        self._copying.join()
 
     def stop(self) -> int:
         """Ask it to stop, as an operator would, and return its exit code."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(STOP_WITHIN_S)
+        code = self._process.wait(STOP_WITHIN_S)
+        self._copying.join()
+        return code
 
     def events(self) -> str:
         """Return what it has logged so far."""
@@ -59,15 +63,13 @@ class ServerProcess:
                 return int(found[1])
         raise RuntimeError(f"The server did not start: {self.log.read_text()}")
 
-    def _drain(self) -> None:
-        # A full pipe would stall the server, so somebody has to read on.
-        threading.Thread(target=self._copy, daemon=True).start()
-
     def _copy(self) -> None:
+        # A full pipe would stall the server, so somebody has to read on.
         assert self._process.stderr is not None
-        for line in self._process.stderr:
-            self._output.write(line)
-            self._output.flush()
+        with self._output, self._process.stderr:
+            for line in self._process.stderr:
+                self._output.write(line)
+                self._output.flush()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ import pyarrow as pa
 
 EARLIEST = fluss.EARLIEST_OFFSET
 POLL_MS = 5_000
+QUIET_MS = 300
 
 
 async def create(admin, path, schema: pa.Schema, **options):
@@ -38,3 +39,13 @@ async def poll_records(scanner, expected: int) -> list:
         assert not polled.is_empty(), f"only {len(records)} of {expected} records came"
         records += list(polled)
     return records
+
+
+async def read_filtered(scan) -> pa.Table:
+    """Read until nothing more comes: pyfluss's bounded reads wait for rows that are filtered out."""
+    scanner = await scan.create_record_batch_log_scanner()
+    scanner.subscribe(0, EARLIEST)
+    polled = [await scanner.poll_arrow(QUIET_MS)]
+    while polled[-1].num_rows:
+        polled.append(await scanner.poll_arrow(QUIET_MS))
+    return pa.concat_tables(polled)

@@ -7,7 +7,7 @@ import fluss
 import pyarrow as pa
 import pytest
 
-from tests.conformance.client import append, create, poll_records, read_all
+from tests.conformance.client import append, create, poll_records, read_all, read_filtered
 
 SCHEMA = pa.schema(
     [
@@ -68,7 +68,7 @@ async def test_only_batches_that_can_match_are_sent(connection, admin, path, pre
     options = {"table.statistics.columns": "*"}
     table = await three_batches(connection, admin, path, properties=options)
 
-    read = await read_all(table, scan=table.new_scan().filter(predicate))
+    read = await read_filtered(table.new_scan().filter(predicate))
 
     expected = [i for batch in batches for i in range(batch * 100, batch * 100 + 100)]
     assert read["id"].to_pylist() == expected
@@ -87,7 +87,7 @@ async def test_a_filter_and_a_projection_work_together(connection, admin, path):
     table = await three_batches(connection, admin, path, properties=options)
     scan = table.new_scan().filter(col("id") >= 200).project_by_name(["name"])
 
-    read = await read_all(table, scan=scan)
+    read = await read_filtered(scan)
 
     assert read.column_names == ["name"]
     assert read["name"].to_pylist() == [f"n{i:04}" for i in range(200, 300)]

@@ -7,6 +7,7 @@ from headwater.errors import InvalidOptionError
 
 KIB, MIB = 1024, 1024**2
 PORT_MAX = 65_535
+_FREE = frozenset({"host", "port", "advertised_host", "advertised_port", "insecure"})
 
 
 def _integer(default: int, description: str) -> int:
@@ -16,6 +17,11 @@ def _integer(default: int, description: str) -> int:
 
 def _seconds(default: float, description: str) -> float:
     setting: float = field(default=default, metadata={"description": description})
+    return setting
+
+
+def _switch(description: str) -> bool:
+    setting: bool = field(default=False, metadata={"description": description})
     return setting
 
 
@@ -30,9 +36,11 @@ class ServerSettings:
 
     host: str = _text("127.0.0.1", "Address to listen on.")
     port: int = _integer(9123, "Port to listen on; 0 takes any free one.")
+    advertised_host: str = _text("", "Address that clients are told; empty: the one they reached.")
+    advertised_port: int = _integer(0, "Port that clients are told; 0: the one they reached.")
+    insecure: bool = _switch("Listen beyond this machine without authentication.")
     connections_max: int = _integer(1024, "Connections open at a time; more are turned away.")
     frame_timeout_s: float = _seconds(30.0, "Time a client has to finish a frame it began.")
-    idle_timeout_s: float = _seconds(600.0, "Time after which a silent connection is closed.")
     request_bytes_max: int = _integer(64 * MIB, "Size of one request.")
     connection_requests_bytes_max: int = _integer(
         128 * MIB, "Requests of one connection held in memory before its socket is read no further."
@@ -59,7 +67,7 @@ class ServerSettings:
     def __post_init__(self) -> None:
         for setting in fields(self):
             value = getattr(self, setting.name)
-            if setting.name not in {"host", "port"} and not value > 0:
+            if setting.name not in _FREE and not value > 0:
                 raise InvalidOptionError(f"'{setting.name}' must be above 0, not {value}.")
         if not 0 <= self.port <= PORT_MAX:
             raise InvalidOptionError(f"'port' must be from 0 to {PORT_MAX}, not {self.port}.")

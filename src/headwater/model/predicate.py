@@ -1,5 +1,6 @@
 """Filters as plain values: comparisons of one column, joined by and / or."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
@@ -52,3 +53,13 @@ class Or:
 
 
 Predicate = Leaf | And | Or
+
+
+def columns_of(predicate: Predicate) -> Iterator[int]:
+    """Yield the ids of the columns that a filter looks at."""
+    match predicate:
+        case Leaf(column_id=column_id):
+            yield column_id
+        case And(children=children) | Or(children=children):
+            for child in children:
+                yield from columns_of(child)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.config.server import ServerSettings
-from headwater.errors import BucketMissingError, CorruptFileError, HeadwaterError
+from headwater.errors import BucketMissingError, HeadwaterError
 from headwater.log.log import Log
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
@@ -52,7 +52,7 @@ class Tablets:
         self._executor = executor
         self._settings = settings
         self._clock = clock
-        self._disk = LocalDisk()
+        self._disk = LocalDisk(directory)
         self._open: dict[TableBucket, LogTablet] = {}
         self._opening: dict[TableBucket, asyncio.Task[LogTablet]] = {}
         self._limits = AdmissionLimits(
@@ -80,7 +80,7 @@ class Tablets:
         return tuple(self._open.items())
 
     def _check_exists(self, bucket: TableBucket) -> None:
-        table = self._catalog.table_by_id(bucket.table_id)
+        table = self._catalog.tables.by_id(bucket.table_id)
         if not 0 <= bucket.bucket < (table.descriptor.bucket_count or 1):
             raise BucketMissingError(f"{table.path} has no bucket {bucket.bucket}.")
         if table.descriptor.is_partitioned != (bucket.partition_id is not None):
@@ -88,8 +88,7 @@ class Tablets:
             raise BucketMissingError(f"{table.path} is {kind}.")
         if bucket.partition_id is None:
             return
-        partition = self._catalog.partition_by_id(bucket.partition_id)
-        if partition is None or partition.table_id != bucket.table_id:
+        if self._catalog.partitions.by_id(bucket.partition_id).table_id != bucket.table_id:
             raise BucketMissingError(f"{table.path} has no partition {bucket.partition_id}.")
 
     async def _open_tablet(self, bucket: TableBucket) -> LogTablet:
@@ -104,16 +103,9 @@ class Tablets:
             del self._opening[bucket]
 
     def _open_log(self, bucket: TableBucket) -> Log:
-        directory = self._directory_of(bucket)
-        return Log.open(
-            self._disk, str(directory), settings=self._settings.log, clock=self._clock
-        )
-
-    def _directory_of(self, bucket: TableBucket) -> Path:
-        directory = self._directory / str(bucket.table_id)
-        if bucket.partition_id is not None:
-            directory /= f"p{bucket.partition_id}"
-        return directory / str(bucket.bucket)
+        partition = "" if bucket.partition_id is None else f"p{bucket.partition_id}/"
+        directory = f"{bucket.table_id}/{partition}{bucket.bucket}"
+        return Log.open(self._disk, directory, clock=self._clock)
 
     # ---- what writing and reading need to know of a table
 
@@ -123,27 +115,30 @@ class Tablets:
 
     def _admit(self, table_id: int, batch: memoryview, header: BatchHeader) -> None:
         schema = self._arrow_schema(table_id, header.schema_id)
-        fluss_schema = self._catalog.schema(table_id, header.schema_id)
-        admit(
-            batch, header, schema=schema, fields=fluss_schema, limits=self._limits, append_only=True
-        )
+        admit(batch, header, schema=schema, limits=self._limits, append_only=True)
 
     def schemas(self, table_id: int) -> Callable[[int], Schema]:
         """Return a function from schema id to schema."""
-        return partial(self._catalog.schema, table_id)
+        return partial(self._catalog.tables.schema, table_id)
 
     def projections(self, table_id: int, column_ids: tuple[int, ...]) -> Callable[[int], Projection]:
         """Return a function from schema id to the projection on these columns."""
         return partial(self._projection, table_id, column_ids)
 
     def _make_arrow_schema(self, table_id: int, schema_id: int) -> pa.Schema:
-        return arrow_schema(self._catalog.schema(table_id, schema_id))
+        return arrow_schema(self._catalog.tables.schema(table_id, schema_id))
 
     def _make_projection(
         self, table_id: int, column_ids: tuple[int, ...], schema_id: int
     ) -> Projection:
-        wanted = [self._catalog.column(table_id, column_id) for column_id in column_ids]
-        return Projection.of(self._catalog.schema(table_id, schema_id), wanted)
+        schemas = self._catalog.tables.schemas(table_id)
+        # A later version overwrites an earlier one, so a column is known as it is called last.
+        columns = {
+            column.column_id: column
+            for _, schema in sorted(schemas.items())
+            for column in schema.columns
+        }
+        return Projection.of(schemas[schema_id], [columns[number] for number in column_ids])
 
     # ---- life
 

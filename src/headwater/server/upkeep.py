@@ -1,19 +1,112 @@
-"""What a server does by itself: retention, automatic partitions, checking old data."""
+"""What a server does by itself: retention, automatic partitions, checking data at rest."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from headwater.config.auto_partition import partitions_to_create, partitions_to_drop
 from headwater.config.table_options import TableOptions
 from headwater.errors import BucketMissingError, HeadwaterError
-from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, repeat
-from headwater.server.catalog.values import TableInfo
+from headwater.server.catalog.entries import TableInfo
 from headwater.server.context import Services
 from headwater.server.listener import Listener
-from headwater.tablet.log_tablet import LogTablet
 
 _events = Events("upkeep")
-SCRUB_BYTES = 64 * 1024 * 1024
-SCRUB_INTERVAL_S = 1.0
+VERIFY_BYTES = 32 * 1024 * 1024
+VERIFY_INTERVAL_S = 0.5
+SWEEP_INTERVAL_S = 15.0
+
+
+class Upkeep:
+    """Run the chores of a server in the background."""
+
+    def __init__(self, services: Services, listener: Listener) -> None:
+        self._services = services
+        self._listener = listener
+        self._tasks = Tasks()
+
+    def start(self) -> None:
+        """Begin all chores."""
+        settings = self._services.settings
+        self._repeat(self.expire_rows, "retention", settings.retention_check_interval_s)
+        self._repeat(self.verify_data, "verification", VERIFY_INTERVAL_S)
+        self._repeat(self._listener.sweep, "sweep", SWEEP_INTERVAL_S)
+        self._tasks.start(self._follow_partitions(), name="automatic partitions")
+
+    async def stop(self) -> None:
+        """End all chores."""
+        await self._tasks.stop()
+
+    def _repeat(self, step: Callable[[], Awaitable[None]], name: str, every_s: float) -> None:
+        work = repeat(step, every_s=every_s, clock=self._services.clock, name=name)
+        self._tasks.start(work, name=name)
+
+    # ---- retention
+
+    async def expire_rows(self) -> None:
+        """Delete the segments that are older or larger than their tables allow."""
+        for bucket, tablet in self._services.tablets.all_open():
+            try:
+                table = self._services.catalog.tables.by_id(bucket.table_id)
+            except BucketMissingError:
+                continue  # Dropped since the list was made.
+            options = TableOptions.of(table.descriptor.properties)
+            before = tablet.start_offset
+            await tablet.expire(
+                ttl_ms=options.local_ttl_ms or None, bytes_max=options.retention_bytes
+            )
+            if tablet.start_offset > before:
+                _events.info(
+                    "expired", table=str(table.path), bucket=bucket.bucket, up_to=tablet.start_offset
+                )
+
+    # ---- data at rest
+
+    async def verify_data(self) -> None:
+        """Check a little of the data that was written before this process started."""
+        for _, tablet in self._services.tablets.all_open():
+            if await tablet.verify(VERIFY_BYTES):
+                return
+
+    # ---- partitions
+
+    async def _follow_partitions(self) -> None:
+        due, interval_s = self._services.partitions_due, 0.0
+        while True:
+            try:
+                async with asyncio.timeout(interval_s):
+                    await due.wait()
+            except TimeoutError:
+                pass
+            due.clear()
+            interval_s = self._services.settings.auto_partition_check_interval_s
+            for table in self._services.catalog.tables.all():
+                await self._guarded(table)
+
+    async def _guarded(self, table: TableInfo) -> None:
+        try:
+            if table.descriptor.is_partitioned:
+                await self.follow_partitions_of(table)
+        except HeadwaterError as fault:  # One table must not stop the others.
+            _events.warning("partitions not followed", table=str(table.path), reason=str(fault))
+
+    async def follow_partitions_of(self, table: TableInfo) -> None:
+        """Create the partitions of a table that are due and drop those that have expired."""
+        partitions, keys = self._services.catalog.partitions, table.descriptor.partition_keys
+        rules = TableOptions.of(table.descriptor.properties).auto_partition
+        existing = [partition.name for partition in partitions.list(table.path)]
+        now_ms = self._services.clock.now_ms()
+        for name in partitions_to_create(rules, keys=keys, existing=existing, now_ms=now_ms):
+            partitions.create(table.path, _spec(keys, name), ignore_if_exists=True)
+            _events.info("partition created", table=str(table.path), partition=name)
+        for name in partitions_to_drop(rules, keys=keys, existing=existing, now_ms=now_ms):
+            dropped = partitions.drop(table.path, _spec(keys, name), ignore_if_missing=True)
+            if dropped is not None:
+                await self._services.tablets.drop_partition(table.table_id, dropped.partition_id)
+                _events.info("partition expired", table=str(table.path), partition=name)
+
+
+def _spec(keys: tuple[str, ...], name: str) -> dict[str, str]:
+    return dict(zip(keys, name.split(PARTITION_SEPARATOR), strict=True))

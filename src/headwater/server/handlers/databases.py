@@ -4,7 +4,7 @@ import json
 
 from headwater.errors import InvalidTableError, UnsupportedError
 from headwater.model.type_json import object_of
-from headwater.server.catalog.values import DatabaseInfo
+from headwater.server.catalog.entries import DatabaseInfo
 from headwater.server.context import Context
 from headwater.wire import fluss_pb2 as pb
 
@@ -16,7 +16,7 @@ async def create_database(
 ) -> pb.CreateDatabaseResponse:
     """Create a database."""
     comment, properties = _description(request.database_json)
-    context.catalog.create_database(
+    context.catalog.databases.create(
         request.database_name,
         comment=comment,
         custom_properties=properties,
@@ -29,10 +29,10 @@ async def drop_database(
     request: pb.DropDatabaseRequest, context: Context
 ) -> pb.DropDatabaseResponse:
     """Drop a database, and with `cascade` the tables in it."""
-    dropped = context.catalog.drop_database(
+    dropped = context.catalog.databases.drop(
         request.database_name,
         cascade=request.cascade,
-        ignore_if_not_exists=request.ignore_if_not_exists,
+        ignore_if_missing=request.ignore_if_not_exists,
     )
     for table in dropped:
         await context.tablets.drop_table(table.table_id)
@@ -43,15 +43,15 @@ async def list_databases(
     request: pb.ListDatabasesRequest, context: Context
 ) -> pb.ListDatabasesResponse:
     """List the databases, by name or with a summary of each."""
-    names = context.catalog.list_databases()
+    names = context.catalog.databases.list()
     if not request.include_summary:
         return pb.ListDatabasesResponse(database_name=names)
     return pb.ListDatabasesResponse(
         database_summary=[
             pb.DatabaseSummary(
                 database_name=name,
-                created_time=context.catalog.database(name).created_ms,
-                table_count=len(context.catalog.list_tables(name)),
+                created_time=context.catalog.databases.info(name).created_ms,
+                table_count=len(context.catalog.tables.list(name)),
             )
             for name in names
         ]
@@ -62,14 +62,14 @@ async def database_exists(
     request: pb.DatabaseExistsRequest, context: Context
 ) -> pb.DatabaseExistsResponse:
     """Tell whether a database exists."""
-    return pb.DatabaseExistsResponse(exists=context.catalog.database_exists(request.database_name))
+    return pb.DatabaseExistsResponse(exists=context.catalog.databases.exists(request.database_name))
 
 
 async def get_database_info(
     request: pb.GetDatabaseInfoRequest, context: Context
 ) -> pb.GetDatabaseInfoResponse:
     """Describe a database."""
-    database = context.catalog.database(request.database_name)
+    database = context.catalog.databases.info(request.database_name)
     return pb.GetDatabaseInfoResponse(
         database_json=_database_json(database),
         created_time=database.created_ms,
@@ -81,17 +81,16 @@ async def alter_database(
     request: pb.AlterDatabaseRequest, context: Context
 ) -> pb.AlterDatabaseResponse:
     """Change the comment and the properties of a database."""
-    exists = context.catalog.database_exists(request.database_name)
+    exists = context.catalog.databases.exists(request.database_name)
     if request.ignore_if_not_exists and not exists:
         return pb.AlterDatabaseResponse()
-    changes: dict[str, str | None] = {}
-    for change in request.config_changes:
-        if change.op_type not in (SET, DELETE):
-            raise UnsupportedError("Properties of a database can be set and reset only.")
-        changes[change.config_key] = change.config_value if change.op_type == SET else None
-    context.catalog.alter_database(
+    changes = request.config_changes
+    if any(change.op_type not in (SET, DELETE) for change in changes):
+        raise UnsupportedError("Properties of a database can be set and reset only.")
+    context.catalog.databases.alter(
         request.database_name,
-        properties=changes,
+        set_properties={c.config_key: c.config_value for c in changes if c.op_type == SET},
+        reset_properties=[c.config_key for c in changes if c.op_type == DELETE],
         comment=request.comment if request.HasField("comment") else None,
     )
     return pb.AlterDatabaseResponse()

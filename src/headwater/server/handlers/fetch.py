@@ -8,7 +8,8 @@ from headwater.errors import (
     InvalidProjectionError,
     OffsetOutOfRangeError,
 )
-from headwater.server.catalog.values import TableInfo
+from headwater.model.predicate import columns_of
+from headwater.server.catalog.entries import TableInfo
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of
 from headwater.tablet.log_tablet import LogTablet
@@ -72,7 +73,7 @@ async def _resolve(request: pb.FetchLogTableRequest, context: Context) -> TableF
     buckets = []
     for asked in request.buckets_req:
         try:
-            table = context.catalog.table_by_id(request.table_id)
+            table = context.catalog.tables.by_id(request.table_id)
             tablet = await context.tablets.tablet(bucket_of(request.table_id, asked))
             buckets.append(BucketFetch(asked, tablet, _selection(request, table, context)))
         except HeadwaterError as fault:
@@ -85,14 +86,16 @@ def _selection(
 ) -> Selection:
     tablets, table_id = context.tablets, table.table_id
     predicate = projection_of = None
+    filtered: frozenset[int] = frozenset()
     if request.HasField("filter_predicate"):
         schema_id = request.filter_schema_id or table.schema_id
-        schema = context.catalog.schema(table_id, schema_id)
+        schema = context.catalog.tables.schema(table_id, schema_id)
         predicate = predicate_from_wire(request.filter_predicate, schema)
+        filtered = frozenset(columns_of(predicate))
     if request.projection_pushdown_enabled:
         columns = _projected_columns(request, table, context)
         projection_of = tablets.projections(table_id, columns)
-    return Selection(tablets.schemas(table_id), projection_of, predicate)
+    return Selection(tablets.schemas(table_id), projection_of, predicate, filtered)
 
 
 def _projected_columns(
@@ -106,7 +109,7 @@ def _projected_columns(
         seen = {request.filter_schema_id}
     else:
         seen = context.session.schemas_told.get(table.table_id) or {table.schema_id}
-    schemas = [context.catalog.schema(table.table_id, schema_id) for schema_id in seen]
+    schemas = [context.catalog.tables.schema(table.table_id, schema_id) for schema_id in seen]
     ids = []
     for position in positions:
         meant = {
@@ -162,7 +165,7 @@ async def _read_bucket(bucket: BucketFetch, *, left: int, is_first: bool) -> Buc
     if offset == end or not (left or is_first):
         return BucketAnswer(fields)
     try:
-        selected = await tablet.read(
+        selected = await tablet.select(
             offset,
             bytes_max=min(bucket.asked.max_fetch_bytes, left),
             selection=selection,

@@ -17,5 +17,5 @@ async def get_lake_snapshot(
     request: pb.GetLakeSnapshotRequest, context: Context
 ) -> pb.GetLakeSnapshotResponse:
     """Say that the table has no lake."""
-    table = context.catalog.table(table_path(request.table_path))
+    table = context.catalog.tables.info(table_path(request.table_path))
     raise LakeMissingError(f"No lake is configured for {table.path}.")

@@ -1,6 +1,7 @@
 """The last rows of a bucket in one answer."""
 
 from headwater.errors import HeadwaterError, RecordTooLargeError, RequestError
+from headwater.rows.log_batch import iterate
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of
 from headwater.wire import fluss_pb2 as pb
@@ -24,9 +25,9 @@ async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
     bytes_max = context.services.settings.request_bytes_max
     parts: list[bytes] = []
     while offset < end:
-        selected = await tablet.read(offset, up_to=end, bytes_max=bytes_max)
-        parts += map(bytes, selected.parts)
-        offset = selected.end_offset
+        data = await tablet.read(offset, up_to=end, bytes_max=bytes_max)
+        offset = [header for header, _ in iterate(data)][-1].end_offset
+        parts.append(data)
         if sum(map(len, parts)) > bytes_max:
             raise RecordTooLargeError(
                 f"The last {request.limit} rows take more than {bytes_max} bytes.",

@@ -1,7 +1,6 @@
 """Where everything is: one server that leads every bucket."""
 
-from headwater.errors import PartitionMissingError
-from headwater.server.catalog.values import PartitionInfo, TableInfo
+from headwater.server.catalog.entries import PartitionInfo, TableInfo
 from headwater.server.context import Context
 from headwater.server.handlers.paths import table_path
 from headwater.server.handlers.tables import table_json
@@ -14,7 +13,7 @@ LEADER_EPOCH = 0
 async def get_metadata(request: pb.MetadataRequest, context: Context) -> pb.MetadataResponse:
     """Describe tables and partitions with the leaders of their buckets."""
     node = _node(context)
-    tables = [context.catalog.table(table_path(path)) for path in request.table_path]
+    tables = [context.catalog.tables.info(table_path(path)) for path in request.table_path]
     for table in tables:
         context.session.told(table.table_id, table.schema_id)
     return pb.MetadataResponse(
@@ -61,16 +60,14 @@ def _buckets(table: TableInfo) -> list[pb.BucketMetadata]:
 
 
 def _partition_by_path(path: pb.PhysicalTablePath, context: Context) -> pb.PartitionMetadata:
-    table = context.catalog.table(table_path(path))
-    partition = context.catalog.partition(table.table_id, path.partition_name)
+    table = context.catalog.tables.info(table_path(path))
+    partition = context.catalog.partitions.by_name(table.path, path.partition_name)
     return _partition_metadata(table, partition)
 
 
 def _partition_by_id(partition_id: int, context: Context) -> pb.PartitionMetadata:
-    partition = context.catalog.partition_by_id(partition_id)
-    if partition is None:
-        raise PartitionMissingError(f"There is no partition with id {partition_id}.")
-    return _partition_metadata(context.catalog.table_by_id(partition.table_id), partition)
+    partition = context.catalog.partitions.by_id(partition_id)
+    return _partition_metadata(context.catalog.tables.by_id(partition.table_id), partition)
 
 
 def _partition_metadata(table: TableInfo, partition: PartitionInfo) -> pb.PartitionMetadata:

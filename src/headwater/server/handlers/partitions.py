@@ -9,7 +9,7 @@ async def create_partition(
     request: pb.CreatePartitionRequest, context: Context
 ) -> pb.CreatePartitionResponse:
     """Create a partition; writers do so on the fly as well."""
-    context.catalog.create_partition(
+    context.catalog.partitions.create(
         table_path(request.table_path),
         spec_of(request.partition_spec),
         ignore_if_exists=request.ignore_if_exists,
@@ -21,10 +21,10 @@ async def drop_partition(
     request: pb.DropPartitionRequest, context: Context
 ) -> pb.DropPartitionResponse:
     """Drop a partition and its data."""
-    dropped = context.catalog.drop_partition(
+    dropped = context.catalog.partitions.drop(
         table_path(request.table_path),
         spec_of(request.partition_spec),
-        ignore_if_not_exists=request.ignore_if_not_exists,
+        ignore_if_missing=request.ignore_if_not_exists,
     )
     if dropped is not None:
         await context.tablets.drop_partition(dropped.table_id, dropped.partition_id)
@@ -36,7 +36,7 @@ async def list_partition_infos(
 ) -> pb.ListPartitionInfosResponse:
     """List the partitions of a table that fit a partial specification."""
     partial = spec_of(request.partial_partition_spec)
-    found = context.catalog.list_partitions(table_path(request.table_path), partial)
+    found = context.catalog.partitions.list(table_path(request.table_path), partial)
     return pb.ListPartitionInfosResponse(
         partitions_info=[
             pb.PartitionInfo(

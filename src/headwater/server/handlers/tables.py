@@ -6,7 +6,7 @@ from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedEr
 from headwater.model.descriptor import descriptor_from_json, descriptor_to_json
 from headwater.model.schema import schema_to_json
 from headwater.model.type_json import Json, type_from_json
-from headwater.server.catalog.values import (
+from headwater.server.catalog.changes import (
     AddColumn,
     ColumnPosition,
     DropColumn,
@@ -15,8 +15,8 @@ from headwater.server.catalog.values import (
     ResetOption,
     SetOption,
     TableChange,
-    TableInfo,
 )
+from headwater.server.catalog.entries import TableInfo
 from headwater.server.context import Context
 from headwater.server.handlers.databases import DELETE, SET
 from headwater.server.handlers.paths import table_path
@@ -29,15 +29,15 @@ async def create_table(request: pb.CreateTableRequest, context: Context) -> pb.C
     """Create a table."""
     path = table_path(request.table_path)
     descriptor = descriptor_from_json(_json(request.table_json))
-    context.catalog.create_table(path, descriptor, ignore_if_exists=request.ignore_if_exists)
+    context.catalog.tables.create(path, descriptor, ignore_if_exists=request.ignore_if_exists)
     context.services.partitions_due.set()
     return pb.CreateTableResponse()
 
 
 async def drop_table(request: pb.DropTableRequest, context: Context) -> pb.DropTableResponse:
     """Drop a table and its data."""
-    dropped = context.catalog.drop_table(
-        table_path(request.table_path), ignore_if_not_exists=request.ignore_if_not_exists
+    dropped = context.catalog.tables.drop(
+        table_path(request.table_path), ignore_if_missing=request.ignore_if_not_exists
     )
     if dropped is not None:
         await context.tablets.drop_table(dropped.table_id)
@@ -46,12 +46,12 @@ async def drop_table(request: pb.DropTableRequest, context: Context) -> pb.DropT
 
 async def list_tables(request: pb.ListTablesRequest, context: Context) -> pb.ListTablesResponse:
     """List the tables of a database."""
-    return pb.ListTablesResponse(table_name=context.catalog.list_tables(request.database_name))
+    return pb.ListTablesResponse(table_name=context.catalog.tables.list(request.database_name))
 
 
 async def table_exists(request: pb.TableExistsRequest, context: Context) -> pb.TableExistsResponse:
     """Tell whether a table exists."""
-    exists = context.catalog.table_exists(table_path(request.table_path))
+    exists = context.catalog.tables.exists(table_path(request.table_path))
     return pb.TableExistsResponse(exists=exists)
 
 
@@ -59,7 +59,7 @@ async def get_table_info(
     request: pb.GetTableInfoRequest, context: Context
 ) -> pb.GetTableInfoResponse:
     """Describe a table under its current schema."""
-    table = context.catalog.table(table_path(request.table_path))
+    table = context.catalog.tables.info(table_path(request.table_path))
     context.session.told(table.table_id, table.schema_id)
     return pb.GetTableInfoResponse(
         table_id=table.table_id,
@@ -74,9 +74,9 @@ async def get_table_schema(
     request: pb.GetTableSchemaRequest, context: Context
 ) -> pb.GetTableSchemaResponse:
     """Return one version of a table's schema, the current one unless another is named."""
-    table = context.catalog.table(table_path(request.table_path))
+    table = context.catalog.tables.info(table_path(request.table_path))
     schema_id = request.schema_id if request.HasField("schema_id") else table.schema_id
-    schema = context.catalog.schema(table.table_id, schema_id)
+    schema = context.catalog.tables.schema(table.table_id, schema_id)
     return pb.GetTableSchemaResponse(
         schema_id=schema_id, schema_json=json.dumps(schema_to_json(schema)).encode()
     )
@@ -85,9 +85,9 @@ async def get_table_schema(
 async def alter_table(request: pb.AlterTableRequest, context: Context) -> pb.AlterTableResponse:
     """Change options and columns of a table in one step."""
     path = table_path(request.table_path)
-    if request.ignore_if_not_exists and not context.catalog.table_exists(path):
+    if request.ignore_if_not_exists and not context.catalog.tables.exists(path):
         return pb.AlterTableResponse()
-    context.catalog.alter_table(path, _changes(request))
+    context.catalog.tables.alter(path, _changes(request))
     context.services.partitions_due.set()
     return pb.AlterTableResponse()
 
@@ -120,9 +120,9 @@ def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
         )
         for column in request.add_columns
     ]
-    changes += [DropColumn(name=column.column_name) for column in request.drop_columns]
+    changes += [DropColumn(column.column_name) for column in request.drop_columns]
     changes += [
-        RenameColumn(old=column.old_column_name, new=column.new_column_name)
+        RenameColumn(column.old_column_name, column.new_column_name)
         for column in request.rename_columns
     ]
     changes += [_modification(column) for column in request.modify_columns]
@@ -131,9 +131,9 @@ def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
 
 def _option(change: pb.AlterConfig) -> TableChange:
     if change.op_type == SET:
-        return SetOption(key=change.config_key, value=change.config_value)
+        return SetOption(change.config_key, change.config_value)
     if change.op_type == DELETE:
-        return ResetOption(key=change.config_key)
+        return ResetOption(change.config_key)
     raise UnsupportedError("Options of a table can be set and reset only.")
 
 
