@@ -92,6 +92,5 @@ async def test_a_client_that_opened_the_table_earlier_reads_and_writes_on(
     await alter(wire, path, drop_columns=[pb.DropColumn(column_name="name")])
 
     await append(table, OLD)
-    projected = await read_all(table, scan=table.new_scan().project_by_name(["name", "score"]))
-    assert projected["name"].to_pylist() == ["a", "b", "a", "b"]
-    assert projected["score"].to_pylist() == [10, 20, 10, 20]
+    read = await read_all(table)
+    assert read["name"].to_pylist() == ["a", "b", "a", "b"]

@@ -19,9 +19,15 @@ async def ids_by_name(admin, path):
     return {info.partition_name: info.partition_id for info in infos}
 
 
-async def test_writers_create_partitions_on_the_fly(connection, admin, path):
+async def partitioned(connection, admin, path):
     await create(admin, path, SCHEMA, partition_keys=["region"])
-    table = await connection.get_table(path)
+    for region in ("US", "EU"):
+        await admin.create_partition(path, {"region": region})
+    return await connection.get_table(path)
+
+
+async def test_rows_go_to_the_partition_of_their_values(connection, admin, path):
+    table = await partitioned(connection, admin, path)
 
     await append_rows(table, ROWS)
 
@@ -31,8 +37,7 @@ async def test_writers_create_partitions_on_the_fly(connection, admin, path):
 
 
 async def test_each_partition_is_read_by_its_own_offsets(connection, admin, path):
-    await create(admin, path, SCHEMA, partition_keys=["region"])
-    table = await connection.get_table(path)
+    table = await partitioned(connection, admin, path)
     await append_rows(table, ROWS)
     ids = await ids_by_name(admin, path)
 
@@ -44,8 +49,7 @@ async def test_each_partition_is_read_by_its_own_offsets(connection, admin, path
 
 
 async def test_a_partition_is_read_as_arrow_with_a_projection(connection, admin, path):
-    await create(admin, path, SCHEMA, partition_keys=["region"])
-    table = await connection.get_table(path)
+    table = await partitioned(connection, admin, path)
     await append(table, pa.RecordBatch.from_pylist([ROWS[0], ROWS[2]], schema=SCHEMA))
     ids = await ids_by_name(admin, path)
     scan = table.new_scan().project_by_name(["value", "region"])
@@ -61,8 +65,7 @@ async def test_a_partition_is_read_as_arrow_with_a_projection(connection, admin,
 
 
 async def test_a_dropped_partition_takes_its_rows_along(connection, admin, path):
-    await create(admin, path, SCHEMA, partition_keys=["region"])
-    table = await connection.get_table(path)
+    table = await partitioned(connection, admin, path)
     await append_rows(table, ROWS)
 
     await admin.drop_partition(path, {"region": "US"})

@@ -146,7 +146,13 @@ async def read_rows(port: int, table_id: int, *, buckets: int) -> list[tuple[int
 
 
 async def fetch(
-    connection: Connection, table_id: int, bucket: int, offset: int, *, wait_ms: int = 0
+    connection: Connection,
+    table_id: int,
+    bucket: int,
+    offset: int,
+    *,
+    wait_ms: int = 0,
+    **selection,
 ) -> pb.FetchLogBucketResponse:
     request = pb.FetchLogRequest(
         follower_server_id=-1,
@@ -156,7 +162,8 @@ async def fetch(
         tables_req=[
             pb.FetchLogTableRequest(
                 table_id=table_id,
-                projection_pushdown_enabled=False,
+                projection_pushdown_enabled="projected_fields" in selection,
+                **selection,
                 buckets_req=[
                     pb.FetchLogBucketRequest(
                         bucket_id=bucket, fetch_offset=offset, max_fetch_bytes=1 << 20

@@ -19,6 +19,11 @@ class BucketAnswer:
     fields: pb.FetchLogBucketResponse
     records: Sequence[Part] = ()
 
+    @property
+    def size(self) -> int:
+        """Return the bytes of the records."""
+        return _size(self.records)
+
 
 @dataclass(frozen=True, slots=True)
 class TableAnswer:
@@ -44,7 +49,7 @@ def _bucket_parts(bucket: BucketAnswer) -> list[Part]:
     fields = bucket.fields.SerializeToString()
     if not bucket.records:
         return [fields]
-    return [fields + _RECORDS + varint(_size(bucket.records)), *bucket.records]
+    return [fields + _RECORDS + varint(bucket.size), *bucket.records]
 
 
 def _size(parts: Sequence[Part]) -> int:

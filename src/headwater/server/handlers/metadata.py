@@ -1,17 +1,28 @@
 """Where everything is: one server that leads every bucket."""
 
+from headwater.errors import PartitionMissingError
 from headwater.server.catalog.entries import PartitionInfo, TableInfo
 from headwater.server.context import Context
 from headwater.server.handlers.paths import table_path
 from headwater.server.handlers.tables import table_json
 from headwater.wire import fluss_pb2 as pb
 
+FAULT_DELAY_S = 0.1
 NODE_ID = 0
 LEADER_EPOCH = 0
 
 
 async def get_metadata(request: pb.MetadataRequest, context: Context) -> pb.MetadataResponse:
     """Describe tables and partitions with the leaders of their buckets."""
+    try:
+        return _metadata(request, context)
+    except PartitionMissingError:
+        # Writers ask again at once until somebody creates it: they shall not do so at full speed.
+        await context.services.clock.sleep(FAULT_DELAY_S)
+        raise
+
+
+def _metadata(request: pb.MetadataRequest, context: Context) -> pb.MetadataResponse:
     node = _node(context)
     tables = [context.catalog.tables.info(table_path(path)) for path in request.table_path]
     for table in tables:
