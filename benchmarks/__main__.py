@@ -8,11 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from tests.serving import serving
 
 from benchmarks import append, latency, scan
 from benchmarks.blocking import BlockingConnection
 from benchmarks.rows import NARROW, WIDE, narrow_batch, wide_batch
-from tests.serving import serving
 
 ROUNDS = 5
 CODECS = {"ZSTD": "zstd", "LZ4_FRAME": "lz4", "NONE": None}
@@ -36,11 +36,15 @@ def interleaved(ours: Callable[[], float], plain: Callable[[], float]) -> tuple[
     return statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
 
 
-def bench_append(report: Report, connection: BlockingConnection, port: int, directory: Path) -> None:
+def bench_append(
+    report: Report, connection: BlockingConnection, port: int, directory: Path
+) -> None:
     """Append with durable acks at four writers."""
     rows = append.WRITERS * append.BATCHES * append.ROWS_PER_BATCH
     for name, codec in CODECS.items():
-        table = connection.create(f"append_{name}", NARROW, buckets=append.WRITERS, compression=name)
+        table = connection.create(
+            f"append_{name}", NARROW, buckets=append.WRITERS, compression=name
+        )
         ours, plain = interleaved(
             lambda table=table, codec=codec: append.appended(port, table, codec),
             lambda codec=codec: append.written_plainly(directory, codec),
@@ -99,7 +103,9 @@ def bench_latency(report: Report, connection: BlockingConnection, directory: Pat
     table = connection.create("latency", NARROW, buckets=1, compression="NONE")
     latency.acks_us(connection, table, acks=1, count=ACKS_COUNT)
     quick = latency.acks_us(connection, table, acks=1, count=ACKS_COUNT)
-    report.add("1-row ack without sync, p50", f"{statistics.median(quick):.0f} µs", "", "", "< 150 µs")
+    report.add(
+        "1-row ack without sync, p50", f"{statistics.median(quick):.0f} µs", "", "", "< 150 µs"
+    )
     report.add("1-row ack without sync, p99", f"{latency.percentile(quick, 99):.0f} µs", "", "")
     durable, plain = [], []
     for _ in range(ROUNDS):
@@ -107,7 +113,11 @@ def bench_latency(report: Report, connection: BlockingConnection, directory: Pat
         plain += latency.plain_syncs_us(directory, ACKS_COUNT // ROUNDS)
     ours, base = statistics.median(durable), statistics.median(plain)
     report.add(
-        "1-row ack with sync, p50", f"{ours:.0f} µs", f"{base:.0f} µs (fdatasync)", f"{ours / base:.2f}", "≤ 1.5"
+        "1-row ack with sync, p50",
+        f"{ours:.0f} µs",
+        f"{base:.0f} µs (fdatasync)",
+        f"{ours / base:.2f}",
+        "≤ 1.5",
     )
 
 

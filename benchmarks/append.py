@@ -31,7 +31,8 @@ def _timed_processes(work: Callable[..., None], *arguments: object) -> float:
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(WRITERS + 1)
     processes = [
-        context.Process(target=work, args=(number, barrier, *arguments)) for number in range(WRITERS)
+        context.Process(target=work, args=(number, barrier, *arguments))
+        for number in range(WRITERS)
     ]
     for process in processes:
         process.start()
@@ -60,9 +61,10 @@ def _write_all(number: int, barrier: threading.Barrier, directory: Path, codec: 
     batch = narrow_batch(ROWS_PER_BATCH, seed=number)
     options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
     path = directory / f"plain-{number}.arrow"
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(
-        file, batch.schema, options=options
-    ) as writer:
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pa.ipc.new_file(file, batch.schema, options=options) as writer,
+    ):
         descriptor = os.open(path, os.O_RDONLY)
         barrier.wait()
         for _ in range(BATCHES):

@@ -9,7 +9,9 @@ from benchmarks.blocking import BenchTable, BlockingConnection, log_batch
 from benchmarks.rows import narrow_batch
 
 
-def acks_us(connection: BlockingConnection, table: BenchTable, *, acks: int, count: int) -> list[float]:
+def acks_us(
+    connection: BlockingConnection, table: BenchTable, *, acks: int, count: int
+) -> list[float]:
     """Return the microseconds of single-row appends."""
     records = log_batch(narrow_batch(1, seed=1), None)
     took = []

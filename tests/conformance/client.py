@@ -42,7 +42,7 @@ async def poll_records(scanner, expected: int) -> list:
 
 
 async def read_filtered(scan) -> pa.Table:
-    """Read until nothing more comes: pyfluss's bounded reads wait for rows that are filtered out."""
+    """Read until nothing more comes: a bounded read would wait for rows that were pruned."""
     scanner = await scan.create_record_batch_log_scanner()
     scanner.subscribe(0, EARLIEST)
     polled = [await scanner.poll_arrow(QUIET_MS)]

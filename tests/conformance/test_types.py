@@ -76,9 +76,7 @@ NESTED_ROWS = [
 
 
 @pytest.mark.parametrize("compression", ["NONE", "LZ4_FRAME", "ZSTD"])
-async def test_every_plain_type_survives_in_every_compression(
-    connection, admin, path, compression
-):
+async def test_every_plain_type_survives_in_every_compression(connection, admin, path, compression):
     options = {"table.log.arrow.compression.type": compression}
     await create(admin, path, PLAIN, properties=options)
     table = await connection.get_table(path)

@@ -43,9 +43,7 @@ async def with_table(port: int, *, buckets: int = 1, **properties: str) -> int:
         ignore_if_exists=True,
     )
     await connection.call(request, pb.CreateTableResponse)
-    info = await connection.call(
-        pb.GetTableInfoRequest(table_path=TABLE), pb.GetTableInfoResponse
-    )
+    info = await connection.call(pb.GetTableInfoRequest(table_path=TABLE), pb.GetTableInfoResponse)
     await connection.close()
     return info.table_id
 
@@ -89,8 +87,8 @@ class Writer:
 
     async def append_until_cut(self, port: int, table_id: int, buckets: int) -> None:
         self._round.clear()
+        connection = await Connection.open("127.0.0.1", port)
         try:
-            connection = await Connection.open("127.0.0.1", port)
             await self._ensure_writer_id(connection)
             count = 0
             while True:
@@ -105,6 +103,8 @@ class Writer:
                     self._round.set()
         except (HeadwaterError, ConnectionError) as cut:
             assert isinstance(cut, ConnectionError) or cut.retriable, cut
+        finally:
+            await connection.close()
 
     async def _ensure_writer_id(self, connection: Connection) -> None:
         if self._writer_id is None:

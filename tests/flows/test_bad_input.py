@@ -59,9 +59,7 @@ async def test_a_client_that_goes_away_inside_a_frame_harms_nobody(server, conne
 
 
 async def error_of(port: int, api_key: int, body: bytes, *, version: int = 0) -> pb.ErrorResponse:
-    answer = await send_raw(
-        port, request_head(api_key, version, 77, body_bytes=len(body)) + body
-    )
+    answer = await send_raw(port, request_head(api_key, version, 77, body_bytes=len(body)) + body)
     kind, request_id = struct.unpack(">Bi", answer[:5])
     assert (kind, request_id) == (1, 77)
     return pb.ErrorResponse.FromString(answer[5:])
@@ -174,9 +172,7 @@ async def test_a_decompression_bomb_is_refused_before_it_goes_off(connection):
 async def test_an_unknown_schema_version_is_refused(connection, table_id):
     message = memoryview(pa.record_batch([[1], [2]], schema=SCHEMA).serialize())
 
-    answer = await appended(
-        connection, table_id, build_batch(message, schema_id=7, record_count=1)
-    )
+    answer = await appended(connection, table_id, build_batch(message, schema_id=7, record_count=1))
 
     assert answer.error_code == SCHEMA_NOT_EXIST
 
@@ -205,9 +201,7 @@ async def test_a_sequence_out_of_order_is_refused_and_a_resend_is_not_stored_twi
     kept = await appended(connection, table_id, first)
 
     again = await appended(connection, table_id, first)
-    jumped = await appended(
-        connection, table_id, batch_of([(9, 9)], writer_id=writer, sequence=2)
-    )
+    jumped = await appended(connection, table_id, batch_of([(9, 9)], writer_id=writer, sequence=2))
 
     assert (again.error_code, again.base_offset) == (0, kept.base_offset)
     assert jumped.error_code == 31

@@ -19,8 +19,10 @@ async def crash_rounds(directory, rounds: int) -> None:
     server = ServerProcess(directory)
     table_id = await with_table(server.port, buckets=BUCKETS)
     for _ in range(rounds):
-        appending = [asyncio.ensure_future(each.append_until_cut(server.port, table_id, BUCKETS))
-                     for each in writers]
+        appending = [
+            asyncio.ensure_future(each.append_until_cut(server.port, table_id, BUCKETS))
+            for each in writers
+        ]
         await asyncio.gather(*(each.acked_some() for each in writers))
         await asyncio.to_thread(server.kill)
         await asyncio.gather(*appending)

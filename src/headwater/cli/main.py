@@ -20,7 +20,7 @@ app = typer.Typer(
 _DEFAULTS = ServerSettings()
 
 
-def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the shape that typer calls
+def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"headwater {__version__}")
         raise typer.Exit
@@ -37,7 +37,7 @@ def headwater(
 
 
 @app.command()
-def serve(  # noqa: PLR0913 - one argument per option
+def serve(
     directory: Annotated[Path, typer.Argument(help="Data directory; made if it does not exist.")],
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = _DEFAULTS.host,

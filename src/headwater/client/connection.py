@@ -1,11 +1,13 @@
 """One connection to a server: many requests in flight, each with a deadline."""
 
 import asyncio
+from contextlib import suppress
 from typing import TypeVar
 
 from google.protobuf.message import Message
 
 from headwater.errors import HeadwaterError, RetryLaterError, error_of_code
+from headwater.runtime.tasks import Tasks
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
 from headwater.wire.frames import LENGTH, ResponseFrame, ResponseKind, request_head, response_frame
@@ -31,7 +33,9 @@ class Connection:
         self._timeout_s = timeout_s
         self._next_id = 0
         self._waiting: dict[int, asyncio.Future[ResponseFrame]] = {}
-        self._receiving = asyncio.ensure_future(self._receive())
+        self._failure: HeadwaterError | None = None
+        self._tasks = Tasks()
+        self._tasks.start(self._receive(), name="receive")
 
     @classmethod
     async def open(
@@ -67,6 +71,8 @@ class Connection:
 
     async def exchange(self, request: Message) -> ResponseFrame:
         """Send a request and return the frame that answers it."""
+        if self._failure is not None:
+            raise self._failure
         api, body = API_OF_REQUEST[type(request)], request.SerializeToString()
         self._next_id += 1
         request_id = self._next_id
@@ -87,9 +93,10 @@ class Connection:
 
     async def close(self) -> None:
         """Close the connection; requests in flight fail."""
-        self._receiving.cancel()
-        self._writer.close()
+        await self._tasks.stop()
         self._fail(RetryLaterError("The connection was closed."))
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
 
     async def _receive(self) -> None:
         try:
@@ -103,6 +110,8 @@ class Connection:
             self._fail(RetryLaterError("The server closed the connection."))
 
     def _fail(self, fault: HeadwaterError) -> None:
+        self._failure = self._failure or fault
+        self._writer.close()
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(fault)

@@ -31,11 +31,15 @@ class Tasks:
             await asyncio.wait(self._tasks, timeout=within_s)
         await self.stop()
 
+    def cancel(self) -> None:
+        """Cancel everything without waiting for it."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
     async def stop(self) -> None:
         """Cancel everything and wait until it has ended."""
         tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
+        self.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

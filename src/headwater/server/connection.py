@@ -82,7 +82,7 @@ class Connection(asyncio.BufferedProtocol):
             self.session.local_host, self.session.local_port = local[0], local[1]
         self._registry.opened(self)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's shape
         """Drop what is still in flight for a client that has gone."""
         self._watch_frame(inside=False)
         self._requests.forget(self._room_granted)
@@ -90,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
             self._requests.give(self._assembler.receiving_bytes)
         self._writable.set()
         self._registry.closed(self)
-        asyncio.ensure_future(self._tasks.stop())  # noqa: RUF006 - ends by itself
+        self._tasks.cancel()
 
     async def finish(self, *, within_s: float) -> None:
         """Read no more, answer what was asked, and close."""
@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- reading
 
-    def get_buffer(self, sizehint: int) -> memoryview:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's shape
         """Return where the next bytes go."""
         return self._assembler.buffer()
 

@@ -99,8 +99,7 @@ def _api_of(frame: RequestFrame) -> Api:
         raise UnsupportedError(f"API {frame.api_key} is not served.")
     if not 0 <= frame.api_version <= api.version_max:
         raise UnsupportedError(
-            f"{api.key.name} is served in versions 0 to {api.version_max},"
-            f" not {frame.api_version}."
+            f"{api.key.name} is served in versions 0 to {api.version_max}, not {frame.api_version}."
         )
     return api
 
@@ -112,8 +111,7 @@ def _decode(api: Api, body: memoryview) -> Message:
     except DecodeError as fault:
         raise CorruptBatchError(f"The body of {api.key.name} is malformed: {fault}.") from fault
     if not request.IsInitialized():
-        missing = ", ".join(request.FindInitializationErrors())
-        raise CorruptBatchError(f"The body of {api.key.name} lacks {missing}.")
+        raise CorruptBatchError(f"The body of {api.key.name} lacks a required field.")
     return request
 
 

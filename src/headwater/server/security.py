@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from headwater.errors import AuthenticationError, InvalidNameError
+from headwater.runtime.ids import random_bytes
 
 _COST, _BLOCK, _LANES = 2**14, 8, 1
 _SALT_BYTES = 16
@@ -55,7 +56,7 @@ class Users:
 
 def hash_password(password: str) -> str:
     """Hash a password with a fresh salt."""
-    salt = os.urandom(_SALT_BYTES)
+    salt = random_bytes(_SALT_BYTES)
     return f"scrypt${salt.hex()}${_scrypt(password, salt).hex()}"
 
 

@@ -50,9 +50,8 @@ class Server:
         """
         check_exposure(settings, users)
         clock = clock or SystemClock()
-        directory.mkdir(parents=True, exist_ok=True)
         executor = ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
-        catalog = Catalog.open(directory, clock=clock, settings=settings)
+        catalog = _open_catalog(directory, settings, clock)
         tablets = Tablets(
             directory / "log", catalog, executor=executor, settings=settings, clock=clock
         )
@@ -86,6 +85,11 @@ class Server:
         self._services.catalog.close()
         await asyncio.to_thread(self._executor.shutdown)
         _events.info("stopped")
+
+
+def _open_catalog(directory: Path, settings: ServerSettings, clock: Clock) -> Catalog:
+    directory.mkdir(parents=True, exist_ok=True)
+    return Catalog.open(directory, clock=clock, settings=settings)
 
 
 def check_exposure(settings: ServerSettings, users: Users | None) -> None:

@@ -1,4 +1,4 @@
-"""The tablets of this server: opened when first needed, found by bucket, dropped with their table."""
+"""The tablets of a server: opened when first needed, dropped with their table."""
 
 import asyncio
 import shutil
@@ -121,7 +121,9 @@ class Tablets:
         """Return a function from schema id to schema."""
         return partial(self._catalog.tables.schema, table_id)
 
-    def projections(self, table_id: int, column_ids: tuple[int, ...]) -> Callable[[int], Projection]:
+    def projections(
+        self, table_id: int, column_ids: tuple[int, ...]
+    ) -> Callable[[int], Projection]:
         """Return a function from schema id to the projection on these columns."""
         return partial(self._projection, table_id, column_ids)
 
@@ -181,11 +183,12 @@ class Tablets:
             tablet = self._open.pop(bucket, None)
             if tablet is not None:
                 await tablet.close()
-        if directory.exists():
-            await asyncio.to_thread(self._remove, directory)
+        await asyncio.to_thread(self._remove, directory)
 
     def _remove(self, directory: Path) -> None:
-        # Renamed first, so that a crash halfway leaves no half of a table where logs are looked for.
+        if not directory.exists():
+            return
+        # Renamed first, so that a crash leaves no half of a table where logs are looked for.
         target = self._trash / "-".join(directory.relative_to(self._directory).parts)
         self._trash.mkdir(exist_ok=True)
         directory.rename(target)

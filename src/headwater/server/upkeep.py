@@ -59,7 +59,10 @@ class Upkeep:
             )
             if tablet.start_offset > before:
                 _events.info(
-                    "expired", table=str(table.path), bucket=bucket.bucket, up_to=tablet.start_offset
+                    "expired",
+                    table=str(table.path),
+                    bucket=bucket.bucket,
+                    up_to=tablet.start_offset,
                 )
 
     # ---- data at rest

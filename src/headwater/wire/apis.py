@@ -60,9 +60,7 @@ _APIS = (
     Api(ApiKey.DROP_TABLE, pb.DropTableRequest, pb.DropTableResponse),
     Api(ApiKey.GET_TABLE_INFO, pb.GetTableInfoRequest, pb.GetTableInfoResponse),
     Api(ApiKey.LIST_TABLES, pb.ListTablesRequest, pb.ListTablesResponse),
-    Api(
-        ApiKey.LIST_PARTITION_INFOS, pb.ListPartitionInfosRequest, pb.ListPartitionInfosResponse
-    ),
+    Api(ApiKey.LIST_PARTITION_INFOS, pb.ListPartitionInfosRequest, pb.ListPartitionInfosResponse),
     Api(ApiKey.TABLE_EXISTS, pb.TableExistsRequest, pb.TableExistsResponse),
     Api(ApiKey.GET_TABLE_SCHEMA, pb.GetTableSchemaRequest, pb.GetTableSchemaResponse),
     Api(ApiKey.GET_METADATA, pb.MetadataRequest, pb.MetadataResponse),

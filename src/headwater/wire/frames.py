@@ -58,7 +58,8 @@ def request_frame(data: memoryview) -> RequestFrame:
     """Read a request from the bytes behind its length."""
     if len(data) < REQUEST_HEAD.size:
         raise CorruptBatchError(f"A request of {len(data)} bytes is shorter than its header.")
-    return RequestFrame(*REQUEST_HEAD.unpack_from(data), body=data[REQUEST_HEAD.size :])
+    key, version, request_id = REQUEST_HEAD.unpack_from(data)
+    return RequestFrame(key, version, request_id, data[REQUEST_HEAD.size :])
 
 
 def response_frame(data: memoryview) -> ResponseFrame:

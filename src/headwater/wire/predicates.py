@@ -11,6 +11,7 @@ from headwater.model.types import (
     BooleanType,
     BytesType,
     CharType,
+    DataType,
     DateType,
     DecimalType,
     DoubleType,
@@ -25,6 +26,18 @@ PREDICATE_DEPTH_MAX = 64
 _LEAF, _COMPOUND = 0, 1
 _AND, _OR = 0, 1
 _NANOS_PER_MILLI = 1_000_000
+# Small integers and times of day travel in `int_value`.
+_FIELD_OF_TYPE: dict[type[DataType], str] = {
+    BooleanType: "boolean_value",
+    BigIntType: "bigint_value",
+    DateType: "bigint_value",
+    FloatType: "float_value",
+    DoubleType: "double_value",
+    StringType: "string_value",
+    CharType: "string_value",
+    BytesType: "binary_value",
+    BinaryType: "binary_value",
+}
 
 
 def predicate_from_wire(message: pb.Predicate, schema: Schema, *, depth: int = 0) -> Predicate:
@@ -63,25 +76,14 @@ def _literal(message: pb.LiteralValue, column: Column) -> Literal:
     if message.is_null:
         return None
     match column.type:
-        case BooleanType():
-            return message.boolean_value
-        case BigIntType() | DateType():
-            return message.bigint_value
-        case FloatType():
-            return message.float_value
-        case DoubleType():
-            return message.double_value
-        case StringType() | CharType():
-            return message.string_value
-        case BytesType() | BinaryType():
-            return message.binary_value
         case DecimalType(scale=scale):
             return _decimal(message, scale)
         case TimestampType() | TimestampLtzType():
             nanos = message.timestamp_nano_of_millis_value
             return message.timestamp_millis_value * _NANOS_PER_MILLI + nanos
         case _:
-            return message.int_value
+            value: Literal = getattr(message, _FIELD_OF_TYPE.get(type(column.type), "int_value"))
+            return value
 
 
 def _decimal(message: pb.LiteralValue, scale: int) -> Decimal:

@@ -49,9 +49,7 @@ async def resolve_fetch(request: pb.FetchLogTableRequest, context: Context) -> T
     return TableFetch(request.table_id, tuple(buckets))
 
 
-def _selection(
-    request: pb.FetchLogTableRequest, table: TableInfo, context: Context
-) -> Selection:
+def _selection(request: pb.FetchLogTableRequest, table: TableInfo, context: Context) -> Selection:
     tablets, table_id = context.tablets, table.table_id
     predicate = projection_of = None
     filtered: frozenset[int] = frozenset()

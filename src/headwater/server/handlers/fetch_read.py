@@ -35,9 +35,7 @@ class Fetched:
     @property
     def has_failed(self) -> bool:
         """Tell whether a bucket could not be read."""
-        return any(
-            bucket.fields.error_code for table in self.answers for bucket in table.buckets
-        )
+        return any(bucket.fields.error_code for table in self.answers for bucket in table.buckets)
 
 
 async def read_fetch(tables: list[TableFetch], *, bytes_max: int) -> Fetched:
@@ -46,9 +44,7 @@ async def read_fetch(tables: list[TableFetch], *, bytes_max: int) -> Fetched:
     for table in tables:
         buckets = []
         for bucket in table.buckets:
-            answer = await _read_bucket(
-                bucket, left=max(bytes_max - size, 0), is_first=size == 0
-            )
+            answer = await _read_bucket(bucket, left=max(bytes_max - size, 0), is_first=size == 0)
             size += answer.size
             buckets.append(answer)
         answers.append(TableAnswer(table.table_id, buckets))

@@ -4,9 +4,7 @@ from headwater.model.bucket import TableBucket
 from headwater.model.path import TablePath
 from headwater.wire import fluss_pb2 as pb
 
-_BucketRequest = (
-    pb.ProduceLogBucketRequest | pb.FetchLogBucketRequest | pb.TableStatsBucketRequest
-)
+_BucketRequest = pb.ProduceLogBucketRequest | pb.FetchLogBucketRequest | pb.TableStatsBucketRequest
 
 
 def table_path(message: pb.TablePath | pb.PhysicalTablePath) -> TablePath:
@@ -19,9 +17,7 @@ def spec_of(message: pb.PartitionSpec) -> dict[str, str]:
     return {pair.key: pair.value for pair in message.partition_key_values}
 
 
-def bucket_of(
-    table_id: int, message: _BucketRequest | pb.LimitScanRequest
-) -> TableBucket:
+def bucket_of(table_id: int, message: _BucketRequest | pb.LimitScanRequest) -> TableBucket:
     """Return the bucket that a message names."""
     return TableBucket(table_id, message.bucket_id, partition_of(message))
 
