@@ -5,7 +5,6 @@ A server stores a stream of orders; the unmodified Apache Fluss client writes an
 
 import asyncio
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ import time
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -48,14 +48,26 @@ def fact(text: str) -> None:
     console.print(f"  {text}")
 
 
-def start_server(directory: Path) -> tuple[subprocess.Popen[str], int]:
-    command = [sys.executable, "-m", "headwater", "serve", str(directory), "--port", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    for line in server.stderr or ():
-        if " serving " in line:
-            port = int(line.split("port=")[1].split()[0])
-            return server, port
-    sys.exit("The server did not start.")
+class Served:
+    """Run `headwater serve` for the length of a block."""
+
+    def __init__(self, directory: Path) -> None:
+        command = [sys.executable, "-m", "headwater", "serve", str(directory), "--port", "0"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.port = self._read_port()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.communicate()
+
+    def _read_port(self) -> int:
+        for line in self.process.stderr or ():
+            if " serving " in line:
+                return int(line.split("port=")[1].split()[0])
+        sys.exit("The server did not start.")
 
 
 def orders(start: int, end: int) -> pa.RecordBatch:
@@ -139,7 +151,7 @@ async def scan(table: fluss.FlussTable) -> pa.Table:
     recent = fluss.col("order_id") >= ROWS - 1000
     show(f"order_id ≥ {ROWS - 1000:,}", *await follow_filtered(table.new_scan().filter(recent)))
     fact("[dim]the filter skipped whole batches by their statistics; a client filters the rest[/]")
-    quantity = pc.cast(everything["quantity"], pa.decimal128(5, 0))
+    quantity = pc.cast(everything["quantity"], pa.decimal128(10, 0))
     revenue = pc.sum(pc.multiply(everything["price"], quantity))
     fact(f"revenue: {revenue.as_py():,}")
     return everything
@@ -183,37 +195,35 @@ async def survive(port: int, before: pa.Table) -> None:
 
 async def story(directory: Path) -> None:
     step("headwater serve: one process, one directory, no other service")
-    server, port = start_server(directory)
-    fact(f"listening on 127.0.0.1:{port}, process {server.pid}")
+    with Served(directory) as server:
+        fact(f"listening on 127.0.0.1:{server.port}, process {server.process.pid}")
 
-    step("The Apache Fluss client creates a table")
-    connection = await connect(port)
-    await create_table(connection)
-    table = await connection.get_table(PATH)
+        step("The Apache Fluss client creates a table")
+        connection = await connect(server.port)
+        await create_table(connection)
+        table = await connection.get_table(PATH)
 
-    step("It appends Arrow batches")
-    await write(table)
+        step("It appends Arrow batches")
+        await write(table)
 
-    step("It reads them back: columns and filters are pushed down to the server")
-    before = await scan(table)
+        step("It reads them back: columns and filters are pushed down to the server")
+        before = await scan(table)
 
-    step("It follows the table")
-    await tail(port)
+        step("It follows the table")
+        await tail(server.port)
 
-    step("kill -9, and start again on the same directory")
-    server.send_signal(signal.SIGKILL)
-    server.wait()
+        step("kill -9, and start again on the same directory")
+        server.process.kill()
+        server.process.wait()
     began = time.perf_counter()
-    server, port = start_server(directory)
-    fact(f"recovered and serving after {time.perf_counter() - began:.2f} s")
-    await survive(port, before)
+    with Served(directory) as server:
+        fact(f"recovered and serving after {time.perf_counter() - began:.2f} s")
+        await survive(server.port, before)
 
     step("What is on disk")
     for file in sorted(directory.rglob("*")):
         if file.is_file() and file.stat().st_size:
             fact(f"{file.relative_to(directory)!s:<40} {file.stat().st_size:>12,} bytes")
-    server.terminate()
-    server.wait()
 
 
 def main() -> None:
