@@ -10,8 +10,10 @@ from google.protobuf.message import Message
 
 from headwater.rows.log_batch import BatchHeader, build_batch, iterate, read_sections
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.apis import API_OF_REQUEST
+from headwater.wire.apis import API_OF_REQUEST, ApiKey
+from headwater.wire.fetch_answer import decode_fetch_answer
 from headwater.wire.frames import LENGTH, request_head, response_frame
+from headwater.wire.produce import BucketRecords, ProduceRequest, encode_produce
 
 _KINDS = {
     pa.int64(): {"type": "BIGINT"},
@@ -108,14 +110,13 @@ class BlockingConnection:
 
     def send_append(self, table: BenchTable, bucket: int, records: bytes, *, acks: int) -> None:
         """Send one batch."""
-        self.send(
-            pb.ProduceLogRequest(
-                acks=acks,
-                table_id=table.table_id,
-                timeout_ms=60_000,
-                buckets_req=[pb.ProduceLogBucketRequest(bucket_id=bucket, records=records)],
-            )
-        )
+        request = ProduceRequest(acks, table.table_id, 60_000, [BucketRecords(bucket, records)])
+        parts = encode_produce(request)
+        size = sum(map(len, parts))
+        head = request_head(ApiKey.PRODUCE_LOG, 1, 1, body_bytes=size)
+        sent = self._socket.sendmsg([head, *parts])
+        if sent < len(head) + size:
+            self._socket.sendall(memoryview(b"".join([head, *parts]))[sent:])
 
     def receive_ack(self) -> None:
         """Wait for one ack."""
@@ -131,18 +132,18 @@ class BlockingConnection:
         offset, end = 0, 1
         while offset < end:
             request = _fetch(table.table_id, bucket, offset, columns)
-            answer = pb.FetchLogResponse.FromString(bytes(self.call(request)))
-            bucket_answer = answer.tables_resp[0].buckets_resp[0]
-            end, records = bucket_answer.high_watermark, bucket_answer.records
-            for header, position in iterate(records):
-                yield _decoded(records, header, position, schema)
-                offset = header.end_offset
+            answer = decode_fetch_answer(self.call(request))[0].buckets[0]
+            end = answer.fields.high_watermark
+            for records in answer.records:
+                for header, position in iterate(records):
+                    yield _decoded(records, header, position, schema)
+                    offset = header.end_offset
 
 
 def _decoded(
-    records: bytes, header: BatchHeader, position: int, schema: pa.Schema
+    records: memoryview, header: BatchHeader, position: int, schema: pa.Schema
 ) -> pa.RecordBatch:
-    batch = memoryview(records)[position : position + header.size]
+    batch = records[position : position + header.size]
     start = read_sections(batch, header).changes_end
     return pa.ipc.read_record_batch(pa.py_buffer(batch[start:]), schema)
 

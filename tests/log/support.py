@@ -150,7 +150,7 @@ def messages(log: Log, *, offset: int | None = None, up_to: int | None = None) -
     while position < end:
         data = log.read(position, bytes_max=1_000, up_to=end)
         for header, at in iterate(data):
-            found[header.base_offset] = data[at + 48 : at + header.size].decode()
+            found[header.base_offset] = bytes(data[at + 48 : at + header.size]).decode()
             position = header.end_offset
     return found
 

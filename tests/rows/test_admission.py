@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater.errors import CorruptBatchError, RecordTooLargeError
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Schema
-from headwater.rows.admission import AdmissionLimits, admit
+from headwater.rows.admission import AdmissionLimits, Expectation, admit
 from headwater.rows.checksum import crc32c
 from headwater.rows.log_batch import HEADER_BYTES, build_batch, read_header
 from headwater.rows.message import read_layout
@@ -30,7 +30,8 @@ ROWS = pa.record_batch([pa.array([1, 2, 3], pa.int32()), ["a", None, "c"]], sche
 
 
 def check(data, schema=SCHEMA, *, limits=LIMITS, append_only=True):
-    admit(data, read_header(data), schema=schema, limits=limits, append_only=append_only)
+    expected = Expectation.of(schema)
+    admit(data, read_header(data), expected=expected, limits=limits, append_only=append_only)
 
 
 def with_crc(data: bytes) -> bytes:

@@ -4,7 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.fetch_answer import BucketAnswer, TableAnswer, encode_fetch_answer
+from headwater.wire.fetch_answer import (
+    BucketAnswer,
+    TableAnswer,
+    decode_fetch_answer,
+    encode_fetch_answer,
+)
 
 records = st.lists(st.binary(min_size=1, max_size=300), max_size=4)
 buckets = st.builds(
@@ -16,9 +21,8 @@ buckets = st.builds(
 tables = st.lists(st.tuples(st.integers(0, 2**62), st.lists(buckets, max_size=4)), max_size=3)
 
 
-@given(tables)
-def test_protobuf_reads_what_was_encoded_by_hand(tables):
-    answers = [
+def answers_of(tables) -> list[TableAnswer]:
+    return [
         TableAnswer(
             table_id,
             [
@@ -34,21 +38,32 @@ def test_protobuf_reads_what_was_encoded_by_hand(tables):
         for table_id, buckets in tables
     ]
 
+
+def told(bucket) -> tuple[int, int, int]:
+    return bucket.bucket_id, bucket.partition_id, bucket.high_watermark
+
+
+@given(tables)
+def test_protobuf_reads_what_was_encoded_by_hand(tables):
+    answers = answers_of(tables)
+
     decoded = pb.FetchLogResponse.FromString(b"".join(encode_fetch_answer(answers)))
 
-    assert [
-        (
-            table.table_id,
-            [
-                (each.bucket_id, each.partition_id, each.high_watermark, each.records)
-                for each in table.buckets_resp
-            ],
-        )
-        for table in decoded.tables_resp
-    ] == [
-        (
-            table_id,
-            [(number, partition or 0, 7, b"".join(parts)) for number, partition, parts in buckets],
-        )
-        for table_id, buckets in tables
-    ]
+    assert [table.table_id for table in decoded.tables_resp] == [each.table_id for each in answers]
+    for table, answer in zip(decoded.tables_resp, answers, strict=True):
+        for bucket, expected in zip(table.buckets_resp, answer.buckets, strict=True):
+            assert told(bucket) == told(expected.fields)
+            assert bucket.records == b"".join(expected.records)
+
+
+@given(tables)
+def test_an_answer_is_decoded_as_it_was_encoded(tables):
+    answers = answers_of(tables)
+
+    decoded = decode_fetch_answer(memoryview(b"".join(encode_fetch_answer(answers))))
+
+    assert [table.table_id for table in decoded] == [each.table_id for each in answers]
+    for table, answer in zip(decoded, answers, strict=True):
+        for bucket, expected in zip(table.buckets, answer.buckets, strict=True):
+            assert bucket.fields == expected.fields
+            assert b"".join(bucket.records) == b"".join(expected.records)

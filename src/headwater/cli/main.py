@@ -67,10 +67,7 @@ def serve(
     )
     try:
         run_server(options)
-    except HeadwaterError as fault:
-        typer.secho(f"headwater: {fault}", err=True, fg=typer.colors.RED)
-        raise typer.Exit(1) from None
-    except OSError as fault:
+    except (HeadwaterError, OSError) as fault:
         typer.secho(f"headwater: {fault}", err=True, fg=typer.colors.RED)
         raise typer.Exit(1) from None
 
@@ -87,7 +84,7 @@ def user(
     """Add a user to a file for `serve --users`, or change a password."""
     try:
         Users.load(file).with_user(name, password).save(file)
-    except HeadwaterError as fault:
+    except (HeadwaterError, OSError) as fault:
         typer.secho(f"headwater: {fault}", err=True, fg=typer.colors.RED)
         raise typer.Exit(1) from None
     typer.echo(f"{name} may now connect to a server that runs with --users {file}")

@@ -46,11 +46,12 @@ async def _serve(options: ServeOptions) -> None:
         raise InvalidOptionError(
             f"{options.users} holds no users.", hint="Add one with: headwater user FILE NAME"
         )
-    server = await Server.start(options.directory, _settings(options), users=users)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    # Before the start: whoever sees that the server serves may end it at once.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    server = await Server.start(options.directory, _settings(options), users=users)
     await stop.wait()
     await server.stop()
 

@@ -141,8 +141,16 @@ class Log:
         written_from = max(active.written_from, active.size - HOT_BYTES)
         return active.mark_before(offset).position >= written_from
 
-    def append(self, batches: Sequence[Part], *, timestamp_ms: int) -> Appended:
+    def append(
+        self,
+        batches: Sequence[Part],
+        *,
+        timestamp_ms: int,
+        headers: Sequence[BatchHeader] | None = None,
+    ) -> Appended:
         """Write batches behind each other, all of them or none.
+
+        Whoever gives their headers has checked the batches against them already.
 
         1. check the bytes  2. answer a resend  3. roll if full  4. stamp  5. write  6. publish
         """
@@ -178,7 +186,9 @@ class Log:
         self._state.refuse_if_stopped()
         self._state.roll()
 
-    def read(self, offset: int, *, bytes_max: int, up_to: int, at_least_one: bool = True) -> bytes:
+    def read(
+        self, offset: int, *, bytes_max: int, up_to: int, at_least_one: bool = True
+    ) -> memoryview:
         """Return whole batches from the one that holds an offset, up to a segment's end."""
         wanted = Wanted(offset, min(up_to, self.end_offset), bytes_max, at_least_one)
         return self._reader.read(wanted)
@@ -233,7 +243,7 @@ class Log:
         finally:
             self._state.is_closed = True
 
-    def _publish(self, active: Segment, headers: list[BatchHeader], planned: Planned) -> None:
+    def _publish(self, active: Segment, headers: Sequence[BatchHeader], planned: Planned) -> None:
         base_offset = active.tail.offset
         for header in headers:
             self._state.writers.record(

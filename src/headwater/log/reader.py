@@ -30,17 +30,17 @@ class Reader:
         self._state = state
         self._interval_bytes = interval_bytes
 
-    def read(self, wanted: Wanted) -> bytes:
+    def read(self, wanted: Wanted) -> memoryview:
         """Return whole batches from one segment."""
         while (found := self._find(wanted.offset, wanted.up_to)) is not None:
             segment, file = found
             start = segment.mark_before(wanted.offset)
             with _reporting(segment):
                 data = read_whole(segment, file, start=start, wanted=wanted)
-            if isinstance(data, bytes):
+            if isinstance(data, memoryview):
                 return data
             self._set_aside(segment, data)
-        return b""
+        return memoryview(b"")
 
     def batches(self, offset: int, up_to: int) -> Iterator[StoredBatch]:
         """Yield batches across segments."""

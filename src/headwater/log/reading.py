@@ -45,7 +45,7 @@ class StoredBatch:
         check_crc(data, self.header)
 
 
-def read_whole(segment: Segment, file: File, *, start: Mark, wanted: Wanted) -> bytes | Bad:
+def read_whole(segment: Segment, file: File, *, start: Mark, wanted: Wanted) -> memoryview | Bad:
     """Return whole batches from the one that holds the wanted offset."""
     ahead = CHUNK_BYTES + wanted.bytes_max + HEADER_BYTES
     window = Window(file, end=segment.size, chunk_bytes=ahead)
@@ -56,11 +56,12 @@ def read_whole(segment: Segment, file: File, *, start: Mark, wanted: Wanted) -> 
     if isinstance(steps, Bad):
         return steps
     if not steps and segment.is_verified(first.position):
-        return b""
+        return memoryview(b"")
     # An empty answer is only true if the batch at hand really is as long as it says.
     checked = steps or [first]
-    data = window.bytes(first.position, checked[-1].position_end)
-    return _unverified(segment, data, checked) or (data if steps else b"")
+    data = window.view(first.position, checked[-1].position_end)
+    bad = _unverified(segment, data, checked)
+    return bad or (data if steps else memoryview(b""))
 
 
 def iterate_segment(
@@ -107,7 +108,7 @@ def _take(window: Window, first: Step, *, end: int, wanted: Wanted) -> list[Step
     return steps or step
 
 
-def _unverified(segment: Segment, data: bytes, steps: list[Step]) -> Bad | None:
+def _unverified(segment: Segment, data: memoryview, steps: list[Step]) -> Bad | None:
     """Check what nobody checked yet and return the first bad batch."""
     for step in steps:
         start, end = step.position - steps[0].position, step.position_end - steps[0].position

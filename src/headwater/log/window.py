@@ -77,10 +77,12 @@ class Window:
 
     def bytes(self, start: int, end: int) -> bytes:
         """Return the bytes of a range; fewer if the file became shorter."""
+        return bytes(self.view(start, end))
+
+    def view(self, start: int, end: int) -> memoryview:
+        """Return a range as `bytes` does, without a copy."""
         at = self._fetch(start, end - start)
-        if at == 0 and end - start == len(self._chunk):
-            return self._chunk
-        return self._chunk[at : at + end - start]
+        return memoryview(self._chunk)[at : at + end - start]
 
     def _fetch(self, position: int, length: int) -> int:
         """Have a range in the chunk and return where in it the range starts."""
@@ -92,7 +94,7 @@ class Window:
         return at
 
 
-def is_intact(batch: bytes) -> bool:
+def is_intact(batch: bytes | memoryview) -> bool:
     """Tell whether the checksum of a batch fits."""
     try:
         check_crc(batch, read_header(batch))

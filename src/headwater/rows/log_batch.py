@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from headwater.errors import CorruptBatchError
-from headwater.rows.checksum import crc32c
+from headwater.rows.checksum import crc32c, crc32c_of_parts
 
 HEADER = struct.Struct("<qiBqIhBiqii")
 HEADER_BYTES = HEADER.size
@@ -29,6 +29,7 @@ NO_WRITER = -1
 NO_SEQUENCE = -1
 _STATISTICS_LENGTH = struct.Struct("<i")
 _STAMP_OFFSET = struct.Struct("<q")
+_CRC = struct.Struct("<I")
 
 
 class ChangeType(IntEnum):
@@ -165,7 +166,7 @@ def build_batch(  # noqa: PLR0913 - one argument per header field
     timestamp_ms: int = 0,
 ) -> bytes:
     """Build a batch around an Arrow message; without change types it is append-only."""
-    body = [changes or b"", message]
+    body: list[bytes | memoryview] = [changes or b"", message]
     if statistics is not None:
         body[:0] = [_STATISTICS_LENGTH.pack(len(statistics)), statistics]
     length = HEADER_BYTES - LENGTH_END + sum(map(len, body))
@@ -182,6 +183,5 @@ def build_batch(  # noqa: PLR0913 - one argument per header field
         sequence,
         record_count,
     )
-    unsigned = b"".join((head, *body))
-    crc = crc32c(memoryview(unsigned)[CRC_END:])
-    return b"".join((head[:CRC_START], struct.pack("<I", crc), memoryview(unsigned)[CRC_END:]))
+    crc = crc32c_of_parts([head[CRC_END:], *body])
+    return b"".join((head[:CRC_START], _CRC.pack(crc), head[CRC_END:], *body))

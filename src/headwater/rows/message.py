@@ -150,26 +150,23 @@ def _scalar(meta: memoryview, position: int, kind: struct.Struct) -> int:
 
 
 def _check_nodes(layout: MessageLayout) -> None:
-    lengths, null_counts = layout.nodes[:, 0], layout.nodes[:, 1]
-    if layout.row_count < 0 or ((null_counts < 0) | (null_counts > lengths)).any():
+    # Plain numbers: there are few, and each call into numpy costs more than all of them.
+    if layout.row_count < 0 or any(
+        not 0 <= null_count <= length for length, null_count in layout.nodes.tolist()
+    ):
         raise CorruptBatchError("An Arrow record batch counts fewer rows than nulls.")
 
 
 def _check_buffers(layout: MessageLayout) -> None:
-    if not layout.buffers.size:
-        return
-    offsets, lengths = layout.buffers[:, 0], layout.buffers[:, 1]
-    # Only numbers within the body are added, so that no sum can overflow.
-    if (
-        layout.buffers.min() < 0
-        or layout.buffers.max() > layout.body_length
-        or (offsets + lengths).max() > layout.body_length
-    ):
-        raise CorruptBatchError("A buffer of an Arrow record batch lies outside its body.")
-    if np.bitwise_or.reduce(offsets) % ALIGNMENT:
-        raise CorruptBatchError("A buffer of an Arrow record batch is not aligned to 8 bytes.")
+    body_length, total = layout.body_length, 0
+    for offset, length in layout.buffers.tolist():
+        if offset < 0 or length < 0 or offset + length > body_length:
+            raise CorruptBatchError("A buffer of an Arrow record batch lies outside its body.")
+        if offset % ALIGNMENT:
+            raise CorruptBatchError("A buffer of an Arrow record batch is not aligned to 8 bytes.")
+        total += length
     # Buffers that share bytes would let a small batch grow when columns are copied out of it.
-    if lengths.sum() > layout.body_length:
+    if total > body_length:
         raise CorruptBatchError("Buffers of an Arrow record batch overlap.")
 
 

@@ -67,10 +67,9 @@ def configure_events(*, level: str = "INFO", as_json: bool = False) -> None:
     """Send the events of this process to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormat() if as_json else TextFormat())
-    root = logging.getLogger("headwater")
-    root.handlers[:] = [handler]
-    root.setLevel(level)
-    root.propagate = False
+    # What libraries log takes the same form, so that a machine can read every line.
+    logging.getLogger().handlers[:] = [handler]
+    logging.getLogger("headwater").setLevel(level)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Field]:

@@ -13,8 +13,8 @@ class Budget:
         self.used_bytes = 0
 
     def take(self, count: int) -> bool:
-        """Take bytes if there are enough; one taker may exceed an untouched budget alone."""
-        if self.used_bytes and self.used_bytes + count > self._total_bytes:
+        """Take bytes if nobody waits and they fit; one taker may exceed an untouched budget."""
+        if self._waiting or not self._fits(count):
             return False
         self.used_bytes += count
         return True
@@ -28,13 +28,21 @@ class Budget:
         self._waiting.append((count, granted))
 
     def forget(self, granted: Callable[[], None]) -> None:
-        """Leave the queue."""
+        """Leave the queue; whoever stood behind may fit now."""
         self._waiting = deque(entry for entry in self._waiting if entry[1] != granted)
+        self._serve_waiting()
 
     def give(self, count: int) -> None:
         """Return bytes and serve those who wait."""
         self.used_bytes -= count
         assert self.used_bytes >= 0
-        while self._waiting and self.take(self._waiting[0][0]):
-            _, granted = self._waiting.popleft()
+        self._serve_waiting()
+
+    def _fits(self, count: int) -> bool:
+        return not self.used_bytes or self.used_bytes + count <= self._total_bytes
+
+    def _serve_waiting(self) -> None:
+        while self._waiting and self._fits(self._waiting[0][0]):
+            count, granted = self._waiting.popleft()
+            self.used_bytes += count
             granted()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Protocol, cast
 
 from headwater.config.server import ServerSettings
@@ -20,6 +21,10 @@ from headwater.wire.frames import (
 )
 
 _events = Events("connection")
+# Every request costs memory beyond its bytes, so their number has a limit of its own.
+REQUESTS_IN_FLIGHT_MAX = 4096
+# A client that has more than this to read is stuck: its next large answer waits.
+UNSENT_BYTES_HIGH = 1024 * 1024
 
 Part = bytes | memoryview
 Answer = tuple[ResponseKind, list[Part]]
@@ -63,6 +68,8 @@ class Connection(asyncio.BufferedProtocol):
         self._tasks = Tasks()
         self._held_bytes = 0
         self._reading_paused = False
+        self._is_finishing = False
+        self._lost = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
         self._deadline: asyncio.TimerHandle | None = None
@@ -75,7 +82,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to serve a client."""
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=self._settings.response_bytes_max)
+        self._transport.set_write_buffer_limits(
+            high=min(UNSENT_BYTES_HIGH, self._settings.response_bytes_max)
+        )
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.session.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         if local:
@@ -91,13 +100,22 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         self._registry.closed(self)
         self._tasks.cancel()
+        self._lost.set()
 
     async def finish(self, *, within_s: float) -> None:
-        """Read no more, answer what was asked, and close."""
-        self._pause_reading()
+        """Read no more, answer what was asked, and close, even on a client that does not read."""
+        self._is_finishing = True
+        self._read_or_wait()
         await self._tasks.finish(within_s=within_s)
-        if self._transport is not None:
-            self._transport.close()
+        if self._transport is None:
+            return
+        self._transport.close()
+        try:
+            async with asyncio.timeout(within_s):
+                await self._lost.wait()
+        except TimeoutError:
+            self.abort("the client did not read its last answers")
+            await self._lost.wait()
 
     def abort(self, reason: str) -> None:
         """Close at once and say why in the log."""
@@ -120,11 +138,12 @@ class Connection(asyncio.BufferedProtocol):
         except HeadwaterError as fault:
             self.abort(str(fault))
             return
+        if frames:  # What is inside now is another frame, with a time of its own.
+            self._watch_frame(inside=False)
         self._watch_frame(inside=self._assembler.is_inside_frame)
         if self._assembler.wanted_bytes:
             self._ask_for_room()
-        elif self._held_bytes > self._settings.connection_requests_bytes_max:
-            self._pause_reading()
+        self._read_or_wait()
 
     def eof_received(self) -> bool:
         """Close once the client has said its last word."""
@@ -135,12 +154,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._requests.take(wanted):
             self._assembler.make_room()
         else:
-            self._pause_reading()
             self._requests.take_later(wanted, self._room_granted)
 
     def _room_granted(self) -> None:
         self._assembler.make_room()
-        self._resume_reading()
+        self._read_or_wait()
 
     def _watch_frame(self, *, inside: bool) -> None:
         if inside and self._deadline is None:
@@ -163,17 +181,18 @@ class Connection(asyncio.BufferedProtocol):
         if not frame.is_large:
             self._requests.charge(frame.size)
         self._held_bytes += frame.size
-        self._tasks.start(self._answer(frame), name=f"request {frame.api_key}")
+        task = self._tasks.start(self._answer(frame), name=f"request {frame.api_key}")
+        # Not in the task itself: one that is cancelled before its first step runs no `finally`.
+        task.add_done_callback(partial(self._answered, frame.size))
 
     async def _answer(self, frame: RequestFrame) -> None:
-        try:
-            kind, parts = await self._serve(frame, self.session)
-            self._write(frame.request_id, kind, parts)
-        finally:
-            self._held_bytes -= frame.size
-            self._requests.give(frame.size)
-            if self._held_bytes <= self._settings.connection_requests_bytes_max:
-                self._resume_reading()
+        kind, parts = await self._serve(frame, self.session)
+        self._write(frame.request_id, kind, parts)
+
+    def _answered(self, size: int, _: "asyncio.Task[None]") -> None:
+        self._held_bytes -= size
+        self._requests.give(size)
+        self._read_or_wait()
 
     # ---- writing
 
@@ -182,33 +201,48 @@ class Connection(asyncio.BufferedProtocol):
             return
         size = sum(map(len, parts))
         self._transport.writelines([response_head(kind, request_id, body_bytes=size), *parts])
+        if self.stuck_since is not None:
+            self._registry.unsent_grew()
 
     def unsent_bytes(self) -> int:
         """Return the bytes of answers that the client has not taken yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def pause_writing(self) -> None:
-        """Hold back large answers until the client has read what is there."""
+        """Hold back large answers and new requests until the client has read what is there."""
         self._writable.clear()
         self.stuck_since = self._clock.monotonic()
+        self._read_or_wait()
         self._registry.unsent_grew()
 
     def resume_writing(self) -> None:
         """Go on with large answers."""
         self._writable.set()
         self.stuck_since = None
+        self._read_or_wait()
 
     async def _writable_again(self) -> None:
         await self._writable.wait()
 
-    def _pause_reading(self) -> None:
-        if not self._reading_paused and self._transport is not None:
+    # ---- whether to read on
+
+    def _read_or_wait(self) -> None:
+        """Read from the socket exactly while there is room for what comes."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._must_wait and not self._reading_paused:
             self._reading_paused = True
             self._transport.pause_reading()
-
-    def _resume_reading(self) -> None:
-        if self._assembler.wanted_bytes or self._transport is None:
-            return
-        if self._reading_paused and not self._transport.is_closing():
+        elif self._reading_paused and not self._must_wait:
             self._reading_paused = False
             self._transport.resume_reading()
+
+    @property
+    def _must_wait(self) -> bool:
+        return (
+            self._is_finishing
+            or self._assembler.wanted_bytes > 0
+            or not self._writable.is_set()
+            or self._held_bytes > self._settings.connection_requests_bytes_max
+            or len(self._tasks) > REQUESTS_IN_FLIGHT_MAX
+        )

@@ -23,10 +23,12 @@ from headwater.server.session import Session
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, Api, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind
+from headwater.wire.produce import ProduceRequest, decode_produce
 
 _events = Events("dispatch")
 
 Handler = Callable[..., Awaitable[Message | list[Part]]]
+Request = Message | ProduceRequest
 
 _OPEN_TO_ALL = frozenset({ApiKey.API_VERSIONS, ApiKey.AUTHENTICATE})
 _HANDLERS: dict[ApiKey, Handler] = {
@@ -104,7 +106,9 @@ def _api_of(frame: RequestFrame) -> Api:
     return api
 
 
-def _decode(api: Api, body: memoryview) -> Message:
+def _decode(api: Api, body: memoryview) -> Request:
+    if api.key is ApiKey.PRODUCE_LOG:
+        return decode_produce(body)
     request = api.request()
     try:
         request.ParseFromString(bytes(body))

@@ -19,10 +19,11 @@ class Listener:
         self._serve = serve
         self._settings = settings
         self._clock = clock
-        self._requests = Budget(settings.total_request_bytes_max)
         self._connections: set[Connection] = set()
-        self._unsent_seen: dict[Connection, int] = {}
+        self._stuck_seen: dict[Connection, tuple[float, int]] = {}
         self._server: asyncio.Server | None = None
+        self._is_stopping = False
+        self.requests = Budget(settings.total_request_bytes_max)
         self.port = 0
 
     async def start(self) -> None:
@@ -34,6 +35,7 @@ class Listener:
 
     async def stop(self) -> None:
         """Accept no more, answer what was asked, close every connection."""
+        self._is_stopping = True
         if self._server is not None:
             self._server.close()
         finishing = [each.finish(within_s=STOP_WITHIN_S) for each in tuple(self._connections)]
@@ -45,7 +47,7 @@ class Listener:
         return Connection(
             self._serve,
             self,
-            requests=self._requests,
+            requests=self.requests,
             settings=self._settings,
             clock=self._clock,
         )
@@ -55,13 +57,15 @@ class Listener:
     def opened(self, connection: Connection) -> None:
         """Take note of a new connection, or close it if there are too many."""
         self._connections.add(connection)
-        if len(self._connections) > self._settings.connections_max:
+        if self._is_stopping:
+            connection.abort("the server stops")
+        elif len(self._connections) > self._settings.connections_max:
             connection.abort(f"there are {self._settings.connections_max} connections already")
 
     def closed(self, connection: Connection) -> None:
         """Take note of a connection that has ended."""
         self._connections.discard(connection)
-        self._unsent_seen.pop(connection, None)
+        self._stuck_seen.pop(connection, None)
 
     def unsent_grew(self) -> None:
         """Drop the client that has been stuck longest when unread answers exceed their limit."""
@@ -73,7 +77,12 @@ class Listener:
     async def sweep(self) -> None:
         """Drop clients that took nothing of their answers since the last sweep."""
         for connection in tuple(self._connections):
-            before = self._unsent_seen.get(connection, 0)
-            now = self._unsent_seen[connection] = connection.unsent_bytes()
-            if connection.stuck_since is not None and before and now >= before:
+            before = self._stuck_seen.pop(connection, None)
+            since, unsent = connection.stuck_since, connection.unsent_bytes()
+            if since is None:
+                continue
+            # One that has read everything and is stuck again is slow, but alive.
+            if before is not None and before[0] == since and unsent >= before[1]:
                 connection.abort("the client does not read its answers")
+            else:
+                self._stuck_seen[connection] = (since, unsent)

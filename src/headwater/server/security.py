@@ -6,12 +6,13 @@ import os
 import re
 from pathlib import Path
 
-from headwater.errors import AuthenticationError, InvalidNameError
+from headwater.errors import AuthenticationError, InvalidNameError, InvalidOptionError
 from headwater.runtime.ids import random_bytes
 
 _COST, _BLOCK, _LANES = 2**14, 8, 1
 _SALT_BYTES = 16
 _NAME = re.compile(r"[A-Za-z0-9_.@\-]{1,128}\Z")
+_LINE = re.compile(r"([^:]+):(scrypt\$[0-9a-f]{32}\$[0-9a-f]{128})\Z")
 # Checked when a user is unknown, so that the answer takes as long as for a known one.
 _NOBODY = "scrypt$" + "00" * _SALT_BYTES + "$" + "00" * 64
 
@@ -28,8 +29,17 @@ class Users:
     @classmethod
     def load(cls, path: Path) -> "Users":
         """Read the users of a file with lines of `name:hash`."""
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return cls(dict(line.split(":", 1) for line in lines if ":" in line))
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        hashes = {}
+        for number, line in enumerate(lines, start=1):
+            found = _LINE.match(line.decode("utf-8", "replace"))
+            if found is None:
+                raise InvalidOptionError(
+                    f"Line {number} of {path} is not a user.",
+                    hint="Lines are written by: headwater user FILE NAME",
+                )
+            hashes[found[1]] = found[2]
+        return cls(hashes)
 
     def with_user(self, name: str, password: str) -> "Users":
         """Return the users with one more, or with another password for one of them."""
@@ -42,9 +52,13 @@ class Users:
     def save(self, path: Path) -> None:
         """Write the file anew, readable by its owner only."""
         temporary = path.with_name(f".{path.name}.new")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        # A leftover may have another mode, or be a link to somewhere else.
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.writelines(f"{name}:{hashed}\n" for name, hashed in self._hashes.items())
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
 
     def check(self, name: str, password: str) -> None:

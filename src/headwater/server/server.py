@@ -6,6 +6,7 @@ from pathlib import Path
 
 from headwater.config.server import ServerSettings
 from headwater.errors import RequestError
+from headwater.log.settings import LogSettings
 from headwater.runtime.clock import Clock, SystemClock
 from headwater.runtime.events import Events
 from headwater.server.catalog.catalog import Catalog
@@ -13,8 +14,10 @@ from headwater.server.context import Services
 from headwater.server.dispatch import Dispatcher
 from headwater.server.listener import Listener
 from headwater.server.security import Users
-from headwater.server.tablets import Tablets
+from headwater.server.tablets import LogStore, Tablets
 from headwater.server.upkeep import Upkeep
+from headwater.store.disk import Disk
+from headwater.store.local import LocalDisk
 
 _events = Events("server")
 IO_THREADS = 8
@@ -27,10 +30,10 @@ class Server:
     def __init__(self, services: Services, executor: ThreadPoolExecutor) -> None:
         self._services = services
         self._executor = executor
-        self._listener = Listener(
+        self.listener = Listener(
             Dispatcher(services).serve, settings=services.settings, clock=services.clock
         )
-        self._upkeep = Upkeep(services, self._listener)
+        self.upkeep = Upkeep(services, self.listener)
 
     @classmethod
     async def start(
@@ -40,6 +43,8 @@ class Server:
         *,
         users: Users | None = None,
         clock: Clock | None = None,
+        log_settings: LogSettings | None = None,
+        disk: Disk | None = None,
     ) -> "Server":
         """Lock the directory, recover what is in it, and listen.
 
@@ -52,26 +57,26 @@ class Server:
         clock = clock or SystemClock()
         executor = ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
         catalog = _open_catalog(directory, settings, clock)
-        tablets = Tablets(
-            directory / "log", catalog, executor=executor, settings=settings, clock=clock
-        )
+        logs = directory / "log"
+        store = LogStore(logs, disk or LocalDisk(logs), log_settings or LogSettings())
+        tablets = Tablets(store, catalog, executor=executor, settings=settings, clock=clock)
         try:
             await tablets.open_all()
             server = cls(Services(catalog, tablets, settings, clock, users), executor)
-            await server._listener.start()
+            await server.listener.start()
         except BaseException:
             await tablets.close()
             catalog.close()
             executor.shutdown()
             raise
-        server._upkeep.start()
+        server.upkeep.start()
         _events.info("serving", host=settings.host, port=server.port, directory=str(directory))
         return server
 
     @property
     def port(self) -> int:
         """Return the port that clients reach."""
-        return self._listener.port
+        return self.listener.port
 
     async def stop(self) -> None:
         """Answer what was asked, make everything durable, and let go of the directory."""
@@ -79,8 +84,8 @@ class Server:
         self._services.stopping.set()
         for wake in tuple(self._services.polls):
             wake()
-        await self._upkeep.stop()
-        await self._listener.stop()
+        await self.upkeep.stop()
+        await self.listener.stop()
         await self._services.tablets.close()
         self._services.catalog.close()
         await asyncio.to_thread(self._executor.shutdown)

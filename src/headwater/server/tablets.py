@@ -4,24 +4,24 @@ import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-
-import pyarrow as pa
 
 from headwater.config.server import ServerSettings
 from headwater.errors import BucketMissingError, HeadwaterError
 from headwater.log.log import Log
+from headwater.log.settings import LogSettings
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
 from headwater.model.schema import Schema
-from headwater.rows.admission import AdmissionLimits, admit
+from headwater.rows.admission import AdmissionLimits, Expectation, admit
 from headwater.rows.log_batch import BatchHeader
 from headwater.rows.projection import Projection
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.server.catalog.catalog import Catalog
-from headwater.store.local import LocalDisk
+from headwater.store.disk import Disk
 from headwater.tablet.log_tablet import LogTablet
 
 _events = Events("tablets")
@@ -29,6 +29,15 @@ PROJECTIONS_KEPT = 1024
 SCHEMAS_KEPT = 1024
 
 Admit = Callable[[memoryview, BatchHeader], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LogStore:
+    """Say where logs lie; the disk is the directory, seen through the only door to files."""
+
+    directory: Path
+    disk: Disk
+    settings: LogSettings
 
 
 class Tablets:
@@ -39,26 +48,26 @@ class Tablets:
 
     def __init__(
         self,
-        directory: Path,
+        store: LogStore,
         catalog: Catalog,
         *,
         executor: ThreadPoolExecutor,
         settings: ServerSettings,
         clock: Clock,
     ) -> None:
-        self._directory = directory
-        self._trash = directory / "dropped"
+        self._store = store
+        self._directory = store.directory
+        self._trash = store.directory / "dropped"
         self._catalog = catalog
         self._executor = executor
         self._settings = settings
         self._clock = clock
-        self._disk = LocalDisk(directory)
         self._open: dict[TableBucket, LogTablet] = {}
         self._opening: dict[TableBucket, asyncio.Task[LogTablet]] = {}
         self._limits = AdmissionLimits(
             batch_bytes_max=settings.batch_bytes_max, decoded_bytes_max=settings.decoded_bytes_max
         )
-        self._arrow_schema = lru_cache(SCHEMAS_KEPT)(self._make_arrow_schema)
+        self._expectation = lru_cache(SCHEMAS_KEPT)(self._make_expectation)
         self._projection = lru_cache(PROJECTIONS_KEPT)(self._make_projection)
 
     # ---- finding
@@ -105,7 +114,8 @@ class Tablets:
     def _open_log(self, bucket: TableBucket) -> Log:
         partition = "" if bucket.partition_id is None else f"p{bucket.partition_id}/"
         directory = f"{bucket.table_id}/{partition}{bucket.bucket}"
-        return Log.open(self._disk, directory, clock=self._clock)
+        store = self._store
+        return Log.open(store.disk, directory, settings=store.settings, clock=self._clock)
 
     # ---- what writing and reading need to know of a table
 
@@ -114,8 +124,8 @@ class Tablets:
         return partial(self._admit, table_id)
 
     def _admit(self, table_id: int, batch: memoryview, header: BatchHeader) -> None:
-        schema = self._arrow_schema(table_id, header.schema_id)
-        admit(batch, header, schema=schema, limits=self._limits, append_only=True)
+        expected = self._expectation(table_id, header.schema_id)
+        admit(batch, header, expected=expected, limits=self._limits, append_only=True)
 
     def schemas(self, table_id: int) -> Callable[[int], Schema]:
         """Return a function from schema id to schema."""
@@ -127,8 +137,8 @@ class Tablets:
         """Return a function from schema id to the projection on these columns."""
         return partial(self._projection, table_id, column_ids)
 
-    def _make_arrow_schema(self, table_id: int, schema_id: int) -> pa.Schema:
-        return arrow_schema(self._catalog.tables.schema(table_id, schema_id))
+    def _make_expectation(self, table_id: int, schema_id: int) -> Expectation:
+        return Expectation.of(arrow_schema(self._catalog.tables.schema(table_id, schema_id)))
 
     def _make_projection(
         self, table_id: int, column_ids: tuple[int, ...], schema_id: int
@@ -155,7 +165,7 @@ class Tablets:
                 _events.error("bucket cannot be opened", bucket=str(bucket), fault=str(fault))
 
     def _on_disk(self) -> Iterator[TableBucket]:
-        for table in sorted(path for path in self._directory.iterdir() if path.name.isdigit()):
+        for table in filter(_is_numbered, sorted(self._directory.iterdir())):
             for entry in sorted(table.iterdir()):
                 yield from _buckets_in(entry, table_id=int(table.name))
 
@@ -182,7 +192,7 @@ class Tablets:
                 await asyncio.wait([self._opening[bucket]])
             tablet = self._open.pop(bucket, None)
             if tablet is not None:
-                await tablet.close()
+                await _close(bucket, tablet)
         await asyncio.to_thread(self._remove, directory)
 
     def _remove(self, directory: Path) -> None:
@@ -197,16 +207,24 @@ class Tablets:
     async def close(self) -> None:
         """Make everything durable and close every log."""
         for bucket, tablet in self.all_open():
-            try:
-                await tablet.close()
-            except HeadwaterError as fault:
-                _events.error("bucket did not close", bucket=str(bucket), fault=str(fault))
+            await _close(bucket, tablet)
         self._open.clear()
 
 
+async def _close(bucket: TableBucket, tablet: LogTablet) -> None:
+    try:
+        await tablet.close()
+    except HeadwaterError as fault:
+        _events.error("bucket did not close", bucket=str(bucket), fault=str(fault))
+
+
+def _is_numbered(path: Path) -> bool:
+    return path.name.isdigit() and path.is_dir()
+
+
 def _buckets_in(entry: Path, *, table_id: int) -> Iterator[TableBucket]:
-    if entry.name.isdigit():
+    if _is_numbered(entry):
         yield TableBucket(table_id, int(entry.name))
     elif entry.name.startswith("p") and entry.name[1:].isdigit():
-        for bucket in sorted(path for path in entry.iterdir() if path.name.isdigit()):
+        for bucket in filter(_is_numbered, sorted(entry.iterdir())):
             yield TableBucket(table_id, int(bucket.name), int(entry.name[1:]))

@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable
 from headwater.config.auto_partition import partitions_to_create, partitions_to_drop
 from headwater.config.table_options import TableOptions
 from headwater.errors import BucketMissingError, HeadwaterError
+from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, repeat
 from headwater.server.catalog.entries import TableInfo
 from headwater.server.context import Services
 from headwater.server.listener import Listener
+from headwater.tablet.log_tablet import LogTablet
 
 _events = Events("upkeep")
 VERIFY_BYTES = 32 * 1024 * 1024
@@ -26,6 +28,7 @@ class Upkeep:
         self._services = services
         self._listener = listener
         self._tasks = Tasks()
+        self._unverifiable: set[TableBucket] = set()
 
     def start(self) -> None:
         """Begin all chores."""
@@ -49,29 +52,36 @@ class Upkeep:
         """Delete the segments that are older or larger than their tables allow."""
         for bucket, tablet in self._services.tablets.all_open():
             try:
-                table = self._services.catalog.tables.by_id(bucket.table_id)
+                await self._expire(bucket, tablet)
             except BucketMissingError:
                 continue  # Dropped since the list was made.
-            options = TableOptions.of(table.descriptor.properties)
-            before = tablet.start_offset
-            await tablet.expire(
-                ttl_ms=options.local_ttl_ms or None, bytes_max=options.retention_bytes
+            except HeadwaterError as fault:  # One bucket must not stop the others.
+                _events.warning("rows not expired", bucket=str(bucket), reason=str(fault))
+
+    async def _expire(self, bucket: TableBucket, tablet: LogTablet) -> None:
+        table = self._services.catalog.tables.by_id(bucket.table_id)
+        options, before = TableOptions.of(table.descriptor.properties), tablet.start_offset
+        await tablet.expire(ttl_ms=options.local_ttl_ms or None, bytes_max=options.retention_bytes)
+        if tablet.start_offset > before:
+            _events.info(
+                "expired", table=str(table.path), bucket=bucket.bucket, up_to=tablet.start_offset
             )
-            if tablet.start_offset > before:
-                _events.info(
-                    "expired",
-                    table=str(table.path),
-                    bucket=bucket.bucket,
-                    up_to=tablet.start_offset,
-                )
 
     # ---- data at rest
 
     async def verify_data(self) -> None:
         """Check a little of the data that was written before this process started."""
-        for _, tablet in self._services.tablets.all_open():
-            if await tablet.verify(VERIFY_BYTES):
+        for bucket, tablet in self._services.tablets.all_open():
+            if bucket not in self._unverifiable and await self._verify(bucket, tablet):
                 return
+
+    async def _verify(self, bucket: TableBucket, tablet: LogTablet) -> int:
+        try:
+            return await tablet.verify(VERIFY_BYTES)
+        except HeadwaterError as fault:  # Said once; the others still have their turn.
+            _events.error("data not verified", bucket=str(bucket), reason=str(fault))
+            self._unverifiable.add(bucket)
+            return 0
 
     # ---- partitions
 
@@ -92,7 +102,7 @@ class Upkeep:
         try:
             if table.descriptor.is_partitioned:
                 await self.follow_partitions_of(table)
-        except HeadwaterError as fault:  # One table must not stop the others.
+        except (HeadwaterError, OSError) as fault:  # One table must not stop the others.
             _events.warning("partitions not followed", table=str(table.path), reason=str(fault))
 
     async def follow_partitions_of(self, table: TableInfo) -> None:
@@ -101,14 +111,15 @@ class Upkeep:
         rules = TableOptions.of(table.descriptor.properties).auto_partition
         existing = [partition.name for partition in partitions.list(table.path)]
         now_ms = self._services.clock.now_ms()
-        for name in partitions_to_create(rules, keys=keys, existing=existing, now_ms=now_ms):
-            partitions.create(table.path, _spec(keys, name), ignore_if_exists=True)
-            _events.info("partition created", table=str(table.path), partition=name)
+        # Those that go make room for those that come, where partitions are at their limit.
         for name in partitions_to_drop(rules, keys=keys, existing=existing, now_ms=now_ms):
             dropped = partitions.drop(table.path, _spec(keys, name), ignore_if_missing=True)
             if dropped is not None:
                 await self._services.tablets.drop_partition(table.table_id, dropped.partition_id)
                 _events.info("partition expired", table=str(table.path), partition=name)
+        for name in partitions_to_create(rules, keys=keys, existing=existing, now_ms=now_ms):
+            partitions.create(table.path, _spec(keys, name), ignore_if_exists=True)
+            _events.info("partition created", table=str(table.path), partition=name)
 
 
 def _spec(keys: tuple[str, ...], name: str) -> dict[str, str]:

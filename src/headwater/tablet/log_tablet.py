@@ -12,6 +12,7 @@ from headwater.log.log import Log
 from headwater.log.retention import expired_segments, should_roll_expired
 from headwater.rows.log_batch import BatchHeader, iterate
 from headwater.runtime.clock import Clock
+from headwater.store.disk import Part
 from headwater.tablet.group_commit import GroupCommit
 from headwater.tablet.selection import Selected, Selection, select
 
@@ -54,7 +55,7 @@ class LogTablet:
         """Return the offset before which rows may be read: what was read can never vanish."""
         return self.log.synced_offset
 
-    async def append(self, records: bytes, *, acks: int, admit: Admit) -> Receipt:
+    async def append(self, records: Part, *, acks: int, admit: Admit) -> Receipt:
         """Write the batches of one request.
 
         1. split  2. admit, in a thread where that takes long  3. wait for the turn
@@ -76,7 +77,7 @@ class LogTablet:
 
     async def read(
         self, offset: int, *, bytes_max: int, up_to: int, at_least_one: bool = True
-    ) -> bytes:
+    ) -> memoryview:
         """Return whole durable batches, without keeping the loop waiting for a disk."""
         up_to = min(up_to, self.high_watermark)
         if offset >= up_to or self.log.is_hot(offset):
@@ -167,7 +168,9 @@ class LogTablet:
             # Rolling syncs first; waiting here keeps that off the loop.
             await self._commit.durable(self.log.end_offset)
         appended = self.log.append(
-            [batch for batch, _ in batches], timestamp_ms=self._clock.now_ms()
+            [batch for batch, _ in batches],
+            headers=[header for _, header in batches],
+            timestamp_ms=self._clock.now_ms(),
         )
         return appended.end_offset, Receipt(appended.base_offset)
 
@@ -182,7 +185,7 @@ class LogTablet:
             loop.call_soon(listener)
 
 
-def _split(records: bytes) -> Batches:
+def _split(records: Part) -> Batches:
     view = memoryview(records).toreadonly()
     return [(view[position : position + header.size], header) for header, position in iterate(view)]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from headwater.errors import CorruptBatchError
+from headwater.errors import CorruptBatchError, StorageError
 from headwater.log.log import Log
 from headwater.log.reading import StoredBatch
 from headwater.model.predicate import Predicate
@@ -15,6 +15,8 @@ from headwater.rows.statistics import decode_statistics
 
 # A fetch that prunes looks at so many batches at most before it answers how far it came.
 SCANNED_BATCHES_MAX = 4096
+# Batches that nobody checked yet are read whole, so there is a limit on their bytes as well.
+UNVERIFIED_BYTES_MAX = 256 * 1024 * 1024
 Part = bytes | memoryview
 
 
@@ -46,12 +48,13 @@ def select(
     log: Log, offset: int, *, up_to: int, bytes_max: int, selection: Selection, at_least_one: bool
 ) -> Selected:
     """Read whole batches from `offset` on, cut down to what the selection wants."""
+    bytes_max = max(bytes_max, 0)
     if selection.takes_everything:
         data = log.read(offset, bytes_max=bytes_max, up_to=up_to, at_least_one=at_least_one)
         return Selected([data], len(data)) if data else Selected([])
     parts: list[Part] = []
     size, scanned_up_to, pruned = 0, offset, False
-    for batch in _bounded(log.batches(offset, up_to=up_to)):
+    for batch in _bounded(_intact(log, offset, up_to=up_to)):
         if selection.predicate is not None and not _may_match(batch, selection):
             scanned_up_to, pruned = batch.header.end_offset, True
             continue
@@ -68,18 +71,45 @@ def select(
 
 
 def _bounded(batches: Iterator[StoredBatch]) -> Iterator[StoredBatch]:
-    for count, batch in enumerate(batches):
-        if count == SCANNED_BATCHES_MAX:
-            return
+    unverified_bytes = 0
+    for count, batch in enumerate(batches, start=1):
         yield batch
+        unverified_bytes += 0 if batch.verified else batch.header.size
+        if count == SCANNED_BATCHES_MAX or unverified_bytes >= UNVERIFIED_BYTES_MAX:
+            return
+
+
+def _intact(log: Log, offset: int, *, up_to: int) -> Iterator[StoredBatch]:
+    """Yield batches that are as they were written; damage is raised once it comes first.
+
+    Neither a projected batch, which gets a new checksum, nor statistics, which decide that a
+    batch is not read at all, may hide damage to what is stored.
+    """
+    has_good = False
+    try:
+        for batch in log.batches(offset, up_to=up_to):
+            if not batch.verified:
+                _verify(log, batch, up_to=up_to)
+            yield batch
+            has_good = True
+    except StorageError:
+        # What is good before something bad is still served; the next read starts at the bad part.
+        if not has_good:
+            raise
+
+
+def _verify(log: Log, batch: StoredBatch, *, up_to: int) -> None:
+    try:
+        batch.verify()
+    except CorruptBatchError:
+        # A plain read finds the same, sets the segment aside and says which file it was.
+        log.read(batch.header.base_offset, bytes_max=0, up_to=up_to)
+        raise
 
 
 def _cut(batch: StoredBatch, selection: Selection) -> list[Part]:
     if selection.projection_of is None:
         return [batch.read(0, batch.header.size)]
-    if not batch.verified:
-        # A projected batch gets a new checksum, which must not hide damage to the stored one.
-        batch.verify()
     return project_batch(batch.read, batch.header, selection.projection_of(batch.header.schema_id))
 
 

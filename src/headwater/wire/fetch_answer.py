@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.fields import Part, bytes_head, iterate_fields, number_field
 
-Part = bytes | memoryview
-_TABLES_RESP = b"\x0a"  # field 1, length-delimited
-_BUCKETS_RESP = b"\x12"  # field 2, length-delimited
-_RECORDS = b"\x42"  # field 8, length-delimited
-_SEVEN_BITS = 0x7F
+_TABLES_RESP = 1
+_TABLE_ID, _BUCKETS_RESP = 1, 2
+_RECORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +36,11 @@ def encode_fetch_answer(tables: Sequence[TableAnswer]) -> list[Part]:
     """Encode a FetchLogResponse as parts; the records are passed on by reference."""
     parts: list[Part] = []
     for table in tables:
-        body: list[Part] = [b"\x08" + varint(table.table_id)]
+        body: list[Part] = [number_field(_TABLE_ID, table.table_id)]
         for bucket in table.buckets:
             encoded = _bucket_parts(bucket)
-            body += [_BUCKETS_RESP + varint(_size(encoded)), *encoded]
-        parts += [_TABLES_RESP + varint(_size(body)), *body]
+            body += [bytes_head(_BUCKETS_RESP, _size(encoded)), *encoded]
+        parts += [bytes_head(_TABLES_RESP, _size(body)), *body]
     return parts
 
 
@@ -49,18 +48,41 @@ def _bucket_parts(bucket: BucketAnswer) -> list[Part]:
     fields = bucket.fields.SerializeToString()
     if not bucket.records:
         return [fields]
-    return [fields + _RECORDS + varint(bucket.size), *bucket.records]
+    return [fields + bytes_head(_RECORDS, bucket.size), *bucket.records]
 
 
 def _size(parts: Sequence[Part]) -> int:
     return sum(len(part) for part in parts)
 
 
-def varint(value: int) -> bytes:
-    """Encode a non-negative number, seven bits a byte."""
-    encoded = bytearray()
-    while value > _SEVEN_BITS:
-        encoded.append(value & _SEVEN_BITS | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+def decode_fetch_answer(body: memoryview) -> list[TableAnswer]:
+    """Read a FetchLogResponse; its records are views of the body."""
+    return [
+        _decode_table(value)
+        for number, value in iterate_fields(body)
+        if number == _TABLES_RESP and isinstance(value, memoryview)
+    ]
+
+
+def _decode_table(message: memoryview) -> TableAnswer:
+    table_id, buckets = 0, []
+    for number, value in iterate_fields(message):
+        if number == _TABLE_ID and isinstance(value, int):
+            table_id = value
+        elif number == _BUCKETS_RESP and isinstance(value, memoryview):
+            buckets.append(_decode_bucket(value))
+    return TableAnswer(table_id, buckets)
+
+
+def _decode_bucket(message: memoryview) -> BucketAnswer:
+    records: list[Part] = []
+    rest: list[Part] = []
+    for number, value in iterate_fields(message):
+        if isinstance(value, int):
+            rest.append(number_field(number, value))
+        elif number == _RECORDS:
+            records.append(value)
+        else:
+            rest += [bytes_head(number, len(value)), value]
+    fields = pb.FetchLogBucketResponse.FromString(b"".join(rest))
+    return BucketAnswer(fields, records)

@@ -8,6 +8,8 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
+import pyarrow as pa
+
 from headwater.errors import CorruptBatchError, RecordTooLargeError
 
 LENGTH = struct.Struct(">i")
@@ -96,7 +98,7 @@ class FrameAssembler:
         # One byte more would let a large frame slip in whole, past the wait for room.
         self._small = bytearray(LENGTH.size + SMALL_FRAME_BYTES_MAX)
         self._small_end = 0
-        self._large: bytearray | None = None
+        self._large: memoryview | None = None
         self._large_end = 0
         self.wanted_bytes = 0
 
@@ -113,7 +115,7 @@ class FrameAssembler:
     def buffer(self) -> memoryview:
         """Return where the next bytes go."""
         if self._large is not None:
-            return memoryview(self._large)[self._large_end :]
+            return self._large[self._large_end :]
         return memoryview(self._small)[self._small_end :]
 
     def filled(self, count: int) -> list[memoryview]:
@@ -125,12 +127,13 @@ class FrameAssembler:
         if self._large_end < len(self._large):
             return []
         frame, self._large, self._large_end = self._large, None, 0
-        return [memoryview(frame).toreadonly()]
+        return [frame.toreadonly()]
 
     def make_room(self) -> None:
         """Begin to receive the large frame that was announced."""
         assert self.wanted_bytes
-        self._large = bytearray(self.wanted_bytes)
+        # Arrow's memory pool keeps its pages and does not fill them with zeros.
+        self._large = memoryview(pa.allocate_buffer(self.wanted_bytes)).cast("B")
         received = self._small_end - LENGTH.size
         self._large[:received] = self._small[LENGTH.size : self._small_end]
         self._large_end, self._small_end, self.wanted_bytes = received, 0, 0

@@ -6,7 +6,8 @@ from headwater.server.context import Context
 from headwater.server.handlers.fetch_plan import TableFetch, resolve_fetch
 from headwater.server.handlers.fetch_read import Fetched, read_fetch
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.fetch_answer import Part, encode_fetch_answer
+from headwater.wire.fetch_answer import encode_fetch_answer
+from headwater.wire.fields import Part
 
 WAIT_MS_MAX = 60_000
 FAULT_DELAY_S = 0.1

@@ -23,7 +23,7 @@ async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
     end = tablet.high_watermark
     offset = max(tablet.start_offset, end - request.limit)
     bytes_max = context.services.settings.request_bytes_max
-    parts: list[bytes] = []
+    parts: list[memoryview] = []
     while offset < end:
         data = await tablet.read(offset, up_to=end, bytes_max=bytes_max)
         offset = [header for header, _ in iterate(data)][-1].end_offset

@@ -4,7 +4,7 @@ from headwater.model.bucket import TableBucket
 from headwater.model.path import TablePath
 from headwater.wire import fluss_pb2 as pb
 
-_BucketRequest = pb.ProduceLogBucketRequest | pb.FetchLogBucketRequest | pb.TableStatsBucketRequest
+_BucketRequest = pb.FetchLogBucketRequest | pb.TableStatsBucketRequest
 
 
 def table_path(message: pb.TablePath | pb.PhysicalTablePath) -> TablePath:
