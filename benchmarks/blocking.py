@@ -178,6 +178,7 @@ def message_of(batch: pa.RecordBatch, codec: str | None) -> pa.Buffer:
     options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
-    messages = pa.ipc.MessageReader.open_stream(sink.getvalue())
-    messages.read_next_message()
-    return messages.read_next_message().serialize()
+        end = sink.tell()
+    # The schema comes before the batch, an end mark behind it.
+    start = batch.schema.serialize().size
+    return sink.getvalue().slice(start, end - start)

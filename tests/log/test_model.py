@@ -151,7 +151,7 @@ class LogMachine(RuleBasedStateMachine):
         for (header, position), row in zip(parsed, kept, strict=False):
             assert (header.base_offset, header.end_offset) == (row.base, row.end)
             assert header.commit_timestamp == row.timestamp_ms
-            assert found[position + 48 : position + header.size].decode() == row.text
+            assert bytes(found[position + 48 : position + header.size]).decode() == row.text
 
     @rule(beyond=st.integers(1, 5))
     def read_outside(self, beyond: int) -> None:

@@ -127,6 +127,8 @@ async def test_a_small_append_does_not_overtake_a_large_one_in_admission():
     assert tablet.log.end_offset == 0
 
     await executor.run_next()
+    await settle()
+    await executor.run_next()
 
     assert (await large, await small) == (Receipt(0), Receipt(1))
 
@@ -233,3 +235,21 @@ async def test_a_closed_tablet_takes_nothing_and_has_lost_nothing(executor):
     with pytest.raises(StoppingError):
         await put(tablet, "b")
     assert messages(open_log(disk.crashed(lambda change: None))) == {0: "a"}
+
+
+async def test_a_cancelled_write_keeps_the_turn_until_its_thread_has_ended():
+    executor = HeldExecutor()
+    log = open_log(MemoryDisk(), settings=LogSettings())
+    tablet = LogTablet(log, executor=executor, clock=ManualClock())
+    large = started(put(tablet, "x" * LARGE, acks=1))
+    small = started(put(tablet, "y", acks=1))
+    await settle()
+    await executor.run_next()
+    await settle()
+
+    large.cancel()
+    await settle()
+
+    assert tablet.log.end_offset == 0
+    await executor.run_next()
+    assert await small == Receipt(1)

@@ -155,8 +155,9 @@ class Log:
         1. check the bytes  2. answer a resend  3. roll if full  4. stamp  5. write  6. publish
         """
         self._state.refuse_if_stopped()
-        checked = [(batch, checked_header(batch)) for batch in batches]
-        headers = [header for _, header in checked]
+        if headers is None:
+            headers = [checked_header(batch) for batch in batches]
+        checked = list(zip(batches, headers, strict=True))
         if resent := self._state.writers.resent(headers):
             return Appended(resent[0].base_offset, resent[-1].end_offset, duplicate=True)
         size = sum(header.size for header in headers)

@@ -18,7 +18,7 @@ from headwater.tablet.selection import Selected, Selection, select
 
 ACKS_DURABLE = -1
 ACKS = (ACKS_DURABLE, 0, 1)
-ADMIT_INLINE_BYTES_MAX = 64 << 10
+INLINE_BYTES_MAX = 64 << 10
 
 Admit = Callable[[memoryview, BatchHeader], None]
 Batches = list[tuple[memoryview, BatchHeader]]
@@ -118,7 +118,7 @@ class LogTablet:
         async with self._turn:
             active = self.log.spans[-1]
             if should_roll_expired(active, now_ms=now_ms, ttl_ms=ttl_ms, needed_from=needed_from):
-                await self._in_thread(self.log.roll)
+                await self._alone(self.log.roll)
             start_offset = expired_segments(
                 self.log.spans,
                 now_ms=now_ms,
@@ -127,14 +127,14 @@ class LogTablet:
                 needed_from=needed_from,
             )
             if start_offset > self.start_offset:
-                await self._in_thread(partial(self.log.delete_before, start_offset))
+                await self._alone(partial(self.log.delete_before, start_offset))
 
     async def verify(self, limit_bytes: int) -> int:
         """Check some of the bytes that this process has not seen, and return how many."""
         return await self._in_thread(partial(self.log.verify, limit_bytes))
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+    def _in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._executor, work)
 
     def listen(self, listener: Listener) -> None:
         """Have a callback run in the loop whenever the high watermark advances."""
@@ -155,7 +155,7 @@ class LogTablet:
         self, batches: Batches, size: int, admit: Admit
     ) -> asyncio.Future[None] | None:
         """Admit small requests here and now, large ones in a thread while others have a turn."""
-        if size <= ADMIT_INLINE_BYTES_MAX:
+        if size <= INLINE_BYTES_MAX:
             _admit_all(batches, admit)
             return None
         loop = asyncio.get_running_loop()
@@ -167,12 +167,23 @@ class LogTablet:
         if self.log.is_full_for(size):
             # Rolling syncs first; waiting here keeps that off the loop.
             await self._commit.durable(self.log.end_offset)
-        appended = self.log.append(
+        write = partial(
+            self.log.append,
             [batch for batch, _ in batches],
             headers=[header for _, header in batches],
             timestamp_ms=self._clock.now_ms(),
         )
+        appended = write() if size <= INLINE_BYTES_MAX else await self._alone(write)
         return appended.end_offset, Receipt(appended.base_offset)
+
+    async def _alone(self, work: Callable[[], T]) -> T:
+        """Run work in a thread while holding the turn, which stays held until it has ended."""
+        job = self._in_thread(work)
+        try:
+            return await asyncio.shield(job)
+        except asyncio.CancelledError:
+            await asyncio.wait([job])
+            raise
 
     def _announce(self) -> None:
         high_watermark = self.high_watermark
