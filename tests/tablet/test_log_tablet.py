@@ -177,6 +177,7 @@ async def test_listeners_hear_of_every_advance_until_they_leave(tablet):
 
     tablet.listen(listener)
     await put(tablet, "a")
+    await settle()
     await put(tablet, "b")
     await settle()
     tablet.unlisten(listener)
