@@ -25,6 +25,7 @@ _events = Events("connection")
 REQUESTS_IN_FLIGHT_MAX = 4096
 # A client that has more than this to read is stuck: its next large answer waits.
 UNSENT_BYTES_HIGH = 1024 * 1024
+FLUSH_WITHIN_S = 2.0
 
 Part = bytes | memoryview
 Answer = tuple[ResponseKind, list[Part]]
@@ -111,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._transport.close()
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(FLUSH_WITHIN_S):
                 await self._lost.wait()
         except TimeoutError:
             self.abort("the client did not read its last answers")

@@ -9,7 +9,7 @@ from headwater.server.budget import Budget
 from headwater.server.connection import Connection, Serve
 
 _events = Events("listener")
-STOP_WITHIN_S = 5.0
+ANSWER_WITHIN_S = 5.0
 
 
 class Listener:
@@ -38,7 +38,7 @@ class Listener:
         self._is_stopping = True
         if self._server is not None:
             self._server.close()
-        finishing = [each.finish(within_s=STOP_WITHIN_S) for each in tuple(self._connections)]
+        finishing = [each.finish(within_s=ANSWER_WITHIN_S) for each in tuple(self._connections)]
         await asyncio.gather(*finishing)
         if self._server is not None:
             await self._server.wait_closed()
