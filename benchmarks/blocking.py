@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 
 import pyarrow as pa
 from google.protobuf.message import Message
@@ -38,7 +39,7 @@ class BlockingConnection:
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._buffer = bytearray(20 << 20)
+        self._buffers = cycle([bytearray(20 << 20), bytearray(20 << 20)])
 
     def send(self, request: Message) -> None:
         """Send a request."""
@@ -51,8 +52,8 @@ class BlockingConnection:
             self._socket.sendall(body)
 
     def receive(self) -> memoryview:
-        """Return the body of the next answer, valid until the next call."""
-        view = memoryview(self._buffer)
+        """Return the body of the next answer, valid until the call after the next."""
+        view = memoryview(next(self._buffers))
         self._fill(view[:4])
         (length,) = LENGTH.unpack_from(view)
         self._fill(view[:length])
@@ -129,15 +130,18 @@ class BlockingConnection:
     ) -> Iterator[pa.RecordBatch]:
         """Read a bucket from its start to its end."""
         schema = table.schema if columns is None else pa.schema([table.schema[c] for c in columns])
+        self.send(_fetch(table.table_id, bucket, 0, columns))
         offset, end = 0, 1
         while offset < end:
-            request = _fetch(table.table_id, bucket, offset, columns)
-            answer = decode_fetch_answer(self.call(request))[0].buckets[0]
+            answer = decode_fetch_answer(self.receive())[0].buckets[0]
             end = answer.fields.high_watermark
-            for records in answer.records:
-                for header, position in iterate(records):
-                    yield _decoded(records, header, position, schema)
-                    offset = header.end_offset
+            found = [(records, *each) for records in answer.records for each in iterate(records)]
+            offset = found[-1][1].end_offset
+            if offset < end:
+                # The next answer is on its way while this one is decoded.
+                self.send(_fetch(table.table_id, bucket, offset, columns))
+            for records, header, position in found:
+                yield _decoded(records, header, position, schema)
 
 
 def _decoded(
