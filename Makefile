@@ -24,8 +24,8 @@ check: $(READY) ## Lint, format, types, layers and tidiness
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
-interop: $(READY) ## Run the conformance suite against the official Fluss client
-	$(BIN)/python -m pytest -q tests/conformance
+interop: $(READY) ## Run the own test suite of the official Fluss client against a server
+	$(BIN)/python -m scripts.interop
 
 bench: $(READY) ## Measure throughput and latency on this machine
 	$(BIN)/python -m benchmarks
