@@ -11,7 +11,7 @@ from headwater.wire.produce import BucketRecords, ProduceRequest, decode_produce
 buckets = st.builds(
     BucketRecords,
     bucket_id=st.integers(-(2**31), 2**31 - 1),
-    records=st.binary(max_size=200),
+    records=st.binary(max_size=200) | st.binary(max_size=2).map(lambda tail: tail * 20_000),
     partition_id=st.none() | st.integers(-(2**63), 2**63 - 1),
 )
 requests = st.builds(

@@ -260,7 +260,7 @@ class Log:
         with state.syncing:
             with state.writing:
                 state.writers.forget_idle(before_ms=self._idle_before_ms())
-            covered = state.sync()
+            covered = state.sync(for_checkpoint=True)
             for segment in state.shape.segments[:-1]:
                 if not (segment.is_indexed or segment.is_damaged):
                     path = f"{state.directory}/{index_name(segment.base_offset)}"

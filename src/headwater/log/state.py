@@ -77,13 +77,14 @@ class LogState:
         except OSError as error:
             raise self.failed("a write", error) from error
 
-    def sync(self) -> Covered:
-        """Make everything that is written now survive a crash."""
+    def sync(self, *, for_checkpoint: bool = False) -> Covered:
+        """Make everything that is written now survive a crash; only a checkpoint needs writers."""
         with self.syncing:
             self.refuse_if_stopped()
             with self.writing:
                 active = self.shape.active
-                covered = Covered(active, active.tail, self.writers.snapshot())
+                writers = self.writers.snapshot() if for_checkpoint else {}
+                covered = Covered(active, active.tail, writers)
             if covered.tail.offset > self.synced_offset or not active.is_named:
                 self._sync_file(active)
             self.synced_offset = max(self.synced_offset, covered.tail.offset)

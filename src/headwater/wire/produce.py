@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from google.protobuf.message import DecodeError
+
 from headwater.errors import CorruptBatchError
+from headwater.wire import fluss_pb2 as pb
 from headwater.wire.fields import Part, bytes_head, iterate_fields, number_field
 
+# Below this size protobuf's copies cost less than reading fields in Python.
+COPY_BYTES_MAX = 32 * 1024
 _ACKS, _TABLE_ID, _TIMEOUT_MS, _BUCKETS = 1, 2, 3, 4
 _PARTITION_ID, _BUCKET_ID, _RECORDS = 1, 2, 3
 
@@ -30,7 +35,29 @@ class ProduceRequest:
 
 
 def decode_produce(body: memoryview) -> ProduceRequest:
-    """Read a ProduceLogRequest; its records are views of the body."""
+    """Read a ProduceLogRequest; the records of a large one are views of the body."""
+    return _decode_copied(body) if len(body) <= COPY_BYTES_MAX else _decode_viewed(body)
+
+
+def _decode_copied(body: memoryview) -> ProduceRequest:
+    try:
+        message = pb.ProduceLogRequest.FromString(bytes(body))
+    except DecodeError as fault:
+        raise CorruptBatchError(f"The body of PRODUCE_LOG is malformed: {fault}.") from None
+    if not message.IsInitialized():
+        raise CorruptBatchError("The body of PRODUCE_LOG lacks a required field.")
+    buckets = [
+        BucketRecords(
+            bucket.bucket_id,
+            bucket.records,
+            bucket.partition_id if bucket.HasField("partition_id") else None,
+        )
+        for bucket in message.buckets_req
+    ]
+    return ProduceRequest(message.acks, message.table_id, message.timeout_ms, buckets)
+
+
+def _decode_viewed(body: memoryview) -> ProduceRequest:
     numbers: dict[int, int] = {}
     buckets = []
     for number, value in iterate_fields(body):
