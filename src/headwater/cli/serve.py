@@ -14,6 +14,7 @@ from headwater.server.security import Users
 from headwater.server.server import Server
 
 LOG_FORMATS = ("text", "json")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +50,15 @@ async def _serve(options: ServeOptions) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     # Before the start: whoever sees that the server serves may end it at once.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
     server = await Server.start(options.directory, _settings(options), users=users)
     await stop.wait()
     await server.stop()
+    # Nothing is left to stop, so one more signal must not turn a clean end into a failure.
+    for number in SIGNALS:
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _settings(options: ServeOptions) -> ServerSettings:
