@@ -48,7 +48,6 @@ def select(
     log: Log, offset: int, *, up_to: int, bytes_max: int, selection: Selection, at_least_one: bool
 ) -> Selected:
     """Read whole batches from `offset` on, cut down to what the selection wants."""
-    bytes_max = max(bytes_max, 0)
     if selection.takes_everything:
         data = log.read(offset, bytes_max=bytes_max, up_to=up_to, at_least_one=at_least_one)
         return Selected([data], len(data)) if data else Selected([])
