@@ -1,0 +1,63 @@
+"""Log lines: for people, and for machines."""
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from headwater.runtime.events import JsonFormat, TextFormat
+
+
+def record(event="tiered", *, cause=None, **fields):
+    made = logging.LogRecord("headwater.lake", logging.INFO, "", 0, event, (), None)
+    made.fields = fields
+    if cause is not None:
+        made.exc_info = (type(cause), cause, cause.__traceback__)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(5, "5"), ("plain", "plain"), ("two words", '"two words"'), ("", '""'), ("a\nb", '"a\\nb"')],
+)
+def test_a_field_is_shown_so_that_it_can_be_read_back(value, shown):
+    line = TextFormat().format(record(rows=value))
+
+    assert line.endswith(f" lake tiered rows={shown}")
+    assert "\n" not in line
+
+
+def test_a_cause_brings_its_traceback():
+    cause = ValueError("why")
+
+    text = TextFormat().format(record(cause=cause))
+    line = JsonFormat().format(record(cause=cause))
+
+    assert text.endswith("ValueError: why")
+    assert "ValueError: why" in json.loads(line)["trace"]
+    assert "\n" not in line
+
+
+def test_a_record_of_a_library_has_the_same_form():
+    foreign = logging.LogRecord("asyncio", logging.WARNING, "", 0, "%s slow", ("task",), None)
+
+    parsed = json.loads(JsonFormat().format(foreign))
+
+    assert (parsed["component"], parsed["event"]) == ("asyncio", "task slow")
+
+
+def test_what_libraries_say_is_part_of_the_log():
+    program = (
+        "import logging; from headwater.runtime.events import Events, configure_events;"
+        "configure_events(level='DEBUG', as_json=True); Events('x').debug('mine', rows=1);"
+        "logging.getLogger('asyncio').warning('theirs');"
+        "logging.getLogger('asyncio').debug('noise')"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=20
+    )
+
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["mine", "theirs"]
