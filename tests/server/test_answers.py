@@ -121,6 +121,21 @@ async def test_a_client_that_does_not_read_is_not_read_from_either(tmp_path):
         client.abort()
 
 
+async def test_answers_that_nothing_holds_back_count_against_the_total_as_well(tmp_path):
+    async with running(tmp_path, unsent_bytes_max=8 * MIB) as server:
+        table_id = await with_large_rows(server, batches=2)
+        client = await RawClient.open(server)
+        await until(lambda: len(server.listener._connections) == 1)
+        (connection,) = server.listener._connections
+        request = pb.LimitScanRequest(table_id=table_id, bucket_id=0, limit=80_000)
+
+        client.send(encoded(request, ApiKey.LIMIT_SCAN) * 50)
+
+        await until(lambda: not server.listener._connections)
+        assert connection.stuck_since is not None
+        assert await is_served(server)
+
+
 def memory_of(pid: int) -> int:
     pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

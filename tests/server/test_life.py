@@ -98,6 +98,7 @@ async def test_a_signal_ends_the_process_in_order(tmp_path, number):
 
     process._process.send_signal(number)
 
+    # Stopping sends one more signal, which changes nothing.
     assert await asyncio.to_thread(process.stop) == 0
     assert "stopped" in process.events()
     assert "Traceback" not in process.events()

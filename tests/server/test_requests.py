@@ -45,8 +45,9 @@ async def test_large_requests_wait_for_room_and_proceed_in_turn(tmp_path):
         first.send(whole[:-1])
         await until(lambda: used(server) == LARGE)
         second.send(whole)
-        await is_served(server)
+        await until(lambda: len(server.listener.requests._waiting) == 1)
         third.send(whole)
+        await until(lambda: len(server.listener.requests._waiting) == 2)
         answers = [asyncio.ensure_future(each.answer_id()) for each in (second, third)]
 
         held_back = await is_served(server) and not any(each.done() for each in answers)
@@ -93,7 +94,7 @@ async def test_a_client_that_goes_away_while_it_waits_for_room_gives_up_its_plac
         holder.send(begun())
         await until(lambda: used(server) == LARGE)
         gone.send(begun())
-        await is_served(server)
+        await until(lambda: len(server.listener.requests._waiting) == 1)
         waiting.send(padded_request(LARGE, request_id=5))
 
         gone.abort()
@@ -101,6 +102,25 @@ async def test_a_client_that_goes_away_while_it_waits_for_room_gives_up_its_plac
 
         assert await waiting.answer_id() == 5
         await until(lambda: used(server) == 0)
+
+
+async def test_a_client_that_is_dropped_while_it_waits_for_room_leaves_the_queue(tmp_path):
+    async with running(tmp_path, total_request_bytes_max=ROOM) as server:
+        holder = await RawClient.open(server)
+        holder.send(begun())
+        await until(lambda: used(server) == LARGE)
+        others = set(server.listener._connections)
+        waiting = await RawClient.open(server)
+        waiting.send(begun())
+        await until(lambda: len(server.listener.requests._waiting) == 1)
+
+        (dropped,) = server.listener._connections - others
+        dropped.abort("the test says so")
+        assert await waiting.ended()
+        holder.abort()
+
+        await until(lambda: not server.listener._connections)
+        assert used(server) == 0
 
 
 async def test_a_client_that_goes_away_while_its_request_runs_gives_its_bytes_back(tmp_path):
