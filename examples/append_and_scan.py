@@ -7,6 +7,7 @@ import fluss
 import pyarrow as pa
 
 PATH = fluss.TablePath("weather", "readings")
+EXIT_PAUSE_S = 0.5
 SCHEMA = pa.schema(
     [
         ("station", pa.string()),
@@ -50,6 +51,8 @@ async def main(address: str) -> None:
     for row in means.sort_by("station").to_pylist():
         print(f"{row['station']}: {row['celsius_mean']:.2f} °C on average")
     await connection.close()
+    # pyfluss 1.0 sometimes aborts when Python exits right after this; a pause was seen to help.
+    await asyncio.sleep(EXIT_PAUSE_S)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pyarrow as pa
 PATH = fluss.TablePath("fluss", "ticks")
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string())])
 TICKS = 5
+EXIT_PAUSE_S = 0.5
 
 
 async def write(table: fluss.FlussTable) -> None:
@@ -39,6 +40,8 @@ async def main(address: str) -> None:
     latest = await admin.list_offsets(PATH, [0], fluss.OffsetSpec.latest())
     await asyncio.gather(follow(table, latest[0]), write(table))
     await connection.close()
+    # pyfluss 1.0 sometimes aborts when Python exits right after this; a pause was seen to help.
+    await asyncio.sleep(EXIT_PAUSE_S)
 
 
 if __name__ == "__main__":
