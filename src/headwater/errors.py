@@ -3,14 +3,15 @@
     HeadwaterError
     ├── RequestError         change the request: it can never succeed as it is
     │   ├── InvalidNameError, InvalidTableError, InvalidOptionError, InvalidAlterError,
-    │   │   InvalidPartitionError, InvalidProjectionError, InvalidAcksError,
-    │   │   RecordTooLargeError, UnsupportedError, OffsetOutOfRangeError
+    │   │   InvalidPartitionError, NotPartitionedError, InvalidProjectionError,
+    │   │   InvalidAcksError, InvalidTimestampError, RecordTooLargeError, UnsupportedError,
+    │   │   OffsetOutOfRangeError, NotPrimaryKeyTableError
     ├── MissingError         create the thing first, or name another
     │   ├── DatabaseMissingError, TableMissingError, PartitionMissingError,
     │   │   SchemaMissingError, BucketMissingError, LakeMissingError
     ├── ConflictError        the thing is there already, or in the way
-    │   ├── DatabaseExistsError, TableExistsError, PartitionExistsError,
-    │   │   DatabaseNotEmptyError, LimitReachedError, DirectoryInUseError
+    │   ├── DatabaseExistsError, DatabaseNotEmptyError, TableExistsError,
+    │   │   PartitionExistsError, PartitionLimitError, BucketLimitError, DirectoryInUseError
     ├── SequenceError        the writer lost its place: take a new writer id
     │   ├── OutOfOrderSequenceError
     ├── RetryLaterError      nothing is wrong with the request: send it again
@@ -291,12 +292,13 @@ def error_of_code(code: int, message: str) -> HeadwaterError:
     return _BY_CODE.get(code, HeadwaterError)(message)
 
 
-def _leaves(root: type[HeadwaterError]) -> list[type[HeadwaterError]]:
-    below = [leaf for child in root.__subclasses__() for leaf in _leaves(child)]
-    return below or [root]
+def _descendants(root: type[HeadwaterError]) -> list[type[HeadwaterError]]:
+    children = root.__subclasses__()
+    return [*children, *(each for child in children for each in _descendants(child))]
 
 
-# The first class of a code wins: the tree lists the most telling one first.
+# Where several share a code the deepest class wins, and among those the first in the tree.
 _BY_CODE: dict[int, type[HeadwaterError]] = {
-    kind.code: kind for kind in reversed(_leaves(HeadwaterError))
+    kind.code: kind
+    for kind in sorted(_descendants(HeadwaterError)[::-1], key=lambda kind: len(kind.__mro__))
 }

@@ -61,7 +61,7 @@ class Upkeep:
     async def _expire(self, bucket: TableBucket, tablet: LogTablet) -> None:
         table = self._services.catalog.tables.by_id(bucket.table_id)
         options, before = TableOptions.of(table.descriptor.properties), tablet.start_offset
-        await tablet.expire(ttl_ms=options.local_ttl_ms or None, bytes_max=options.retention_bytes)
+        await tablet.expire(ttl_ms=options.log_ttl_ms or None, bytes_max=options.retention_bytes)
         if tablet.start_offset > before:
             _events.info(
                 "expired", table=str(table.path), bucket=bucket.bucket, up_to=tablet.start_offset

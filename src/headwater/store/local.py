@@ -7,6 +7,8 @@ from pathlib import Path
 
 from headwater.store.disk import TEMPORARY_SUFFIX, Part, checked, parent_of
 
+# Not every system can leave out the metadata that a reader does not need.
+_sync_data = getattr(os, "fdatasync", os.fsync)
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
@@ -42,7 +44,7 @@ class LocalFile:
 
     def sync(self) -> None:
         """Make everything written so far survive a crash."""
-        os.fdatasync(self._descriptor)
+        _sync_data(self._descriptor)
 
     def read(self, position: int, length: int) -> bytes:
         """Return the bytes at a position; fewer only where the file ends."""
