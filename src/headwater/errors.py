@@ -297,8 +297,15 @@ def _descendants(root: type[HeadwaterError]) -> list[type[HeadwaterError]]:
     return [*children, *(each for child in children for each in _descendants(child))]
 
 
-# Where several share a code the deepest class wins, and among those the first in the tree.
-_BY_CODE: dict[int, type[HeadwaterError]] = {
-    kind.code: kind
-    for kind in sorted(_descendants(HeadwaterError)[::-1], key=lambda kind: len(kind.__mro__))
-}
+def _by_code() -> dict[int, type[HeadwaterError]]:
+    """Where several share a code the deepest class wins, and among those the first."""
+    found: dict[int, type[HeadwaterError]] = {}
+    deepest_first = sorted(
+        _descendants(HeadwaterError), key=lambda kind: len(kind.__mro__), reverse=True
+    )
+    for kind in deepest_first:
+        found.setdefault(kind.code, kind)
+    return found
+
+
+_BY_CODE = _by_code()
