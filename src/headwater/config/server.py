@@ -50,7 +50,8 @@ class ServerSettings:
     )
     response_bytes_max: int = _integer(16 * MIB, "Records in one response.")
     unsent_bytes_max: int = _integer(
-        256 * MIB, "Responses of all connections waiting to be sent before new ones wait."
+        256 * MIB,
+        "Responses waiting to be sent, of all connections; above it the slowest reader is dropped.",
     )
     batch_bytes_max: int = _integer(32 * MIB, "Size of one record batch.")
     decoded_bytes_max: int = _integer(256 * MIB, "Size of one record batch once decompressed.")

@@ -113,6 +113,8 @@ class Reader:
                 self._raise_damaged(offset)
             elif (file := self._open(segment)) is not None:
                 return segment, file
+            with self._state.syncing:
+                pass  # Whoever renames or removes the file has said so in the shape by now.
         raise StorageError(f"The file with offset {offset} in {self._state.directory} is missing.")
 
     def _raise_damaged(self, offset: int) -> None:

@@ -31,6 +31,9 @@ Part = bytes | memoryview
 Answer = tuple[ResponseKind, list[Part]]
 Serve = Callable[[RequestFrame, Session], Coroutine[object, object, Answer]]
 
+# One small write costs less than a vector of smaller ones.
+JOIN_BYTES_MAX = 16 * 1024
+
 
 class Registry(Protocol):
     """Know the connections that are open."""
@@ -201,7 +204,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or self._transport.is_closing():
             return
         size = sum(map(len, parts))
-        self._transport.writelines([response_head(kind, request_id, body_bytes=size), *parts])
+        framed = [response_head(kind, request_id, body_bytes=size), *parts]
+        if size <= JOIN_BYTES_MAX:
+            self._transport.write(b"".join(framed))
+        else:
+            self._transport.writelines(framed)
         if self.stuck_since is not None:
             self._registry.unsent_grew()
 

@@ -140,7 +140,7 @@ class FrameAssembler:
 
     def _cut_small(self) -> list[memoryview]:
         frames: list[memoryview] = []
-        data, start = bytes(self._small[: self._small_end]), 0
+        data, start = bytes(memoryview(self._small)[: self._small_end]), 0
         view = memoryview(data)
         while self._small_end - start >= LENGTH.size:
             length = self._checked(LENGTH.unpack_from(data, start)[0])

@@ -10,7 +10,9 @@ from headwater.wire import fluss_pb2 as pb
 async def limit_scan(request: pb.LimitScanRequest, context: Context) -> pb.LimitScanResponse:
     """Return the batches that hold the last `limit` rows of a bucket."""
     try:
-        records = await _last_rows(request, context)
+        async with context.session.turn:
+            await context.session.writable()
+            records = await _last_rows(request, context)
     except HeadwaterError as fault:
         return pb.LimitScanResponse(error_code=fault.code, error_message=str(fault))
     return pb.LimitScanResponse(is_log_table=True, records=records)
