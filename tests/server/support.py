@@ -170,6 +170,10 @@ class RawClient:
         answer = await self._reader.readexactly(length)
         return struct.unpack_from(">i", answer, 1)[0]
 
+    async def answer_ids(self, count: int) -> list[int]:
+        """Read so many answers and return the ids of their requests."""
+        return [await self.answer_id() for _ in range(count)]
+
     async def ended(self) -> bool:
         """Tell that the server closed the connection, reading away what comes before."""
         try:

@@ -263,6 +263,8 @@ async def test_requests_that_wait_are_counted_and_no_more_are_read_above_their_l
         poll = encoded(fetch_request(table_id, wait_ms=60_000), ApiKey.FETCH_LOG)
 
         client.send(poll * 3 * most)
+        # Thousands of tiny answers to a client that does not read upset the kernel, not us.
+        answers = asyncio.ensure_future(client.answer_ids(3 * most))
 
         polls = server._services.polls
         await until(lambda: len(polls) > most)
@@ -270,7 +272,7 @@ async def test_requests_that_wait_are_counted_and_no_more_are_read_above_their_l
         assert len(polls) < 2 * most
         async with connected(server) as connection:
             await append(connection, table_id)
-        assert [await client.answer_id() for _ in range(3 * most)] == [1] * 3 * most
+        assert await answers == [1] * 3 * most
 
 
 async def test_a_long_poll_does_not_hold_up_other_requests_of_its_connection(tmp_path):
