@@ -42,6 +42,9 @@ class ServerSettings:
     connections_max: int = _integer(1024, "Connections open at a time; more are turned away.")
     frame_timeout_s: float = _seconds(30.0, "Time a client has to finish a frame it began.")
     request_bytes_max: int = _integer(64 * MIB, "Size of one request.")
+    connection_requests_max: int = _integer(
+        1024, "Requests of one connection in flight before its socket is read no further."
+    )
     connection_requests_bytes_max: int = _integer(
         128 * MIB, "Requests of one connection held in memory before its socket is read no further."
     )

@@ -21,8 +21,6 @@ from headwater.wire.frames import (
 )
 
 _events = Events("connection")
-# Every request costs memory beyond its bytes, so their number has a limit of its own.
-REQUESTS_IN_FLIGHT_MAX = 4096
 # A client that has more than this to read is stuck: its next large answer waits.
 UNSENT_BYTES_HIGH = 1024 * 1024
 FLUSH_WITHIN_S = 2.0
@@ -252,5 +250,5 @@ class Connection(asyncio.BufferedProtocol):
             or self._assembler.wanted_bytes > 0
             or not self._writable.is_set()
             or self._held_bytes > self._settings.connection_requests_bytes_max
-            or len(self._tasks) > REQUESTS_IN_FLIGHT_MAX
+            or len(self._tasks) > self._settings.connection_requests_max
         )
