@@ -18,6 +18,7 @@ from headwater.rows.nullness import check_nulls, columns_to_check
 from headwater.rows.shape import Shape, shape_of_all, struct_members
 from headwater.rows.statistics import parse_statistics
 
+_ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 _LENGTH_BYTES = 8
 _NOT_COMPRESSED = -1
 _HINT = "The client that wrote the batch is at fault; send it again from a released client."
@@ -36,6 +37,7 @@ class Expectation:
     """Hold what a schema asks of every batch; made once for many batches."""
 
     schema: pa.Schema
+    schema_message: bytes
     shape: Shape
     struct_members: Pairs
     checked_columns: tuple[int, ...]
@@ -45,6 +47,7 @@ class Expectation:
         """Work out what a schema asks for."""
         return cls(
             schema=schema,
+            schema_message=schema.serialize().to_pybytes(),
             shape=shape_of_all(schema.types),
             struct_members=np.array(struct_members(schema.types), np.int64).reshape(-1, 2),
             checked_columns=columns_to_check(schema),
@@ -76,7 +79,8 @@ def admit(
     layout = read_layout(message, message_bytes=len(message))
     _check_layout(layout, header, expected=expected)
     _check_decoded_size(message, layout, decoded_bytes_max=limits.decoded_bytes_max)
-    check_nulls(_checked_rows(message, expected.schema), expected.checked_columns)
+    rows = _checked_rows(message, expected, is_compressed=layout.compression is not None)
+    check_nulls(rows, expected.checked_columns)
 
 
 def _check_frame(
@@ -167,9 +171,17 @@ def _decoded_lengths(message: memoryview, layout: MessageLayout) -> np.ndarray:
     return np.where(claimed == _NOT_COMPRESSED, filled[:, 1] - _LENGTH_BYTES, claimed)
 
 
-def _checked_rows(message: memoryview, schema: pa.Schema) -> pa.RecordBatch:
+def _checked_rows(
+    message: memoryview, expected: Expectation, *, is_compressed: bool
+) -> pa.RecordBatch:
     try:
-        rows = pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+        if is_compressed:
+            # Only a stream can be read without threads, which cost more than they give: batches
+            # are admitted side by side already.
+            stream = b"".join((expected.schema_message, message))
+            rows = pa.ipc.open_stream(stream, options=_ONE_THREAD).read_next_batch()
+        else:
+            rows = pa.ipc.read_record_batch(pa.py_buffer(message), expected.schema)
         rows.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise CorruptBatchError(f"Arrow refuses a batch: {error}.", hint=_HINT) from None
