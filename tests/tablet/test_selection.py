@@ -1,5 +1,7 @@
 """What a reader takes of a log: columns, batches that may match, and nothing that is damaged."""
 
+import asyncio
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -16,9 +18,11 @@ from headwater.rows.projection import Projection
 from headwater.rows.statistics import encode_statistics
 from headwater.store.memory import MemoryDisk
 from headwater.tablet import selection as selection_module
+from headwater.tablet.log_tablet import INLINE_ROWS_MAX, LogTablet
 from headwater.tablet.selection import Selection, select
 from tests.log.support import content, flip, open_log
 from tests.rows.strategies import log_batch_of, schema_of
+from tests.tablet.support import HeldExecutor, ManualClock, settle
 
 SCHEMA = schema_of([BigIntType(), StringType()])
 KINDS = arrow_schema(SCHEMA)
@@ -273,3 +277,22 @@ def test_a_selection_gives_every_row_that_a_naive_reading_finds(
 
     assert found.items() <= rows.items()
     assert {at for at, number in enumerate(flat) if matches(predicate, number)} <= set(found)
+
+
+async def test_cutting_many_batches_does_not_keep_the_loop():
+    executor, log = HeldExecutor(), open_log(MemoryDisk(), settings=LogSettings())
+    for number in range(INLINE_ROWS_MAX + 1):
+        log.append([batch_of([number])], timestamp_ms=1)
+    log.sync()
+    tablet = LogTablet(log, executor=executor, clock=ManualClock())
+
+    few = await tablet.select(1, bytes_max=MUCH, selection=wanting(0), at_least_one=True)
+    many = asyncio.ensure_future(
+        tablet.select(0, bytes_max=MUCH, selection=wanting(0), at_least_one=True)
+    )
+    await settle()
+
+    assert few.size
+    assert not many.done()
+    await executor.run_next()
+    assert (await many).size > few.size

@@ -19,6 +19,7 @@ from headwater.tablet.selection import Selected, Selection, select
 ACKS_DURABLE = -1
 ACKS = (ACKS_DURABLE, 0, 1)
 INLINE_BYTES_MAX = 64 << 10
+INLINE_ROWS_MAX = 64
 
 Admit = Callable[[memoryview, BatchHeader], None]
 Batches = list[tuple[memoryview, BatchHeader]]
@@ -96,16 +97,19 @@ class LogTablet:
         self, offset: int, *, bytes_max: int, selection: Selection, at_least_one: bool
     ) -> Selected:
         """Return what a selection takes of the durable batches from an offset on."""
+        up_to = self.high_watermark
         work = partial(
             select,
             self.log,
             offset,
-            up_to=self.high_watermark,
+            up_to=up_to,
             bytes_max=bytes_max,
             selection=selection,
             at_least_one=at_least_one,
         )
-        return work() if self.log.is_hot(offset) else await self._in_thread(work)
+        # Passing bytes on is quick, but each batch that is cut or pruned costs time of its own.
+        is_quick = selection.takes_everything or up_to - offset <= INLINE_ROWS_MAX
+        return work() if is_quick and self.log.is_hot(offset) else await self._in_thread(work)
 
     async def offset_for_timestamp(self, timestamp_ms: int) -> int:
         """Return the first durable offset committed at or after a time."""
