@@ -43,13 +43,12 @@ class BlockingConnection:
 
     def send(self, request: Message) -> None:
         """Send a request."""
+        self.send_frame(self.frame(request))
+
+    def frame(self, request: Message) -> bytes:
+        """Return an encoded request."""
         api, body = API_OF_REQUEST[type(request)], request.SerializeToString()
-        head = request_head(api.key, api.version_max, 1, body_bytes=len(body))
-        if len(body) < 1 << 16:
-            self._socket.sendall(head + body)
-        else:
-            self._socket.sendall(head)
-            self._socket.sendall(body)
+        return request_head(api.key, api.version_max, 1, body_bytes=len(body)) + body
 
     def receive(self) -> memoryview:
         """Return the body of the next answer, valid until the call after the next."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.blocking import BenchTable, BlockingConnection, check_ack, log_batch
 from benchmarks.rows import narrow_batch
+from headwater.wire import fluss_pb2 as pb
 
 
 def acks_us(
@@ -21,6 +22,18 @@ def acks_us(
         answer = connection.receive()
         took.append((time.perf_counter_ns() - began) / 1000)
         check_ack(answer)
+    return took
+
+
+def idle_requests_us(connection: BlockingConnection, *, count: int) -> list[float]:
+    """Return the microseconds of a request for which the server does next to nothing."""
+    frame = connection.frame(pb.DatabaseExistsRequest(database_name="fluss"))
+    took = []
+    for _ in range(count):
+        began = time.perf_counter_ns()
+        connection.send_frame(frame)
+        connection.receive()
+        took.append((time.perf_counter_ns() - began) / 1000)
     return took
 
 
