@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatchError
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.produce import BucketRecords, ProduceRequest, decode_produce, encode_produce
+from headwater.wire.produce import (
+    COPY_BYTES_MAX,
+    BucketRecords,
+    ProduceRequest,
+    decode_produce,
+    encode_produce,
+)
 
 buckets = st.builds(
     BucketRecords,
@@ -67,3 +73,13 @@ def test_damaged_bytes_are_refused_or_read_but_never_crash(request, data):
 def test_an_incomplete_request_is_refused(body):
     with pytest.raises(CorruptBatchError):
         decode_produce(memoryview(body))
+
+
+@pytest.mark.parametrize("left_out", ["bucket_id", "records"])
+def test_a_large_request_without_a_bucket_or_records_is_refused(left_out):
+    request = ProduceRequest(1, 2, 3, [BucketRecords(4, b"x" * 2 * COPY_BYTES_MAX)])
+    message = as_message(request)
+    message.buckets_req.add(bucket_id=5, records=b"y").ClearField(left_out)
+
+    with pytest.raises(CorruptBatchError, match="lacks a bucket"):
+        decode_produce(memoryview(message.SerializePartialToString()))
