@@ -9,7 +9,7 @@ from headwater.model.types import BigIntType, IntType
 from headwater.rows.log_batch import build_batch
 from headwater.rows.statistics import encode_statistics
 from headwater.runtime.clock import SystemClock
-from headwater.server.handlers.fetch import FAULT_DELAY_S
+from headwater.server.context import FAULT_DELAY_S
 from headwater.wire import fluss_pb2 as pb
 from tests.flows.appending import SCHEMA, TABLE, batch_of, fetch, produce
 from tests.server.support import (

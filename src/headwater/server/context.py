@@ -11,6 +11,9 @@ from headwater.server.security import Users
 from headwater.server.session import Session
 from headwater.server.tablets import Tablets
 
+# How long a client waits for a refusal that it would otherwise provoke again at once.
+FAULT_DELAY_S = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Services:

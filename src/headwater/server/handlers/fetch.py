@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headwater.server.context import Context
+from headwater.server.context import FAULT_DELAY_S, Context
 from headwater.server.handlers.fetch_plan import TableFetch, resolve_fetch
 from headwater.server.handlers.fetch_read import Fetched, read_fetch
 from headwater.wire import fluss_pb2 as pb
@@ -10,7 +10,6 @@ from headwater.wire.fetch_answer import encode_fetch_answer
 from headwater.wire.fields import Part
 
 WAIT_MS_MAX = 60_000
-FAULT_DELAY_S = 0.1
 
 
 async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]:

@@ -2,12 +2,11 @@
 
 from headwater.errors import PartitionMissingError
 from headwater.server.catalog.entries import PartitionInfo, TableInfo
-from headwater.server.context import Context
+from headwater.server.context import FAULT_DELAY_S, Context
 from headwater.server.handlers.paths import table_path
 from headwater.server.handlers.tables import table_json
 from headwater.wire import fluss_pb2 as pb
 
-FAULT_DELAY_S = 0.1
 NODE_ID = 0
 LEADER_EPOCH = 0
 

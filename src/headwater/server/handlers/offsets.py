@@ -1,12 +1,20 @@
 """Where logs begin and end, and how many rows they hold."""
 
+from enum import IntEnum
+
 from headwater.errors import HeadwaterError, InvalidTimestampError, RequestError
 from headwater.model.bucket import TableBucket
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of, partition_of
 from headwater.wire import fluss_pb2 as pb
 
-EARLIEST, LATEST, TIMESTAMP = 0, 1, 2
+
+class OffsetType(IntEnum):
+    """Name the offsets that can be asked for, numbered as on the wire."""
+
+    EARLIEST = 0
+    LATEST = 1
+    TIMESTAMP = 2
 
 
 async def list_offsets(request: pb.ListOffsetsRequest, context: Context) -> pb.ListOffsetsResponse:
@@ -27,11 +35,11 @@ async def list_offsets(request: pb.ListOffsetsRequest, context: Context) -> pb.L
 async def _offset(bucket: TableBucket, request: pb.ListOffsetsRequest, context: Context) -> int:
     tablet = await context.tablets.tablet(bucket)
     match request.offset_type:
-        case 0:
+        case OffsetType.EARLIEST:
             return tablet.start_offset
-        case 1:
+        case OffsetType.LATEST:
             return tablet.high_watermark
-        case 2:
+        case OffsetType.TIMESTAMP:
             now_ms = context.services.clock.now_ms()
             if request.start_timestamp > now_ms:
                 raise InvalidTimestampError(
