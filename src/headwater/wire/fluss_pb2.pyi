@@ -524,6 +524,54 @@ class ProduceLogResponse(_message.Message):
     buckets_resp: _containers.RepeatedCompositeFieldContainer[ProduceLogBucketResponse]
     def __init__(self, buckets_resp: _Optional[_Iterable[_Union[ProduceLogBucketResponse, _Mapping]]] = ...) -> None: ...
 
+class PutKvBucketRequest(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "records")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    records: bytes
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
+
+class PutKvRequest(_message.Message):
+    __slots__ = ("acks", "table_id", "timeout_ms", "target_columns", "buckets_req", "agg_mode")
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    TARGET_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
+    AGG_MODE_FIELD_NUMBER: _ClassVar[int]
+    acks: int
+    table_id: int
+    timeout_ms: int
+    target_columns: _containers.RepeatedScalarFieldContainer[int]
+    buckets_req: _containers.RepeatedCompositeFieldContainer[PutKvBucketRequest]
+    agg_mode: int
+    def __init__(self, acks: _Optional[int] = ..., table_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., target_columns: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[PutKvBucketRequest, _Mapping]]] = ..., agg_mode: _Optional[int] = ...) -> None: ...
+
+class PutKvBucketResponse(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "log_end_offset", "pressure")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PRESSURE_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    error_code: int
+    error_message: str
+    log_end_offset: int
+    pressure: float
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., log_end_offset: _Optional[int] = ..., pressure: _Optional[float] = ...) -> None: ...
+
+class PutKvResponse(_message.Message):
+    __slots__ = ("buckets_resp",)
+    BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
+    buckets_resp: _containers.RepeatedCompositeFieldContainer[PutKvBucketResponse]
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[PutKvBucketResponse, _Mapping]]] = ...) -> None: ...
+
 class LiteralValue(_message.Message):
     __slots__ = ("literal_type", "is_null", "boolean_value", "int_value", "bigint_value", "float_value", "double_value", "string_value", "binary_value", "decimal_value", "timestamp_millis_value", "timestamp_nano_of_millis_value", "decimal_bytes")
     LITERAL_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -715,6 +763,142 @@ class LimitScanResponse(_message.Message):
     is_log_table: bool
     records: bytes
     def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., is_log_table: bool = ..., records: _Optional[bytes] = ...) -> None: ...
+
+class LookupBucketRequest(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "keys")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class LookupRequest(_message.Message):
+    __slots__ = ("table_id", "buckets_req", "insert_if_not_exists", "acks", "timeout_ms")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
+    INSERT_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    buckets_req: _containers.RepeatedCompositeFieldContainer[LookupBucketRequest]
+    insert_if_not_exists: bool
+    acks: int
+    timeout_ms: int
+    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[LookupBucketRequest, _Mapping]]] = ..., insert_if_not_exists: bool = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class LookupValue(_message.Message):
+    __slots__ = ("values",)
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: bytes
+    def __init__(self, values: _Optional[bytes] = ...) -> None: ...
+
+class LookupBucketResponse(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "values")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    error_code: int
+    error_message: str
+    values: _containers.RepeatedCompositeFieldContainer[LookupValue]
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., values: _Optional[_Iterable[_Union[LookupValue, _Mapping]]] = ...) -> None: ...
+
+class LookupResponse(_message.Message):
+    __slots__ = ("buckets_resp",)
+    BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
+    buckets_resp: _containers.RepeatedCompositeFieldContainer[LookupBucketResponse]
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[LookupBucketResponse, _Mapping]]] = ...) -> None: ...
+
+class PrefixLookupBucketRequest(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "keys")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    keys: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class PrefixLookupRequest(_message.Message):
+    __slots__ = ("table_id", "buckets_req")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    buckets_req: _containers.RepeatedCompositeFieldContainer[PrefixLookupBucketRequest]
+    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[PrefixLookupBucketRequest, _Mapping]]] = ...) -> None: ...
+
+class LookupValueList(_message.Message):
+    __slots__ = ("values",)
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, values: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class PrefixLookupBucketResponse(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "value_lists")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_LISTS_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    error_code: int
+    error_message: str
+    value_lists: _containers.RepeatedCompositeFieldContainer[LookupValueList]
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., value_lists: _Optional[_Iterable[_Union[LookupValueList, _Mapping]]] = ...) -> None: ...
+
+class PrefixLookupResponse(_message.Message):
+    __slots__ = ("buckets_resp",)
+    BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
+    buckets_resp: _containers.RepeatedCompositeFieldContainer[PrefixLookupBucketResponse]
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[PrefixLookupBucketResponse, _Mapping]]] = ...) -> None: ...
+
+class ScanKvBucketRequest(_message.Message):
+    __slots__ = ("table_id", "partition_id", "bucket_id", "limit")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_id: int
+    bucket_id: int
+    limit: int
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ScanKvRequest(_message.Message):
+    __slots__ = ("scanner_id", "bucket_scan_req", "call_seq_id", "batch_size_bytes", "close_scanner")
+    SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_SCAN_REQ_FIELD_NUMBER: _ClassVar[int]
+    CALL_SEQ_ID_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_SCANNER_FIELD_NUMBER: _ClassVar[int]
+    scanner_id: bytes
+    bucket_scan_req: ScanKvBucketRequest
+    call_seq_id: int
+    batch_size_bytes: int
+    close_scanner: bool
+    def __init__(self, scanner_id: _Optional[bytes] = ..., bucket_scan_req: _Optional[_Union[ScanKvBucketRequest, _Mapping]] = ..., call_seq_id: _Optional[int] = ..., batch_size_bytes: _Optional[int] = ..., close_scanner: bool = ...) -> None: ...
+
+class ScanKvResponse(_message.Message):
+    __slots__ = ("error_code", "error_message", "scanner_id", "has_more_results", "records", "log_offset")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_RESULTS_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    scanner_id: bytes
+    has_more_results: bool
+    records: bytes
+    log_offset: int
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., scanner_id: _Optional[bytes] = ..., has_more_results: bool = ..., records: _Optional[bytes] = ..., log_offset: _Optional[int] = ...) -> None: ...
 
 class TableStatsBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id")
