@@ -6,13 +6,8 @@ from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatchError
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.produce import (
-    COPY_BYTES_MAX,
-    BucketRecords,
-    ProduceRequest,
-    decode_produce,
-    encode_produce,
-)
+from headwater.wire.bucket_records import COPY_BYTES_MAX, BucketRecords
+from headwater.wire.produce import ProduceRequest, decode_produce, encode_produce
 
 buckets = st.builds(
     BucketRecords,

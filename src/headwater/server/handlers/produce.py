@@ -7,7 +7,8 @@ from headwater.model.bucket import TableBucket
 from headwater.runtime.events import Events
 from headwater.server.context import Context
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.produce import BucketRecords, ProduceRequest
+from headwater.wire.bucket_records import BucketRecords
+from headwater.wire.produce import ProduceRequest
 
 _events = Events("produce")
 ALL = -1
