@@ -5,21 +5,25 @@
     │   ├── InvalidNameError, InvalidTableError, InvalidOptionError, InvalidAlterError,
     │   │   InvalidPartitionError, NotPartitionedError, InvalidProjectionError,
     │   │   InvalidAcksError, InvalidTimestampError, RecordTooLargeError, UnsupportedError,
-    │   │   OffsetOutOfRangeError, NotPrimaryKeyTableError
+    │   │   OffsetOutOfRangeError, NotPrimaryKeyTableError, InvalidTargetColumnError,
+    │   │   DeletionDisabledError, InvalidScanError
     ├── MissingError         create the thing first, or name another
     │   ├── DatabaseMissingError, TableMissingError, PartitionMissingError,
-    │   │   SchemaMissingError, BucketMissingError, LakeMissingError
+    │   │   SchemaMissingError, BucketMissingError, LakeMissingError, ScannerMissingError,
+    │   │   ScannerExpiredError
     ├── ConflictError        the thing is there already, or in the way
     │   ├── DatabaseExistsError, DatabaseNotEmptyError, TableExistsError,
-    │   │   PartitionExistsError, PartitionLimitError, BucketLimitError, DirectoryInUseError
+    │   │   PartitionExistsError, PartitionLimitError, BucketLimitError, ScannerLimitError,
+    │   │   NumbersExhaustedError, DirectoryInUseError
     ├── SequenceError        the writer lost its place: take a new writer id
     │   ├── OutOfOrderSequenceError
     ├── RetryLaterError      nothing is wrong with the request: send it again
-    │   ├── StoppingError
+    │   ├── StoppingError, BackpressureError
     ├── AccessError          present other credentials
     │   ├── AuthenticationError, SecurityDisabledError
     └── StorageError         an operator has to look at disk or data
-        ├── CorruptBatchError, CorruptFileError, DamagedRangeError, BucketFencedError
+        ├── CorruptBatchError, CorruptFileError, DamagedRangeError, BucketFencedError,
+            KvStorageError
 
 Each class carries the wire code that Fluss clients understand.
 """
@@ -123,6 +127,24 @@ class NotPrimaryKeyTableError(RequestError):
     code = 20
 
 
+class InvalidTargetColumnError(RequestError):
+    """Tell that the columns of a partial update do not fit the table."""
+
+    code = 35
+
+
+class DeletionDisabledError(RequestError):
+    """Tell that the table refuses deletes."""
+
+    code = 57
+
+
+class InvalidScanError(RequestError):
+    """Tell that a call of a scan contradicts itself or the calls before it."""
+
+    code = 68
+
+
 class MissingError(HeadwaterError):
     """Tell that something named in the request does not exist."""
 
@@ -164,6 +186,18 @@ class LakeMissingError(MissingError):
     """Tell that no lake is configured for the table."""
 
     code = 40
+
+
+class ScannerMissingError(MissingError):
+    """Tell that the server knows no such scanner; start the scan again."""
+
+    code = 67
+
+
+class ScannerExpiredError(MissingError):
+    """Tell that a scanner was closed because nobody used it; start the scan again."""
+
+    code = 66
 
 
 class ConflictError(HeadwaterError):
@@ -208,6 +242,18 @@ class BucketLimitError(ConflictError):
     code = 49
 
 
+class ScannerLimitError(ConflictError):
+    """Tell that as many scans are open as there may be."""
+
+    code = 69
+
+
+class NumbersExhaustedError(ConflictError):
+    """Tell that an auto-increment column has no number left that fits its type."""
+
+    code = 15
+
+
 class DirectoryInUseError(ConflictError):
     """Tell that another process holds the data directory."""
 
@@ -237,6 +283,12 @@ class StoppingError(RetryLaterError):
     """Tell that the server is going down."""
 
     code = 44
+
+
+class BackpressureError(RetryLaterError):
+    """Tell that writes come faster than they can be stored."""
+
+    code = 72
 
 
 class AccessError(HeadwaterError):
@@ -285,6 +337,12 @@ class BucketFencedError(StorageError):
     """Tell that a bucket stopped taking writes after a disk error."""
 
     code = 10
+
+
+class KvStorageError(StorageError):
+    """Tell that the state of a primary-key table does not hold what it should."""
+
+    code = 11
 
 
 def error_of_code(code: int, message: str) -> HeadwaterError:
