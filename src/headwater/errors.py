@@ -6,7 +6,7 @@
     │   │   InvalidPartitionError, NotPartitionedError, InvalidProjectionError,
     │   │   InvalidAcksError, InvalidTimestampError, RecordTooLargeError, UnsupportedError,
     │   │   OffsetOutOfRangeError, NotPrimaryKeyTableError, InvalidTargetColumnError,
-    │   │   DeletionDisabledError, InvalidScanError
+    │   │   DeletionDisabledError, InvalidScanError, ValueOverflowError
     ├── MissingError         create the thing first, or name another
     │   ├── DatabaseMissingError, TableMissingError, PartitionMissingError,
     │   │   SchemaMissingError, BucketMissingError, LakeMissingError, ScannerMissingError,
@@ -143,6 +143,12 @@ class InvalidScanError(RequestError):
     """Tell that a call of a scan contradicts itself or the calls before it."""
 
     code = 68
+
+
+class ValueOverflowError(RequestError):
+    """Tell that a merged value does not fit its column."""
+
+    code = 15
 
 
 class MissingError(HeadwaterError):

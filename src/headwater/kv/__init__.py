@@ -1,0 +1,1 @@
+"""The current rows of primary-key tables."""

@@ -1,0 +1,1 @@
+"""The rules by which a written row meets the row that is held for its key."""

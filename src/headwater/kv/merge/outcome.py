@@ -1,0 +1,61 @@
+"""What each record of a batch does to the row of its key."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.kv.merge.turns import Turns
+from headwater.kv.merge.writes import Writes
+
+ABSENT: Final = -1
+
+
+class Effect(IntEnum):
+    """Name what one record does to the row of its key."""
+
+    NOTHING = 0
+    INSERT = 1
+    UPDATE = 2
+    DELETE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Say what each record does, in record order, with rows as numbers in the pool.
+
+    `before` matters for updates and deletes, `after` for inserts and updates.
+    """
+
+    effects: npt.NDArray[np.uint8]
+    before: npt.NDArray[np.int64]
+    after: npt.NDArray[np.int64]
+    final: npt.NDArray[np.int64]
+    combined: pa.RecordBatch | None = None
+
+
+def outcome_of(
+    writes: Writes,
+    turns: Turns,
+    *,
+    effects: npt.NDArray[np.uint8],
+    after: npt.NDArray[np.int64],
+    combined: pa.RecordBatch | None = None,
+) -> Outcome:
+    """Follow the row of each key from turn to turn and bring all into record order."""
+    rows = np.where(effects == Effect.DELETE, ABSENT, after)
+    acted = effects != Effect.NOTHING
+    previous = turns.earlier(acted)
+    final = np.where(writes.is_held, np.arange(writes.key_count), ABSENT)
+    # Of several values for one key numpy keeps the last, which is the last turn of the key.
+    final[turns.keys[acted]] = rows[acted]
+    return Outcome(
+        effects=turns.in_record_order(effects),
+        before=turns.in_record_order(np.where(previous < 0, turns.keys, rows[previous])),
+        after=turns.in_record_order(after),
+        final=final,
+        combined=combined,
+    )
