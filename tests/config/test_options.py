@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.config.choices import ArrowCompression, DeleteBehavior, LogFormat, TimeUnit
+from headwater.config.choices import ArrowCompression, LogFormat, TimeUnit
 from headwater.config.option import Option
 from headwater.config.options import ALTERABLE_NAMES, TABLE_OPTIONS
 from headwater.config.table_options import TableOptions
@@ -47,7 +47,8 @@ def test_a_table_without_properties_has_the_defaults():
     assert options.auto_partition.time_unit is TimeUnit.DAY
     assert options.auto_partition.precreate_count == 2
     assert options.auto_partition.retention_count == 7
-    assert options.kv.delete_behavior is DeleteBehavior.ALLOW
+    assert options.kv.delete_behavior is None
+    assert options.kv.ttl_time_column is None
     assert options.lake.freshness_ms == 180_000
 
 

@@ -1,12 +1,14 @@
 """Types, schemas and descriptors survive their JSON form."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import InvalidTableError
+from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.descriptor import (
     TableDescriptor,
     descriptor_from_json,
@@ -33,6 +35,61 @@ def test_a_schema_survives_json_once_it_has_ids(columns):
     )
 
     assert schema_from_json(json.loads(json.dumps(schema_to_json(schema)))) == schema
+
+
+aggregates = st.builds(AggregateFunction, st.sampled_from(AggregateKind)) | st.builds(
+    AggregateFunction,
+    st.sampled_from([AggregateKind.LISTAGG, AggregateKind.STRING_AGG]),
+    st.text(min_size=1, max_size=3),
+)
+
+
+@given(aggregates)
+def test_an_aggregate_function_survives_json(function):
+    columns = (Column(name="k", type=IntType()), Column(name="v", type=IntType()))
+    plain = with_column_ids(Schema(columns=columns, primary_key=("k",), auto_increment=("v",)))
+    folded = replace(plain.columns[1], aggregate=function)
+    schema = replace(plain, columns=(plain.columns[0], folded))
+
+    assert schema_from_json(json.loads(json.dumps(schema_to_json(schema)))) == schema
+
+
+def test_an_aggregate_function_is_read_as_fluss_writes_it():
+    function = {"type": "LISTAGG", "parameters": {"delimiter": ";"}}
+    column = {"name": "a", "data_type": {"type": "STRING"}, "agg_function": function, "id": 0}
+
+    schema = schema_from_json({"version": 1, "columns": [column], "highest_field_id": 0})
+
+    assert schema.columns[0].aggregate == AggregateFunction(AggregateKind.LISTAGG, ";")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "sum",
+        {},
+        {"type": "median"},
+        {"type": "sum", "parameters": {"delimiter": ","}},
+        {"type": "listagg", "parameters": {"separator": ","}},
+        {"type": "listagg", "parameters": {"delimiter": 1}},
+        {"type": "listagg", "parameters": {"delimiter": ""}},
+    ],
+)
+def test_a_broken_aggregate_function_is_refused_with_a_reason(function):
+    column = {"name": "a", "data_type": {"type": "STRING"}, "agg_function": function}
+
+    with pytest.raises(InvalidTableError):
+        schema_from_json({"columns": [column]})
+
+
+def test_the_physical_primary_key_leaves_out_the_partition_keys():
+    columns = tuple(Column(name=name, type=IntType()) for name in "abc")
+    table = TableDescriptor(
+        schema=Schema(columns=columns, primary_key=("c", "a", "b")), partition_keys=("a",)
+    )
+
+    assert table.is_keyed
+    assert table.physical_primary_key == ("c", "b")
 
 
 @given(st.integers(1, 100), texts, texts, st.none() | st.text(max_size=5))

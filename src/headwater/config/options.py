@@ -29,6 +29,7 @@ from headwater.errors import InvalidOptionError
 
 TABLE_PREFIX = "table."
 PRECREATE_MAX = 1000
+KV_FORMAT_VERSION_MAX = 2
 
 REPLICATION_FACTOR = Option(
     name="table.replication.factor",
@@ -175,11 +176,12 @@ KV_FORMAT = Option(
     name="table.kv.format",
     kind=choice(KvFormat),
     default="compacted",
-    description="Form in which a primary-key table holds its current rows.",
+    description="Form in which a primary-key table holds its current rows; "
+    "only compacted is served.",
 )
 KV_FORMAT_VERSION = Option(
     name="table.kv.format-version",
-    kind=whole_number(low=1),
+    kind=whole_number(low=1, high=KV_FORMAT_VERSION_MAX),
     description="Version of the key encoding of a primary-key table, filled in by the server.",
 )
 KV_STANDBY_REPLICA_ENABLED = Option(
@@ -192,6 +194,12 @@ KV_TTL = Option(
     name="table.kv.ttl",
     kind=DURATION,
     description="Age after which a row of a primary-key table is gone; unset keeps rows.",
+)
+KV_TTL_TIME_COLUMN = Option(
+    name="table.kv.ttl.time-column",
+    kind=TEXT,
+    description="Column of type TIMESTAMP, TIMESTAMP_LTZ or BIGINT (milliseconds since 1970) from "
+    "which a row's age counts; unset means its last write. Not an option of Fluss.",
 )
 MERGE_ENGINE = Option(
     name="table.merge-engine",
@@ -206,8 +214,8 @@ MERGE_ENGINE_VERSION_COLUMN = Option(
 DELETE_BEHAVIOR = Option(
     name="table.delete.behavior",
     kind=choice(DeleteBehavior),
-    default="allow",
-    description="What happens to deletes of a primary-key table.",
+    description="What happens to deletes of a primary-key table; unset means ignore "
+    "under a merge engine and allow otherwise.",
 )
 AUTO_INCREMENT_CACHE_SIZE = Option(
     name="table.auto-increment.cache-size",

@@ -54,9 +54,10 @@ class KvOptions:
     format_version: int | None
     standby_replica_enabled: bool | None
     ttl_ms: int | None
+    ttl_time_column: str | None
     merge_engine: MergeEngine | None
     version_column: str | None
-    delete_behavior: DeleteBehavior
+    delete_behavior: DeleteBehavior | None
     auto_increment_cache_size: int
     changelog_image: ChangelogImage
 
@@ -68,9 +69,10 @@ class KvOptions:
             format_version=options.KV_FORMAT_VERSION.of(properties),
             standby_replica_enabled=options.KV_STANDBY_REPLICA_ENABLED.of(properties),
             ttl_ms=options.KV_TTL.of(properties),
+            ttl_time_column=options.KV_TTL_TIME_COLUMN.of(properties),
             merge_engine=options.MERGE_ENGINE.of(properties),
             version_column=options.MERGE_ENGINE_VERSION_COLUMN.of(properties),
-            delete_behavior=options.DELETE_BEHAVIOR.required(properties),
+            delete_behavior=options.DELETE_BEHAVIOR.of(properties),
             auto_increment_cache_size=options.AUTO_INCREMENT_CACHE_SIZE.required(properties),
             changelog_image=options.CHANGELOG_IMAGE.required(properties),
         )

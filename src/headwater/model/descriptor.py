@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headwater.errors import InvalidTableError
 from headwater.model.schema import Schema, names_of, schema_from_json, schema_to_json
-from headwater.model.type_json import Json, int_of, list_of, object_of
+from headwater.model.type_json import Json, int_of, list_of, object_of, texts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +23,16 @@ class TableDescriptor:
     def is_partitioned(self) -> bool:
         """Tell whether rows go to partitions."""
         return bool(self.partition_keys)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Tell whether the table has a primary key."""
+        return bool(self.schema.primary_key)
+
+    @property
+    def physical_primary_key(self) -> tuple[str, ...]:
+        """Return the part of the primary key that tells rows of one partition apart."""
+        return tuple(name for name in self.schema.primary_key if name not in self.partition_keys)
 
 
 def descriptor_to_json(table: TableDescriptor) -> dict[str, Json]:
@@ -51,13 +60,6 @@ def descriptor_from_json(json: Json) -> TableDescriptor:
         partition_keys=names_of(list_of(node, "partition_key")),
         bucket_keys=names_of(list_of(node, "bucket_key")),
         bucket_count=int_of(node, "bucket_count") if node.get("bucket_count") is not None else None,
-        properties=_texts(node.get("properties"), "properties"),
-        custom_properties=_texts(node.get("custom_properties"), "custom_properties"),
+        properties=texts_of(node.get("properties"), what="properties"),
+        custom_properties=texts_of(node.get("custom_properties"), what="custom_properties"),
     )
-
-
-def _texts(json: Json, what: str) -> dict[str, str]:
-    node = object_of({} if json is None else json, what=what)
-    if not all(isinstance(value, str) for value in node.values()):
-        raise InvalidTableError(f"Expected text values in '{what}'.")
-    return {key: str(value) for key, value in node.items()}

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from headwater.errors import InvalidTableError
+from headwater.model.aggregate import AggregateFunction
+from headwater.model.aggregate_json import aggregate_from_json, aggregate_to_json
 from headwater.model.type_json import (
     Json,
     int_of,
@@ -29,6 +31,7 @@ class Column:
     type: DataType
     column_id: int = UNASSIGNED
     comment: str | None = None
+    aggregate: AggregateFunction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +119,8 @@ def _column_to_json(column: Column) -> Json:
     json: dict[str, Json] = {"name": column.name, "data_type": type_to_json(column.type)}
     if column.comment is not None:
         json["comment"] = column.comment
+    if column.aggregate is not None:
+        json["agg_function"] = aggregate_to_json(column.aggregate)
     json["id"] = column.column_id
     return json
 
@@ -140,6 +145,7 @@ def _column_from_json(json: Json) -> Column:
         type=type_from_json(node.get("data_type")),
         column_id=int_of(node, "id", default=UNASSIGNED),
         comment=comment if isinstance(comment, str) else None,
+        aggregate=aggregate_from_json(node.get("agg_function")),
     )
 
 

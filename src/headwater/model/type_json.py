@@ -210,6 +210,14 @@ def text_of(node: Mapping[str, Json], key: str) -> str:
     return value
 
 
+def texts_of(json: Json, *, what: str) -> dict[str, str]:
+    """Return a JSON object that holds text only; a missing one is empty."""
+    node = object_of({} if json is None else json, what=what)
+    if not all(isinstance(value, str) for value in node.values()):
+        raise InvalidTableError(f"Expected text values in '{what}'.")
+    return {key: str(value) for key, value in node.items()}
+
+
 def int_of(node: Mapping[str, Json], key: str, *, default: int | None = None) -> int:
     """Return a JSON integer by key, or its default."""
     value = node.get(key, default)

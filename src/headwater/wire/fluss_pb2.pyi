@@ -279,16 +279,20 @@ class GetTableSchemaResponse(_message.Message):
     def __init__(self, schema_id: _Optional[int] = ..., schema_json: _Optional[bytes] = ...) -> None: ...
 
 class AddColumn(_message.Message):
-    __slots__ = ("column_name", "data_type_json", "comment", "column_position_type")
+    __slots__ = ("column_name", "data_type_json", "comment", "column_position_type", "agg_function_type", "agg_function_params")
     COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
     DATA_TYPE_JSON_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
     COLUMN_POSITION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    AGG_FUNCTION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    AGG_FUNCTION_PARAMS_FIELD_NUMBER: _ClassVar[int]
     column_name: str
     data_type_json: bytes
     comment: str
     column_position_type: int
-    def __init__(self, column_name: _Optional[str] = ..., data_type_json: _Optional[bytes] = ..., comment: _Optional[str] = ..., column_position_type: _Optional[int] = ...) -> None: ...
+    agg_function_type: str
+    agg_function_params: _containers.RepeatedCompositeFieldContainer[KeyValue]
+    def __init__(self, column_name: _Optional[str] = ..., data_type_json: _Optional[bytes] = ..., comment: _Optional[str] = ..., column_position_type: _Optional[int] = ..., agg_function_type: _Optional[str] = ..., agg_function_params: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
 
 class DropColumn(_message.Message):
     __slots__ = ("column_name",)

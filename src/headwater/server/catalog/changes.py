@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
+from headwater.model.aggregate import AggregateFunction
 from headwater.model.types import DataType
 
 
@@ -37,6 +38,7 @@ class AddColumn:
     type: DataType
     comment: str | None = None
     position: ColumnPosition = ColumnPosition.LAST
+    aggregate: AggregateFunction | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,13 @@ def _added(schema: Schema, change: AddColumn) -> Schema:
     data_type, next_id = with_nested_ids(change.type, column_id + 1)
     if next_id > FIELD_ID_MAX:
         raise InvalidAlterError("The table has used up its column ids.")
-    column = Column(name=change.name, type=data_type, column_id=column_id, comment=change.comment)
+    column = Column(
+        name=change.name,
+        type=data_type,
+        column_id=column_id,
+        comment=change.comment,
+        aggregate=change.aggregate,
+    )
     return replace(schema, columns=(*schema.columns, column), highest_field_id=next_id - 1)
 
 

@@ -3,6 +3,8 @@
 import json
 
 from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
+from headwater.model.aggregate import AggregateFunction
+from headwater.model.aggregate_json import aggregate_of
 from headwater.model.descriptor import descriptor_from_json, descriptor_to_json
 from headwater.model.schema import schema_to_json
 from headwater.model.type_json import Json, type_from_json
@@ -117,6 +119,7 @@ def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
             type=type_from_json(_json(column.data_type_json)),
             comment=column.comment if column.HasField("comment") else None,
             position=_position(column.column_position_type),
+            aggregate=_aggregate(column),
         )
         for column in request.add_columns
     ]
@@ -127,6 +130,13 @@ def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
     ]
     changes += [_modification(column) for column in request.modify_columns]
     return changes
+
+
+def _aggregate(column: pb.AddColumn) -> AggregateFunction | None:
+    if not column.agg_function_type:
+        return None
+    parameters = {pair.key: pair.value for pair in column.agg_function_params}
+    return aggregate_of(column.agg_function_type, parameters)
 
 
 def _option(change: pb.AlterConfig) -> TableChange:
