@@ -1,0 +1,1 @@
+"""The compacted row of primary-key tables, read and written column by column."""

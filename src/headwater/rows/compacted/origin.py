@@ -1,0 +1,37 @@
+"""Where values come from, to be named when they are refused."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.errors import CorruptBatchError
+from headwater.rows.row_bytes import Longs, Mask
+
+_HINT = "The client that wrote the rows is at fault; check that its schema is the table's."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """Know the field and the rows that values come from."""
+
+    field: str
+    rows: Longs | None = None
+
+    def refuse(self, bad: Mask | None, why: str) -> None:
+        """Raise if any value is bad, naming the first."""
+        if bad is not None and bad.any():
+            first = int(np.argmax(bad))
+            row = first if self.rows is None else int(self.rows[first])
+            raise CorruptBatchError(f"Row {row} is malformed: {self.field} {why}.", hint=_HINT)
+
+    def refuse_all(self, why: str) -> CorruptBatchError:
+        """Return the error for values of which no single one can be named."""
+        return CorruptBatchError(f"Rows are malformed: {self.field} {why}.", hint=_HINT)
+
+    def picked(self, indices: Longs) -> "Origin":
+        """Return the origin of some of the values, or of values that belong to them."""
+        return Origin(self.field, indices if self.rows is None else self.rows[indices])
+
+    def named(self, field: str) -> "Origin":
+        """Return the origin of another field of the same rows."""
+        return Origin(field, self.rows)

@@ -1,0 +1,111 @@
+"""Unsigned LEB128 numbers, many at once: all bytes of a number in one machine word."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.rows.row_bytes import Longs, Mask, Words
+
+INT_BYTES_MAX = 5
+LONG_BYTES_MAX = 10
+_WORD_BYTES = 8
+_MORE = np.uint64(0x8080_8080_8080_8080)
+_ONE = np.uint64(1)
+_BYTE = np.uint64(0xFF)
+_MORE_OF_BYTE = np.uint64(0x80)
+_REST_OF_BYTE = np.uint64(0x7F)
+_WORD_BITS_USED = np.uint64(56)
+# The eighth bit of the rest makes a second byte of 1, and marks the first.
+_TWO_BYTES = np.uint64(0x180)
+_EXPONENT_SHIFT = 52
+_EXPONENT_BIAS = 1023
+# Each step joins neighbours: 7-bit groups to 14, to 28, to 56 bits.
+_JOINS = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(shift))
+    for low, high, shift in (
+        (0x007F_007F_007F_007F, 0x7F00_7F00_7F00_7F00, 1),
+        (0x0000_3FFF_0000_3FFF, 0x3FFF_0000_3FFF_0000, 2),
+        (0x0000_0000_0FFF_FFFF, 0x0FFF_FFFF_0000_0000, 4),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Varints:
+    """Hold numbers as read, the positions after them, and which were too long."""
+
+    values: Words
+    ends: Longs
+    too_long: Mask | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """Hold numbers as written: up to 8 bytes in a word, and the bytes after those, if any."""
+
+    heads: Words
+    head_lengths: Longs
+    tails: Words | None
+    tail_lengths: Longs | None
+
+
+def read_varints(words: Words, at: Longs, *, bytes_max: int) -> Varints:
+    """Read one number at each position."""
+    word = words[at]
+    if not (word & _MORE_OF_BYTE).any():
+        return Varints(word & _REST_OF_BYTE, at + 1, None)
+    stop = ~word & _MORE
+    last = stop & (~stop + _ONE)
+    # Where no byte of the word is the last, `last` is 0 and the mask keeps all of them.
+    word &= last ^ (last - _ONE)
+    word &= ~_MORE
+    for low, high, shift in _JOINS:
+        word = word & low | (word & high) >> shift
+    lengths = _byte_index(last >> np.uint64(7)) + 1
+    if not last.all():
+        _read_tails(words, at, word=word, lengths=lengths, long=np.flatnonzero(last == 0))
+    too_long = lengths > bytes_max
+    return Varints(word, at + lengths, too_long if too_long.any() else None)
+
+
+def _read_tails(words: Words, at: Longs, *, word: Words, lengths: Longs, long: Longs) -> None:
+    """Add the ninth and tenth byte, in place."""
+    tail = words[at[long] + _WORD_BYTES]
+    ninth, tenth = tail & _BYTE, tail >> np.uint64(8) & _BYTE
+    has_tenth = ninth >= _MORE_OF_BYTE
+    word[long] |= (ninth & _REST_OF_BYTE) << _WORD_BITS_USED
+    word[long] |= np.where(has_tenth, tenth << np.uint64(63), np.uint64(0))
+    lengths[long] = 9 + has_tenth.astype(np.int64) + (has_tenth & (tenth >= _MORE_OF_BYTE))
+
+
+def spread_varints(values: Words) -> Spread:
+    """Lay out numbers as they are written."""
+    if not len(values) or values.max() <= _REST_OF_BYTE:
+        return Spread(values, np.ones(len(values), np.int64), None, None)
+    word = values & ((_ONE << _WORD_BITS_USED) - _ONE)
+    for low, high, shift in reversed(_JOINS):
+        word = word & low | word << shift & high
+    # Rounding cannot leave a byte, as the top bit of each is still free.
+    last = _byte_index(word | _ONE)
+    rest = values >> _WORD_BITS_USED
+    tails = tail_lengths = None
+    if rest.any():
+        last = np.where(rest != 0, _WORD_BYTES, last)
+        tails = rest & _REST_OF_BYTE | (rest >> np.uint64(7)) * _TWO_BYTES
+        tail_lengths = (rest != 0).astype(np.int64) + (rest > _REST_OF_BYTE)
+    word |= _MORE & _low_bytes(last)
+    return Spread(word, np.minimum(last + 1, _WORD_BYTES), tails, tail_lengths)
+
+
+def _byte_index(word: Words) -> Longs:
+    """Return the byte of the highest bit, which a float keeps in its exponent."""
+    exponents = word.view(np.int64).astype(np.float64).view(np.int64) >> _EXPONENT_SHIFT
+    return (exponents - _EXPONENT_BIAS) >> 3
+
+
+def _low_bytes(counts: Longs) -> Words:
+    """Return masks of this many low bytes."""
+    bits = (counts << 3).view(np.uint64)
+    # A shift by 64 is not defined, so a full mask takes two steps.
+    half = bits >> _ONE
+    return (_ONE << half << (bits - half)) - _ONE

@@ -1,0 +1,171 @@
+"""The KV record batch, in which clients send rows of primary-key tables.
+
+Layout, little endian. A record without row bytes deletes its key:
+
+    0 length i32 | 4 magic u8 | 5 crc u32 | 9 schema_id i16 | 11 attributes u8
+    12 writer_id i64 | 20 sequence i32 | 24 record_count i32
+    per record: length i32 | key length varint | key | row
+"""
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.errors import CorruptBatchError
+from headwater.rows.checksum import crc32c, crc32c_of_parts
+from headwater.rows.compacted.cursor import Cursor
+from headwater.rows.compacted.origin import Origin
+from headwater.rows.compacted.row_write import Run, joined
+from headwater.rows.compacted.varint import spread_varints
+from headwater.rows.row_bytes import PADDING, Bytes, Longs, Mask, RowBytes, overlapping
+
+HEADER = struct.Struct("<iBIhBqii")
+HEADER_BYTES = HEADER.size
+MAGIC = 0
+NO_WRITER = -1
+NO_SEQUENCE = -1
+RECORD_BYTES_MIN = 5
+_LENGTH = struct.Struct("<i")
+_LENGTH_BYTES = _LENGTH.size
+_CRC_START = 5
+_CRC_END = 9
+_CRC = struct.Struct("<I")
+_ORIGIN = Origin("key length")
+
+
+@dataclass(frozen=True, slots=True)
+class KvBatchHeader:
+    """Hold the fields of a KV batch header; the size is that of the whole batch."""
+
+    size: int
+    crc: int
+    schema_id: int
+    attributes: int
+    writer_id: int
+    batch_sequence: int
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KvRecords:
+    """Hold keys and rows of records, which of them delete, and where each record starts."""
+
+    keys: RowBytes
+    rows: RowBytes
+    is_delete: Mask
+    starts: Longs
+
+
+def read_kv_header(view: memoryview) -> KvBatchHeader:
+    """Read and check the header of a batch that fills the view."""
+    if len(view) < HEADER_BYTES:
+        raise CorruptBatchError(f"A KV batch of {len(view)} bytes ends inside its header.")
+    length, magic, crc, schema_id, attributes, *rest = HEADER.unpack_from(view)
+    writer_id, sequence, record_count = rest
+    if magic != MAGIC:
+        raise CorruptBatchError(f"Unknown KV batch version {magic}.")
+    size = _LENGTH_BYTES + length
+    if not HEADER_BYTES <= size <= len(view):
+        raise CorruptBatchError(f"A KV batch claims {size} bytes, {len(view)} were sent.")
+    if not 0 <= record_count <= (size - HEADER_BYTES) // RECORD_BYTES_MIN:
+        raise CorruptBatchError(f"A KV batch of {size} bytes claims {record_count} records.")
+    return KvBatchHeader(size, crc, schema_id, attributes, writer_id, sequence, record_count)
+
+
+def check_kv_crc(view: memoryview, header: KvBatchHeader) -> None:
+    """Refuse a batch whose checksum does not fit its bytes."""
+    actual = crc32c(view[_CRC_END : header.size])
+    if actual != header.crc:
+        raise CorruptBatchError(
+            f"A KV batch has the checksum {actual:#010x}, its header says {header.crc:#010x}.",
+            hint="The batch was damaged on its way.",
+        )
+
+
+def read_kv_records(view: memoryview, header: KvBatchHeader) -> KvRecords:
+    """Find key and row of every record; together the records fill the batch.
+
+    The bytes are copied once, so the view may go away.
+    """
+    data = np.zeros(header.size + PADDING, np.uint8)
+    data[: header.size] = np.frombuffer(view, np.uint8, header.size)
+    bounds = _record_bounds(data, header)
+    starts, ends = bounds[:-1], bounds[1:]
+    cursor = Cursor(data, at=starts + _LENGTH_BYTES, ends=ends, origin=_ORIGIN)
+    keys = cursor.spans() if len(starts) else RowBytes(data, starts, ends)
+    rows = RowBytes(data, keys.ends, ends)
+    return KvRecords(keys, rows, rows.starts == rows.ends, starts)
+
+
+def build_kv_batch(
+    keys: RowBytes,
+    rows: RowBytes,
+    *,
+    schema_id: int,
+    writer_id: int = NO_WRITER,
+    sequence: int = NO_SEQUENCE,
+    is_delete: Mask | None = None,
+) -> bytes:
+    """Build a batch of one record per key; a row that deletes is left out."""
+    if is_delete is not None:
+        rows = RowBytes(rows.data, rows.starts, np.where(is_delete, rows.starts, rows.ends))
+    data, _ = build_records(keys, rows)
+    body = data[: len(data) - PADDING].tobytes()
+    length = HEADER_BYTES - _LENGTH_BYTES + len(body)
+    head = HEADER.pack(length, MAGIC, 0, schema_id, 0, writer_id, sequence, len(keys))
+    crc = crc32c_of_parts([head[_CRC_END:], body])
+    return b"".join((head[:_CRC_START], _CRC.pack(crc), head[_CRC_END:], body))
+
+
+def build_records(keys: RowBytes, rows: RowBytes) -> tuple[Bytes, Longs]:
+    """Return records one after the other, with padding after them, and where each starts."""
+    if not len(keys):
+        return np.zeros(PADDING, np.uint8), np.zeros(0, np.int64)
+    key_lengths = spread_varints(keys.lengths.view(np.uint64))
+    sizes = key_lengths.head_lengths + keys.lengths + rows.lengths
+    head = Run(len(keys))
+    head.add(sizes.view(np.uint64), _LENGTH_BYTES)
+    head.add(key_lengths.heads, key_lengths.head_lengths)
+    records = joined([head.to_arrow(), keys.to_arrow(), rows.to_arrow()])
+    return records.data, records.starts
+
+
+def _record_bounds(data: Bytes, header: KvBatchHeader) -> Longs:
+    """Return the start of every record, and the end of the last."""
+    bounds = _even_bounds(data, header)
+    if bounds is None:
+        bounds = _chained_bounds(data, header)
+    if bounds[-1] != header.size:
+        raise CorruptBatchError(
+            f"The {header.record_count} records of a KV batch end at byte {bounds[-1]}"
+            f" of {header.size}."
+        )
+    return bounds
+
+
+def _even_bounds(data: Bytes, header: KvBatchHeader) -> Longs | None:
+    """Return the bounds if all records have the same length, as those of fixed width do."""
+    body = header.size - HEADER_BYTES
+    if not header.record_count or body % header.record_count:
+        return None
+    size = body // header.record_count
+    bounds = np.arange(header.record_count + 1, dtype=np.int64) * size + HEADER_BYTES
+    lengths = overlapping(data, np.int32)[bounds[:-1]]
+    return bounds if bool((lengths == size - _LENGTH_BYTES).all()) else None
+
+
+def _chained_bounds(data: Bytes, header: KvBatchHeader) -> Longs:
+    """Follow the lengths from record to record."""
+    unpack, view = _LENGTH.unpack_from, data.data
+    position, last = HEADER_BYTES, header.size - _LENGTH_BYTES
+    bounds = [position]
+    for _ in range(header.record_count):
+        if position > last:
+            raise CorruptBatchError(f"A KV batch ends inside its record at byte {position}.")
+        (length,) = unpack(view, position)
+        if length < 1:
+            raise CorruptBatchError(f"A record at byte {position} claims {length} bytes.")
+        position += _LENGTH_BYTES + length
+        bounds.append(position)
+    return np.array(bounds, np.int64)

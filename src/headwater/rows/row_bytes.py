@@ -1,0 +1,126 @@
+"""Many byte strings that lie anywhere in one buffer: rows, keys and the values inside them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Bytes = npt.NDArray[np.uint8]
+Longs = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+
+PADDING = 16
+"""Bytes that may be read after the last string, so that readers can load whole words."""
+
+_INLINE_BYTES_MAX = 12
+_WORD_BYTES = 8
+_HALF = np.uint64(32)
+_LOW_HALF = np.uint64(0xFFFF_FFFF)
+# A view holds an offset of 31 bits; windows that overlap let it reach into any buffer.
+_WINDOW_BITS = 30
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowBytes:
+    """Hold many byte strings that lie anywhere in one buffer."""
+
+    data: Bytes
+    starts: Longs
+    ends: Longs
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def lengths(self) -> Longs:
+        """Return the length of each string."""
+        return self.ends - self.starts
+
+    def take(self, indices: Longs | Mask) -> "RowBytes":
+        """Return the strings at these positions, over the same buffer."""
+        return RowBytes(self.data, self.starts[indices], self.ends[indices])
+
+    def to_list(self) -> list[bytes]:
+        """Return a copy of each string."""
+        pairs = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [self.data[start:end].tobytes() for start, end in pairs]
+
+    @classmethod
+    def of(cls, values: Sequence[bytes]) -> "RowBytes":
+        """Lay strings one after the other."""
+        places = starts_of(np.array([len(value) for value in values], np.int64))
+        data = np.frombuffer(b"".join((*values, bytes(PADDING))), np.uint8)
+        return cls(data, places[:-1], places[1:])
+
+    @classmethod
+    def from_arrow(cls, array: pa.BinaryArray) -> "RowBytes":
+        """Copy the strings of an Arrow array; a null becomes empty."""
+        if not len(array):
+            return cls.of(())
+        _, offset_buffer, data_buffer = array.buffers()
+        offsets = np.frombuffer(offset_buffer, np.int32)[array.offset :][: len(array) + 1]
+        low, high = int(offsets[0]), int(offsets[-1])
+        data = np.zeros(high - low + PADDING, np.uint8)
+        if high > low:
+            data[: high - low] = np.frombuffer(data_buffer, np.uint8)[low:high]
+        places = offsets.astype(np.int64) - low
+        ends = places[1:]
+        if array.null_count:
+            ends = np.where(nulls_of(array), places[:-1], ends)
+        return cls(data, places[:-1], ends)
+
+    def to_arrow(self) -> pa.BinaryArray:
+        """Copy the strings one after the other into an Arrow array."""
+        views = np.empty((len(self), 2), np.uint64)
+        lengths = self.lengths
+        window_ids = self.starts >> _WINDOW_BITS
+        places = self.starts - (window_ids << _WINDOW_BITS)
+        views[:, 0] = lengths.view(np.uint64)
+        views[:, 1] = (window_ids | places << 32).view(np.uint64)
+        self._put_short(views, np.flatnonzero(lengths <= _INLINE_BYTES_MAX))
+        buffers = [None, pa.py_buffer(views), *self._windows()]
+        return pa.Array.from_buffers(pa.binary_view(), len(self), buffers).cast(pa.binary())
+
+    def _put_short(self, views: Words, short: Longs) -> None:
+        """Move short strings into their view, where Arrow looks for them."""
+        if not len(short):
+            return
+        words, starts = overlapping_words(self.data), self.starts[short]
+        first, second = words[starts], words[starts + _WORD_BYTES]
+        views[short, 0] |= first << _HALF
+        views[short, 1] = first >> _HALF | second << _HALF
+
+    def _windows(self) -> list[pa.Buffer]:
+        buffer, step = pa.py_buffer(self.data), 1 << _WINDOW_BITS
+        return [
+            buffer.slice(start, min(2 * step, len(self.data) - start))
+            for start in range(0, max(len(self.data), 1), step)
+        ]
+
+
+def overlapping(data: Bytes, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
+    """Return a view whose element `i` is the little endian number that starts at byte `i`."""
+    kind = np.dtype(dtype).newbyteorder("<")
+    count = max(len(data) - kind.itemsize + 1, 0)
+    return np.ndarray((count,), kind, data, strides=(1,))
+
+
+def overlapping_words(data: Bytes) -> Words:
+    """Return a view whose element `i` is the 8-byte word that starts at byte `i`."""
+    return np.ndarray((len(data) - _WORD_BYTES + 1,), "<u8", data, strides=(1,))
+
+
+def nulls_of(array: pa.Array) -> Mask:
+    """Return which elements of an array are null."""
+    nulls: Mask = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def starts_of(lengths: Longs) -> Longs:
+    """Return where each of these lengths starts when they follow each other, and the end."""
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
