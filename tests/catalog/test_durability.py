@@ -102,7 +102,7 @@ def test_a_failed_transaction_leaves_memory_and_file_as_they_were(tmp_path, chan
 
 def refuse_every_change(path: Path) -> None:
     beside = sqlite3.connect(path)
-    for table in ("databases", "tables", "schemas", "partitions", "meta"):
+    for table in ("databases", "tables", "schemas", "partitions", "row_numbers", "meta"):
         for verb in ("INSERT", "UPDATE", "DELETE"):
             beside.execute(
                 f"CREATE TRIGGER refuse_{verb}_{table} AFTER {verb} ON {table}"

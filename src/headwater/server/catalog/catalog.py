@@ -10,6 +10,7 @@ from headwater.runtime.clock import Clock
 from headwater.server.catalog.databases import Databases
 from headwater.server.catalog.lock import DirectoryLock
 from headwater.server.catalog.partitions import Partitions
+from headwater.server.catalog.row_numbers import RowNumbers
 from headwater.server.catalog.store import CatalogStore
 from headwater.server.catalog.tables import Tables
 from headwater.server.catalog.writer_ids import WriterIds
@@ -26,6 +27,7 @@ class Catalog:
         image = store.load()
         self._held = held
         self._writer_ids = WriterIds(store)
+        self._row_numbers = RowNumbers(store)
         self.storage_id = str(UUID(store.note("storage_id")))
         self.databases = Databases(store, image, clock=clock)
         self.tables = Tables(store, image, clock=clock, settings=settings)
@@ -51,6 +53,10 @@ class Catalog:
     def next_writer_id(self) -> int:
         """Return a writer id that was never returned before."""
         return self._writer_ids.next()
+
+    def reserve_ids(self, table_id: int, count: int) -> int:
+        """Reserve `count` numbers for rows of a table and return the one before the first."""
+        return self._row_numbers.reserve(self.tables.by_id(table_id).table_id, count)
 
     def close(self) -> None:
         """Close the file and let another process take the directory; twice does no harm."""

@@ -5,13 +5,13 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from headwater.errors import CorruptFileError, StorageError
 
-VERSION = 1
 DEFAULT_DATABASE = "fluss"
-_SCHEMA = (
+_VERSION_1 = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)",
     """CREATE TABLE databases (
         name TEXT PRIMARY KEY NOT NULL, details TEXT NOT NULL,
@@ -33,8 +33,15 @@ _SCHEMA = (
     # The storage id tells one data directory from another, also after a copy under a new name.
     "INSERT INTO meta VALUES ('storage_id', lower(hex(randomblob(16))))",
     "INSERT INTO meta VALUES ('writer_id_end', '1')",
-    f"PRAGMA user_version = {VERSION}",
 )
+_VERSION_2 = (
+    """CREATE TABLE row_numbers (
+        table_id INTEGER PRIMARY KEY NOT NULL REFERENCES tables (table_id) ON DELETE CASCADE,
+        last INTEGER NOT NULL)""",
+)
+# Each entry leads from the version before it, so a file of any age is brought up to date.
+_VERSIONS = (_VERSION_1, _VERSION_2)
+VERSION = len(_VERSIONS)
 
 Cell = int | str | None
 
@@ -57,7 +64,7 @@ class CatalogFile:
         file = cls(connection, path)
         try:
             file._prepare()
-            file._make(now_ms)
+            file._bring_up_to_date(now_ms)
             if is_new:
                 _sync_directory(path.parent)
         except BaseException:
@@ -71,25 +78,34 @@ class CatalogFile:
         self.rows("PRAGMA foreign_keys = ON")
         if (found := self.rows("PRAGMA quick_check(1)")) != [("ok",)]:
             raise CorruptFileError(f"The catalog {self._path} is damaged: {found[0][0]}.")
-        version = self.rows("PRAGMA user_version")[0][0]
-        assert isinstance(version, int)
-        if version > VERSION:
+        if (version := self._version()) > VERSION:
             raise StorageError(
                 f"The catalog {self._path} has version {version}, this program reads {VERSION}.",
                 hint="It was written by a newer version of Headwater: start that one.",
             )
 
-    def _make(self, now_ms: int) -> None:
-        if self.rows("PRAGMA user_version") != [(0,)]:
+    def _version(self) -> int:
+        version = self.rows("PRAGMA user_version")[0][0]
+        assert isinstance(version, int)
+        return version
+
+    def _bring_up_to_date(self, now_ms: int) -> None:
+        version = self._version()
+        if version == VERSION:
             return
-        details = json.dumps({"comment": None, "custom_properties": {}})
         with self.transaction():
-            for statement in _SCHEMA:
+            for statement in chain(*_VERSIONS[version:]):
                 self.change(statement)
-            self.change(
-                "INSERT INTO databases VALUES (?, ?, ?, ?)",
-                (DEFAULT_DATABASE, details, now_ms, now_ms),
-            )
+            if version == 0:
+                self._insert_default_database(now_ms)
+            self.change(f"PRAGMA user_version = {VERSION}")
+
+    def _insert_default_database(self, now_ms: int) -> None:
+        details = json.dumps({"comment": None, "custom_properties": {}})
+        self.change(
+            "INSERT INTO databases VALUES (?, ?, ?, ?)",
+            (DEFAULT_DATABASE, details, now_ms, now_ms),
+        )
 
     def rows(self, statement: str, cells: Sequence[Cell] = ()) -> list[tuple[Cell, ...]]:
         """Return what a query finds."""

@@ -127,7 +127,7 @@ class CatalogStore:
         self._file.change("INSERT INTO schemas VALUES (?, ?, ?)", (table_id, schema_id, text))
 
     def delete_table(self, table_id: int) -> None:
-        """Delete a table, its schemas and its partitions."""
+        """Delete a table, its schemas, partitions and row numbers."""
         self._file.change("DELETE FROM tables WHERE table_id = ?", (table_id,))
 
     def insert_partition(self, table_id: int, name: str) -> int:
@@ -139,6 +139,19 @@ class CatalogStore:
     def delete_partition(self, partition_id: int) -> None:
         """Delete a partition."""
         self._file.change("DELETE FROM partitions WHERE partition_id = ?", (partition_id,))
+
+    def last_number(self, table_id: int) -> int:
+        """Return the last number that was reserved for rows of a table, or 0."""
+        found = self._file.rows("SELECT last FROM row_numbers WHERE table_id = ?", (table_id,))
+        return _number(found[0][0]) if found else 0
+
+    def put_last_number(self, table_id: int, last: int) -> None:
+        """Write the last number that is reserved for rows of a table."""
+        self._file.change(
+            "INSERT INTO row_numbers VALUES (?, ?) ON CONFLICT (table_id) DO UPDATE"
+            " SET last = excluded.last",
+            (table_id, last),
+        )
 
     def note(self, key: str) -> str:
         """Return one of the single values of the catalog."""
