@@ -1,5 +1,6 @@
 """Tables and catalogs that the catalog's tests begin with."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from headwater.config.server import ServerSettings
@@ -40,6 +41,14 @@ def schema_of(**types: DataType) -> Schema:
 def log_table(*, schema: Schema | None = None, properties=None, **rest) -> TableDescriptor:
     columns = schema or schema_of(id=BigIntType(), name=StringType(), day=StringType())
     return TableDescriptor(schema=columns, properties=properties or {}, **rest)
+
+
+def keyed_table(
+    *, schema: Schema | None = None, key: tuple[str, ...] = ("id",), properties=None, **rest
+) -> TableDescriptor:
+    columns = schema or schema_of(id=BigIntType(), name=StringType(), day=StringType())
+    keyed = replace(columns, primary_key=key)
+    return TableDescriptor(schema=keyed, properties=properties or {}, **rest)
 
 
 def partitioned_table(*keys: str, **properties: str) -> TableDescriptor:

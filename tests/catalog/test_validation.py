@@ -38,12 +38,6 @@ def refused(table: TableDescriptor) -> HeadwaterError:
     return caught.value
 
 
-def test_a_primary_key_is_not_served_yet():
-    schema = replace(schema_of(id=IntType()), primary_key=("id",))
-
-    assert "not served yet" in str(refused(log_table(schema=schema)))
-
-
 def test_an_auto_increment_column_needs_a_primary_key():
     schema = replace(schema_of(id=IntType()), auto_increment=("id",))
 
@@ -117,7 +111,11 @@ def test_column_ids_that_leave_no_room_are_refused():
         ("table.log.format", "compacted"),
         ("table.replication.factor", "3"),
         ("table.merge-engine", "first_row"),
+        ("table.merge-engine.versioned.ver-column", "id"),
         ("table.delete.behavior", "allow"),
+        ("table.kv.ttl", "1 d"),
+        ("table.kv.ttl.time-column", "id"),
+        ("table.kv.standby-replica.enabled", "true"),
         ("table.datalake.enabled", "true"),
         ("table.statistics.columns", "nothing"),
         ("table.auto-partition.enabled", "true"),

@@ -3,7 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headwater.config.options import ALTERABLE_NAMES, STATISTICS_COLUMNS, declared, is_table_option
+from headwater.config.options import (
+    ALTERABLE_NAMES,
+    KV_TTL_TIME_COLUMN,
+    MERGE_ENGINE_VERSION_COLUMN,
+    STATISTICS_COLUMNS,
+    declared,
+    is_table_option,
+)
 from headwater.errors import InvalidAlterError
 from headwater.model.descriptor import TableDescriptor
 from headwater.server.catalog.changes import ResetOption, SetOption, TableChange
@@ -27,7 +34,12 @@ def altered(table: TableDescriptor, changes: Sequence[TableChange]) -> TableDesc
 def fixed_columns(table: TableDescriptor) -> Mapping[str, str]:
     """Return the columns that other parts of a table rely on, and as what."""
     statistics = STATISTICS_COLUMNS.of(table.properties) or ()
+    named = {
+        option.of(table.properties): f"named in '{option.name}'"
+        for option in (MERGE_ENGINE_VERSION_COLUMN, KV_TTL_TIME_COLUMN)
+    }
     return {
+        **{name: why for name, why in named.items() if name is not None},
         **dict.fromkeys(statistics, "named in 'table.statistics.columns'"),
         **dict.fromkeys(table.schema.auto_increment, "an auto-increment column"),
         **dict.fromkeys(table.bucket_keys, "a bucket key"),

@@ -10,8 +10,11 @@ from headwater.config.options import (
     AUTO_PARTITION_NUM_PRECREATE,
     DELETE_BEHAVIOR,
     KV_STANDBY_REPLICA_ENABLED,
+    KV_TTL,
+    KV_TTL_TIME_COLUMN,
     MERGE_ENGINE,
     REPLICATION_FACTOR,
+    STATISTICS_COLUMNS,
 )
 from headwater.config.server import ServerSettings
 from headwater.config.statistics import statistics_columns
@@ -20,7 +23,16 @@ from headwater.errors import BucketLimitError, InvalidOptionError, InvalidTableE
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Schema, check_schema, with_column_ids
 from headwater.model.types import NESTED_TYPES, DataType, DateType, DecimalType
+from headwater.server.catalog.aggregates import with_aggregates
 from headwater.server.catalog.nested_names import check_nested_names
+from headwater.server.catalog.primary_key import (
+    check_auto_increment,
+    check_merging,
+    check_primary_key,
+    check_state,
+    filled_properties,
+    with_filled_keys,
+)
 from headwater.server.catalog.schema_changes import FIELD_ID_MAX
 
 RESERVED_COLUMNS = (
@@ -31,13 +43,22 @@ RESERVED_COLUMNS = (
     "_log_offset",
     "_commit_timestamp",
 )
-KEYED_OPTIONS = (MERGE_ENGINE.name, DELETE_BEHAVIOR.name, KV_STANDBY_REPLICA_ENABLED.name)
+KEYED_OPTIONS = (
+    MERGE_ENGINE.name,
+    DELETE_BEHAVIOR.name,
+    KV_STANDBY_REPLICA_ENABLED.name,
+    KV_TTL.name,
+    KV_TTL_TIME_COLUMN.name,
+)
+LOG_OPTIONS = (STATISTICS_COLUMNS.name,)
 DATE_FORMAT = "yyyy-MM-dd"
 
 
 def accepted_table(table: TableDescriptor, *, settings: ServerSettings) -> TableDescriptor:
     """Return a new table's descriptor with all that is left out filled in, or say what is wrong."""
     check_schema(table.schema)
+    if table.is_keyed:
+        table = with_filled_keys(with_aggregates(table))
     count = table.bucket_count if table.bucket_count is not None else settings.default_bucket_number
     _check_bucket_count(count, count_max=settings.bucket_count_max)
     numbered = replace(table, schema=with_column_ids(table.schema), bucket_count=count)
@@ -46,8 +67,10 @@ def accepted_table(table: TableDescriptor, *, settings: ServerSettings) -> Table
 
 def checked_table(table: TableDescriptor) -> TableDescriptor:
     """Return a descriptor with complete properties, or say which rule it breaks."""
-    _check_served(table.schema)
     _check_columns(table.schema)
+    check_auto_increment(table.schema)
+    if table.is_keyed:
+        check_primary_key(table)
     _check_partition_keys(table)
     _check_bucket_keys(table)
     table = _with_filled_properties(table)
@@ -56,19 +79,11 @@ def checked_table(table: TableDescriptor) -> TableDescriptor:
 
 
 def _with_filled_properties(table: TableDescriptor) -> TableDescriptor:
-    properties = {REPLICATION_FACTOR.name: "1", **table.properties}
+    keyed = filled_properties(table.properties) if table.is_keyed else {}
+    properties = {REPLICATION_FACTOR.name: "1", **keyed, **table.properties}
     if len(table.partition_keys) > 1 and AUTO_PARTITION_ENABLED.of(properties):
         properties.setdefault(AUTO_PARTITION_NUM_PRECREATE.name, "0")
     return replace(table, properties=properties, custom_properties=dict(table.custom_properties))
-
-
-def _check_served(schema: Schema) -> None:
-    if schema.primary_key:
-        raise InvalidTableError(
-            "Primary-key tables are not served yet.", hint="Create a table without primary key."
-        )
-    if schema.auto_increment:
-        raise InvalidTableError("An auto-increment column needs a primary key.")
 
 
 def _check_columns(schema: Schema) -> None:
@@ -137,12 +152,22 @@ def _check_options(table: TableDescriptor, options: TableOptions) -> None:
             f"'{REPLICATION_FACTOR.name}' cannot be {options.replication_factor}.",
             hint="There is one server, so there is one copy.",
         )
-    if keyed := [name for name in KEYED_OPTIONS if name in table.properties]:
-        raise InvalidOptionError(f"'{keyed[0]}' is for primary-key tables only.")
+    _check_kind(table)
+    check_merging(table.schema, options.kv)
+    if table.is_keyed:
+        check_state(table.schema, options.kv)
     if options.lake.enabled or options.lake.historical_partition_enabled:
         raise InvalidTableError("Tiering to a lake is not served yet.")
     statistics_columns(options.statistics_columns, table.schema)
     _check_auto_partition(table, options.auto_partition)
+
+
+def _check_kind(table: TableDescriptor) -> None:
+    """Check that no option is given that means nothing for this kind of table."""
+    kind = "log" if table.is_keyed else "primary-key"
+    foreign = LOG_OPTIONS if table.is_keyed else KEYED_OPTIONS
+    if given := [name for name in foreign if name in table.properties]:
+        raise InvalidOptionError(f"'{given[0]}' is for {kind} tables only.")
 
 
 def _check_auto_partition(table: TableDescriptor, rules: AutoPartition) -> None:
