@@ -50,6 +50,9 @@ class InterposedDisk:
     def open(self, path: str) -> File:
         return InterposedFile(self, path, self.around("open", path, lambda: self.disk.open(path)))
 
+    def map(self, path: str) -> memoryview:
+        return self.around("map", path, lambda: self.disk.map(path))
+
     def replace(self, path: str, content: bytes) -> None:
         """Replace step by step, so that each step can fail or be the last before a crash."""
         temporary = path + TEMPORARY_SUFFIX

@@ -141,6 +141,12 @@ class Log:
         written_from = max(active.written_from, active.size - HOT_BYTES)
         return active.mark_before(offset).position >= written_from
 
+    def resent(self, writer_id: int, sequence: int) -> Appended | None:
+        """Return where a batch of a writer landed before, or None if it is the next one."""
+        self._state.refuse_if_stopped()
+        kept = self._state.writers.expect(writer_id, sequence)
+        return kept and Appended(kept.base_offset, kept.end_offset, duplicate=True)
+
     def append(
         self,
         batches: Sequence[Part],

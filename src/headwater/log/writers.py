@@ -39,9 +39,23 @@ class Writers:
         last: dict[int, int] = {}
         for header in headers:
             if header.writer_id != NO_WRITER:
-                _require(header, self._expected(header.writer_id, last))
+                expected = self._expected(header.writer_id, last)
+                _require_next(header.writer_id, header.sequence, expected)
                 last[header.writer_id] = header.sequence
         return ()
+
+    def expect(self, writer_id: int, sequence: int) -> KeptBatch | None:
+        """Return where a batch of this sequence landed before, or None if it is the next one.
+
+        For batches that the server makes itself: their sizes do not tell a resend.
+        """
+        if writer_id == NO_WRITER:
+            return None
+        for kept in self._state.get(writer_id, ()):
+            if kept.sequence == sequence:
+                return kept
+        _require_next(writer_id, sequence, self._expected(writer_id, {}))
+        return None
 
     def record(self, header: BatchHeader, *, base_offset: int, timestamp_ms: int) -> None:
         """Remember a batch that was written."""
@@ -83,9 +97,9 @@ def next_sequence(sequence: int) -> int:
     return 0 if sequence == SEQUENCE_MAX else sequence + 1
 
 
-def _require(header: BatchHeader, expected: int) -> None:
-    if header.sequence != expected:
+def _require_next(writer_id: int, sequence: int, expected: int) -> None:
+    if sequence != expected:
         raise OutOfOrderSequenceError(
-            f"Writer {header.writer_id} sent batch {header.sequence}, the next is {expected}.",
+            f"Writer {writer_id} sent batch {sequence}, the next is {expected}.",
             hint="Take a new writer id and start at 0.",
         )

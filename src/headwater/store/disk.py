@@ -47,6 +47,10 @@ class Disk(Protocol):
         """Open a file that is there."""
         ...
 
+    def map(self, path: str) -> memoryview:
+        """Return the bytes of a file that is never written again, read as they are needed."""
+        ...
+
     def replace(self, path: str, content: bytes) -> None:
         """Put a small file in place, whole and durable or not at all."""
         ...

@@ -108,6 +108,10 @@ class MemoryDisk:
         """Open a file that is there."""
         return MemoryFile(self, path, self._content(path))
 
+    def map(self, path: str) -> memoryview:
+        """Return the bytes of a file that is never written again."""
+        return memoryview(bytes(self._content(path).current))
+
     def replace(self, path: str, content: bytes) -> None:
         """Put a small file in place, whole and durable or not at all."""
         file = self._create(path + TEMPORARY_SUFFIX)

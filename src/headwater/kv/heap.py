@@ -1,0 +1,253 @@
+"""The rows of one bucket: records in segments that only grow, read many at a time.
+
+A record is `i32 length | uvarint key length | key | row`, as a client sends it. New records go
+to a segment in memory; a full one is sealed and later written to a file that is mapped, so that
+rows may take more room than there is memory. Bytes that were written never change: whoever
+holds the buffers of a moment can go on reading what was there then.
+"""
+
+import struct
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.kv.location import (
+    SEGMENT_BYTES_LIMIT,
+    SEGMENT_COUNT_MAX,
+    Locations,
+    base_location,
+    offset_of,
+    schema_of,
+    segment_of,
+    unpacked,
+)
+from headwater.rows.row_bytes import PADDING, RowBytes
+
+LEAD = 32  # free bytes before the first record, so that reading may begin before it
+ACTIVE_BYTES_MIN = 16 << 10
+LENGTH_BYTES = 4
+_HEAD_BYTES = 16  # the length and the start of the key; above 12, or a view would have to hold it
+_LENGTH = struct.Struct("<i")
+_NOTHING = pa.py_buffer(b"")
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(slots=True)
+class Segment:
+    """Hold records behind each other; the bytes before `end` never change."""
+
+    data: Bytes
+    end: int = LEAD
+    live_bytes: int = 0
+    oldest_ms: int = 0
+    newest_ms: int = 0
+    # The number of its file, once it has one.
+    serial: int | None = None
+    crc: int = 0
+    buffer: pa.Buffer = field(init=False)
+    view: memoryview = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.use(self.data)
+
+    def use(self, data: Bytes) -> None:
+        """Read from other memory that holds the same bytes."""
+        self.data = data
+        self.buffer = pa.py_buffer(data)
+        self.view = memoryview(data)
+
+    def room_for(self, size: int) -> None:
+        """Make sure that this many bytes fit, with padding behind them."""
+        needed = self.end + size + PADDING
+        if needed > len(self.data):
+            grown = np.empty(max(needed, len(self.data) * 2), np.uint8)
+            grown[: self.end] = self.data[: self.end]
+            # Readers may look at padding, and what they see must be defined.
+            grown[self.end :] = 0
+            self.use(grown)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Hold records that were read, in private memory with LEAD bytes before each."""
+
+    keys: RowBytes
+    rows: RowBytes
+    lengths: npt.NDArray[np.int64]
+    schema_ids: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Heap:
+    """Keep the segments of one bucket by number."""
+
+    segment_bytes_max: int
+    segments: dict[int, Segment] = field(default_factory=dict)
+    active: int = -1
+    _buffers: list[pa.Buffer] = field(default_factory=list)
+
+    @property
+    def live_bytes(self) -> int:
+        """Return the bytes of records that an index refers to."""
+        return sum(segment.live_bytes for segment in self.segments.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all records."""
+        return sum(segment.end - LEAD for segment in self.segments.values())
+
+    def append(self, records: Bytes, *, schema_id: int, timestamp_ms: int = 0) -> int:
+        """Write records behind each other and return the location of the first."""
+        assert len(records) <= SEGMENT_BYTES_LIMIT - LEAD - PADDING
+        if self.active < 0 or not self._fits(self.segments[self.active], len(records)):
+            fresh = Segment(np.zeros(ACTIVE_BYTES_MIN, np.uint8), oldest_ms=timestamp_ms)
+            self.active = self.add(fresh)
+        segment = self.segments[self.active]
+        segment.newest_ms = timestamp_ms
+        segment.room_for(len(records))
+        start = segment.end
+        segment.data[start : start + len(records)] = records
+        segment.end += len(records)
+        self._buffers[self.active] = segment.buffer
+        return base_location(schema_id, self.active) + start
+
+    def seal(self) -> None:
+        """Let the next record begin a new segment."""
+        self.active = -1
+
+    def add(self, segment: Segment) -> int:
+        """Take a segment under the first free number."""
+        number = next(
+            (free for free, buffer in enumerate(self._buffers) if buffer is _NOTHING),
+            len(self._buffers),
+        )
+        self.put(number, segment)
+        return number
+
+    def put(self, number: int, segment: Segment) -> None:
+        """Take a segment under its number."""
+        assert number < SEGMENT_COUNT_MAX
+        self._buffers += [_NOTHING] * (number + 1 - len(self._buffers))
+        self.segments[number] = segment
+        self._buffers[number] = segment.buffer
+
+    def remap(self, number: int, data: Bytes) -> None:
+        """Read a segment from other memory that holds the same bytes."""
+        self.segments[number].use(data)
+        self._buffers[number] = self.segments[number].buffer
+
+    def remove(self, number: int) -> None:
+        """Forget a segment."""
+        del self.segments[number]
+        self._buffers[number] = _NOTHING
+
+    def frozen(self) -> "HeapView":
+        """Return a view that goes on showing what is there now."""
+        return HeapView(tuple(self._buffers))
+
+    def view(self) -> "HeapView":
+        """Return a view for use at once."""
+        return HeapView(self._buffers)
+
+    def account(self, locations: Locations, sizes: npt.NDArray[np.int64], *, sign: int) -> None:
+        """Count the bytes of records as live (1) or dead (-1)."""
+        weights = np.bincount(segment_of(locations), weights=sizes)
+        for number in np.flatnonzero(weights):
+            self.segments[int(number)].live_bytes += sign * int(weights[number])
+
+    def read_one(self, location: int) -> tuple[bytes, bytes]:
+        """Return key and value (schema id and row) of one record without the cost of arrays."""
+        schema_id, number, offset = unpacked(location)
+        view = self.segments[number].view
+        end = offset + LENGTH_BYTES + _LENGTH.unpack_from(view, offset)[0]
+        position = offset + LENGTH_BYTES
+        key_length, shift = view[position] & 0x7F, 7
+        while view[position] & 0x80:
+            position += 1
+            key_length |= (view[position] & 0x7F) << shift
+            shift += 7
+        row = position + 1 + key_length
+        return bytes(view[position + 1 : row]), schema_id.to_bytes(2, "little") + view[row:end]
+
+    def _fits(self, segment: Segment, size: int) -> bool:
+        return segment.end + size <= self.segment_bytes_max
+
+
+@dataclass(frozen=True, slots=True)
+class HeapView:
+    """Read records by their locations out of the buffers of a moment."""
+
+    buffers: "list[pa.Buffer] | tuple[pa.Buffer, ...]"
+
+    def lengths(self, locations: Locations) -> npt.NDArray[np.int64]:
+        """Return the lengths of records, without the four bytes that say so."""
+        return self._heads(locations)[:, 0].astype(np.int64)
+
+    def copy(self, locations: Locations) -> tuple[Bytes, npt.NDArray[np.int64]]:
+        """Copy whole records behind each other and return where each starts, and the end."""
+        sizes = self.lengths(locations) + LENGTH_BYTES
+        data, starts = self._copy(locations, back=0, sizes=np.maximum(sizes, _HEAD_BYTES))
+        if (sizes >= _HEAD_BYTES).all():
+            return data[:-PADDING], np.append(starts, int(sizes.sum()))
+        # Short records were read with bytes of their neighbours behind them.
+        packed = RowBytes(data, starts, starts + sizes).to_arrow()
+        offsets = np.frombuffer(packed.buffers()[1], np.int32, len(sizes) + 1).astype(np.int64)
+        return np.frombuffer(packed.buffers()[2], np.uint8)[: offsets[-1]], offsets
+
+    def read(self, locations: Locations) -> Records:
+        """Copy records out."""
+        heads = self._heads(locations)
+        lengths = heads[:, 0].astype(np.int64)
+        sizes = LEAD + LENGTH_BYTES + lengths
+        data, starts = self._copy(locations, back=LEAD, sizes=sizes)
+        key_lengths, key_starts = _key_lengths(heads.view(np.uint8), starts + LEAD + LENGTH_BYTES)
+        keys = RowBytes(data, key_starts, key_starts + key_lengths)
+        rows = RowBytes(data, keys.ends, starts + sizes)
+        return Records(keys, rows, lengths, schema_of(locations))
+
+    def _heads(self, locations: Locations) -> npt.NDArray[np.int32]:
+        count = len(locations)
+        data, _ = self._copy(locations, back=0, sizes=np.full(count, _HEAD_BYTES, np.int64))
+        return data[: count * _HEAD_BYTES].view(np.int32).reshape(count, _HEAD_BYTES // 4)
+
+    def _copy(
+        self, locations: Locations, *, back: int, sizes: npt.NDArray[np.int64]
+    ) -> tuple[Bytes, npt.NDArray[np.int64]]:
+        """Copy bytes from `back` before each location; Arrow gathers scattered bytes best."""
+        count = len(locations)
+        views = np.zeros((count, 4), np.int32)
+        views[:, 0] = sizes
+        views[:, 2] = segment_of(locations)
+        views[:, 3] = offset_of(locations) - back
+        parts = [None, pa.py_buffer(views), *self.buffers]
+        gathered = pa.Array.from_buffers(pa.binary_view(), count, parts, null_count=0)
+        _, offsets, data = gathered.cast(pa.binary()).buffers()
+        starts = np.frombuffer(offsets, np.int32, count).astype(np.int64)
+        return _padded(data, int(sizes.sum())), starts
+
+
+def _padded(buffer: pa.Buffer | None, size: int) -> Bytes:
+    """Return the bytes of a buffer with room for reading past their end."""
+    padded = np.zeros(size + PADDING, np.uint8)
+    if buffer is not None:
+        padded[:size] = np.frombuffer(buffer, np.uint8, size)
+    return padded
+
+
+def _key_lengths(
+    heads: Bytes, positions: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the lengths of keys and where they start, given the first bytes of records."""
+    lengths = (heads[:, LENGTH_BYTES] & 0x7F).astype(np.int64)
+    starts = positions + 1
+    more = np.flatnonzero(heads[:, LENGTH_BYTES] & 0x80)
+    at = LENGTH_BYTES
+    while len(more):
+        at += 1
+        lengths[more] |= (heads[more, at] & 0x7F).astype(np.int64) << 7 * (at - LENGTH_BYTES)
+        starts[more] += 1
+        more = more[heads[more, at] >= 0x80]
+    return lengths, starts

@@ -1,0 +1,203 @@
+"""The current rows of one bucket by key: an index in memory over records in a heap."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from headwater.kv.groups import KeyGroups, group_keys
+from headwater.kv.hashing import begin_with, equal_keys, hash_key, hash_keys
+from headwater.kv.heap import LENGTH_BYTES, Heap, HeapView, Records
+from headwater.kv.index import NOWHERE, HashIndex, Hashes, Slots
+from headwater.kv.location import ABSENT, Locations
+from headwater.kv.prefixes import PrefixIndex
+from headwater.rows.row_bytes import RowBytes
+
+# A key whose hash belongs to another key; such keys are kept in a dictionary.
+COLLIDED = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Hold what the state has for some distinct keys; records are those of the present ones."""
+
+    keys: RowBytes
+    hashes: Hashes
+    slots: Slots
+    locations: Locations
+    records: Records
+
+    @property
+    def is_held(self) -> npt.NDArray[np.bool_]:
+        """Tell which keys have a row."""
+        return self.locations >= 0
+
+
+@dataclass(slots=True)
+class KvState:
+    """Keep rows by key; one thread at a time may change it."""
+
+    seed: int
+    heap: Heap
+    index: HashIndex = field(default_factory=HashIndex)
+    collided: dict[bytes, int] = field(default_factory=dict)
+    # Only for tables whose bucket key is a true prefix of the primary key.
+    prefixes: PrefixIndex | None = None
+
+    @property
+    def row_count(self) -> int:
+        """Return how many keys have a row."""
+        return self.index.live_count + len(self.collided)
+
+    @property
+    def index_bytes(self) -> int:
+        """Return the memory that stays taken, whatever the rows take."""
+        prefixes = self.prefixes.size_bytes if self.prefixes else 0
+        return self.index.size_bytes + prefixes
+
+    def group(self, keys: RowBytes) -> KeyGroups:
+        """Number the distinct keys of a batch."""
+        return group_keys(keys, hash_keys(keys, seed=self.seed))
+
+    def find(self, keys: RowBytes) -> Found:
+        """Return what is held for keys."""
+        return self._find(keys, hash_keys(keys, seed=self.seed))
+
+    def find_groups(self, groups: KeyGroups) -> Found:
+        """Return what is held for the distinct keys of a batch that may change them."""
+        return self._find(groups.keys, groups.hashes, share_hashes=groups.share_hashes)
+
+    def _find(self, keys: RowBytes, hashes: Hashes, *, share_hashes: bool = False) -> Found:
+        slots = self.index.find(hashes)
+        locations = self.index.locations(slots)
+        present = np.flatnonzero(locations >= 0)
+        records = self.heap.view().read(locations[present])
+        same = equal_keys(keys.take(present), records.keys)
+        if self.collided or share_hashes or not same.all():
+            return self._find_among_collided(keys, hashes, slots, present[~same])
+        return Found(keys, hashes, slots, locations, records)
+
+    def find_one(self, key: bytes) -> tuple[int, bytes] | None:
+        """Return location and value of one key without the cost of arrays."""
+        location = self.index.find_one(hash_key(key, seed=self.seed))
+        if location != ABSENT:
+            held, value = self.heap.read_one(location)
+            if held == key:
+                return location, value
+        if key in self.collided:
+            return self.collided[key], self.heap.read_one(self.collided[key])[1]
+        return None
+
+    def find_prefix(self, prefix: bytes) -> Found:
+        """Return the keys that begin with a prefix, in the order of their bytes."""
+        if self.prefixes is None:
+            _, locations = self.entries()
+        else:
+            hashes = self.prefixes.candidates(hash_key(prefix, seed=self.seed))
+            collided = np.array(list(self.collided.values()), np.int64)
+            locations = np.concatenate([self.index.locations(self.index.find(hashes)), collided])
+        locations = locations[locations >= 0]
+        records = self.heap.view().read(locations)
+        begins = np.flatnonzero(begin_with(records.keys, prefix))
+        keys = records.keys.take(begins).to_list()
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        return _picked(locations, records, begins[np.array(order, np.int64)])
+
+    def reserve(self, found: Found) -> Found:
+        """Make room for all keys that are new, and return where the others are now."""
+        if not self.index.reserve(int((found.slots == NOWHERE).sum())):
+            return found
+        slots = np.where(found.slots == COLLIDED, COLLIDED, self.index.find(found.hashes))
+        return replace(found, slots=slots)
+
+    def apply(
+        self,
+        found: Found,
+        locations: Locations,
+        *,
+        sizes: npt.NDArray[np.int64],
+        prefix_hashes: Hashes | None = None,
+    ) -> None:
+        """Point keys to their new records of these sizes; ABSENT removes a key.
+
+        1. count what dies and what lives  2. change what was there  3. add what is new
+        """
+        held = found.locations >= 0
+        changed = found.locations != locations
+        dying, born = held & changed, changed & (locations >= 0)
+        old_sizes = found.records.lengths[dying[held]] + LENGTH_BYTES
+        self.heap.account(found.locations[dying], old_sizes, sign=-1)
+        self.heap.account(locations[born], sizes[born], sign=1)
+        known = np.flatnonzero(changed & (found.slots >= 0))
+        self.index.replace(found.slots[known], locations[known])
+        self._apply_collided(found, locations, np.flatnonzero(changed & (found.slots == COLLIDED)))
+        new = np.flatnonzero(born & (found.slots == NOWHERE))
+        self.index.insert(found.hashes[new], locations[new])
+        if self.prefixes is not None and prefix_hashes is not None:
+            arrived = np.flatnonzero(~held & born)
+            self.prefixes.add(prefix_hashes[arrived], found.hashes[arrived])
+
+    def move(self, hashes: Hashes, *, before: Locations, after: Locations) -> npt.NDArray[np.bool_]:
+        """Point rows that are still where they were to their copies, and tell which."""
+        moved = self.index.move(hashes, before=before, after=after)
+        if self.collided:
+            targets = dict(zip(before.tolist(), after.tolist(), strict=True))
+            for key, location in self.collided.items():
+                if location in targets:
+                    self.collided[key] = targets[location]
+            moved |= np.isin(after, np.array(list(self.collided.values()), np.int64))
+        return moved
+
+    def entries(self) -> tuple[Hashes, Locations]:
+        """Return hashes and locations of all rows; those that collided come last."""
+        hashes, locations = self.index.entries()
+        if not self.collided:
+            return hashes, locations
+        keys = RowBytes.of(list(self.collided))
+        return (
+            np.concatenate([hashes, hash_keys(keys, seed=self.seed)]),
+            np.concatenate([locations, np.array(list(self.collided.values()), np.int64)]),
+        )
+
+    def view(self) -> tuple[HeapView, Locations]:
+        """Return the rows of this moment, in the order in which they lie in the heap."""
+        _, locations = self.entries()
+        return self.heap.frozen(), np.sort(locations)
+
+    def _apply_collided(
+        self, found: Found, locations: Locations, rows: npt.NDArray[np.int64]
+    ) -> None:
+        for key, location in zip(found.keys.take(rows).to_list(), locations[rows], strict=True):
+            if location >= 0:
+                self.collided[key] = int(location)
+            else:
+                self.collided.pop(key, None)
+
+    def _find_among_collided(
+        self, keys: RowBytes, hashes: Hashes, slots: Slots, others: npt.NDArray[np.int64]
+    ) -> Found:
+        """Find keys where hashes do not tell them apart: rare, so key by key."""
+        slots = slots.copy()
+        slots[others] = COLLIDED
+        taken: set[int] = set()
+        locations = self.index.locations(slots)
+        for row, key in enumerate(keys.to_list()):
+            is_second = locations[row] == ABSENT and int(hashes[row]) in taken
+            taken.add(int(hashes[row]))
+            if is_second or key in self.collided:
+                slots[row] = COLLIDED
+            if slots[row] == COLLIDED:
+                locations[row] = self.collided.get(key, ABSENT)
+        records = self.heap.view().read(locations[locations >= 0])
+        return Found(keys, hashes, slots, locations, records)
+
+
+def _picked(locations: Locations, records: Records, rows: npt.NDArray[np.int64]) -> Found:
+    picked = Records(
+        records.keys.take(rows),
+        records.rows.take(rows),
+        records.lengths[rows],
+        records.schema_ids[rows],
+    )
+    nowhere = np.full(len(rows), NOWHERE, np.int64)
+    return Found(picked.keys, nowhere.view(np.uint64), nowhere, locations[rows], picked)

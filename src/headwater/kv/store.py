@@ -1,0 +1,179 @@
+"""The files of one bucket's state: segments of rows, and snapshots that name them.
+
+Every file is written once, whole. Only a snapshot makes segments count: what no kept snapshot
+names is left over from a crash and is removed.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headwater.errors import CorruptFileError
+from headwater.kv.heap import LEAD, Segment
+from headwater.kv.snapshot import SegmentFile, Snapshot, decode_snapshot, encode_snapshot
+from headwater.rows.checksum import crc32c
+from headwater.rows.row_bytes import PADDING
+from headwater.runtime.events import Events
+from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File
+
+SNAPSHOTS_KEPT = 2
+_events = Events("kv")
+_NAME = re.compile(r"(segment|snapshot)-(\d{16})(\.damaged)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Hold a snapshot that is whole, with its segments by number."""
+
+    snapshot: Snapshot
+    segments: dict[int, Segment]
+
+
+class KvStore:
+    """Write and read the files of one bucket's state; one thread at a time."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._kept: dict[int, Snapshot] = {}
+        self._unsynced: dict[int, File] = {}
+        self._next_serial = 0
+        self.faults: list[str] = []
+
+    @property
+    def rebuild_offset(self) -> int:
+        """Return the offset from which the log is needed to build the state again."""
+        return min((snapshot.offset for snapshot in self._kept.values()), default=0)
+
+    def load(self) -> Loaded | None:
+        """Return the newest snapshot that is whole; what is damaged is set aside.
+
+        1. read the snapshots  2. take the newest whose segments are whole  3. tidy up
+        """
+        self._disk.make_directories(self._directory)
+        names = self._disk.listdir(self._directory)
+        serials = [int(match[2]) for match in map(_NAME.fullmatch, names) if match]
+        self._next_serial = max(serials, default=-1) + 1
+        loaded = None
+        for serial in sorted(_serials(names, "snapshot"), reverse=True):
+            found = self._load(serial)
+            if found is not None:
+                self._kept[serial] = found.snapshot
+                loaded = loaded or found
+        self._remove_unnamed(in_use=())
+        return loaded
+
+    def write(self, segment: Segment) -> None:
+        """Write a sealed segment to a file and read it from there from now on."""
+        serial = self._take_serial()
+        path = self._path("segment", serial)
+        segment.crc = crc32c(segment.view[: segment.end])
+        file = self._disk.create(path)
+        file.append([segment.view[: segment.end + PADDING]])
+        self._unsynced[serial] = file
+        segment.use(np.frombuffer(self._disk.map(path), np.uint8))
+        segment.serial = serial
+
+    def save(self, snapshot: Snapshot, *, in_use: Collection[int]) -> None:
+        """Make a snapshot count, then forget older ones and the files that only they name.
+
+        1. sync the segments  2. put the snapshot in place  3. remove what is not needed
+        """
+        for segment in snapshot.segments:
+            file = self._unsynced.pop(segment.serial, None)
+            if file is not None:
+                file.sync()
+        self._disk.sync_directory(self._directory)
+        serial = self._take_serial()
+        self._disk.replace(self._path("snapshot", serial), encode_snapshot(snapshot))
+        self._kept[serial] = snapshot
+        for old in sorted(self._kept)[:-SNAPSHOTS_KEPT]:
+            del self._kept[old]
+        self._remove_unnamed(in_use=in_use)
+
+    def _load(self, serial: int) -> Loaded | None:
+        path = self._path("snapshot", serial)
+        try:
+            file = self._disk.open(path)
+            snapshot = decode_snapshot(file.read(0, file.size))
+        except CorruptFileError as fault:
+            self._set_aside(path, str(fault))
+            return None
+        segments = {}
+        for described in snapshot.segments:
+            segment = self._load_segment(described)
+            if segment is None:
+                self.faults.append(f"{path} needs segment {described.serial}, which is not whole.")
+                return None
+            segments[described.number] = segment
+        return Loaded(snapshot, segments)
+
+    def _load_segment(self, described: SegmentFile) -> Segment | None:
+        path = self._path("segment", described.serial)
+        try:
+            view = self._disk.map(path)
+        except FileNotFoundError:
+            return None
+        if len(view) != described.end + PADDING or crc32c(view[: described.end]) != described.crc:
+            self._set_aside(path, "Its checksum or length does not fit.")
+            return None
+        return Segment(
+            np.frombuffer(view, np.uint8),
+            described.end,
+            described.live_bytes,
+            described.oldest_ms,
+            described.newest_ms,
+            described.serial,
+            described.crc,
+        )
+
+    def _set_aside(self, path: str, reason: str) -> None:
+        self.faults.append(f"{path} was set aside. {reason}")
+        self._disk.rename(path, f"{path}.damaged")
+        self._disk.sync_directory(self._directory)
+
+    def _remove_unnamed(self, *, in_use: Collection[int]) -> None:
+        """Remove files that neither a kept snapshot nor the running state names."""
+        named = {each.serial for kept in self._kept.values() for each in kept.segments}
+        named |= {*in_use, *self._unsynced}
+        names = self._disk.listdir(self._directory)
+        gone = [
+            *(self._path("segment", serial) for serial in _serials(names, "segment") - named),
+            *(self._path("snapshot", each) for each in _serials(names, "snapshot") - {*self._kept}),
+            *(f"{self._directory}/{name}" for name in names if name.endswith(TEMPORARY_SUFFIX)),
+        ]
+        try:
+            for path in gone:
+                self._disk.unlink(path)
+        except OSError as error:
+            # They only take room, and the next round tries again.
+            _events.warning("files not removed", directory=self._directory, cause=str(error))
+
+    def _take_serial(self) -> int:
+        serial, self._next_serial = self._next_serial, self._next_serial + 1
+        return serial
+
+    def _path(self, kind: str, serial: int) -> str:
+        return f"{self._directory}/{kind}-{serial:016d}"
+
+
+def _serials(names: Iterable[str], kind: str) -> set[int]:
+    matches = filter(None, map(_NAME.fullmatch, names))
+    return {int(match[2]) for match in matches if match[1] == kind and match[3] is None}
+
+
+def described(number: int, segment: Segment) -> SegmentFile:
+    """Describe a segment that has its file."""
+    assert segment.serial is not None
+    assert segment.end >= LEAD
+    return SegmentFile(
+        number,
+        segment.serial,
+        segment.end,
+        segment.crc,
+        segment.live_bytes,
+        segment.oldest_ms,
+        segment.newest_ms,
+    )

@@ -1,0 +1,59 @@
+"""Changelog batches that the server makes: rows with what happened to them."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.errors import CorruptBatchError
+from headwater.rows.log_batch import BatchHeader, build_batch, read_sections
+
+_ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
+
+
+def build_changelog(
+    rows: pa.RecordBatch | None,
+    types: npt.NDArray[np.uint8],
+    *,
+    schema_id: int,
+    writer: tuple[int, int],
+    codec: pa.Codec | None,
+) -> bytes:
+    """Build a batch for the log; without changes it only carries writer and sequence."""
+    writer_id, sequence = writer
+    message = b"" if rows is None or not len(types) else _message(rows, codec)
+    return build_batch(
+        message,
+        schema_id=schema_id,
+        record_count=len(types),
+        writer_id=writer_id,
+        sequence=sequence,
+        changes=types.tobytes(),
+    )
+
+
+def _message(rows: pa.RecordBatch, codec: pa.Codec | None) -> memoryview:
+    options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
+    sink = pa.BufferOutputStream()
+    writer = pa.ipc.new_stream(sink, rows.schema, options=options)
+    start = sink.tell()
+    writer.write_batch(rows)
+    end = sink.tell()
+    return memoryview(sink.getvalue())[start:end]
+
+
+def read_changelog(
+    batch: bytes | memoryview, header: BatchHeader, schema: pa.Schema
+) -> tuple[npt.NDArray[np.uint8], pa.RecordBatch]:
+    """Return the change types and the rows of a stored batch."""
+    if not header.record_count:
+        return np.empty(0, np.uint8), schema.empty_table().to_batches()[0]
+    sections = read_sections(batch, header)
+    if header.is_append_only:
+        raise CorruptBatchError("A changelog batch holds no change types.")
+    view = memoryview(batch)
+    types = np.frombuffer(view[sections.statistics_end : sections.changes_end], np.uint8)
+    stream = b"".join(
+        (schema.serialize().to_pybytes(), view[sections.changes_end : header.size])
+    )
+    rows = pa.ipc.open_stream(stream, options=_ONE_THREAD).read_next_batch()
+    return types, rows
