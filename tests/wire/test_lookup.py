@@ -73,34 +73,33 @@ def test_an_incomplete_lookup_is_refused(body):
 
 @given(st.lists(found | faults, max_size=4))
 def test_protobuf_reads_an_answer_to_a_lookup(buckets):
-    expected = pb.LookupResponse()
+    def fill(bucket, values):
+        bucket.values.extend(pb.LookupValue(values=value) for value in values)
+        return encoded_values(values)
+
+    check_answer(buckets, pb.LookupResponse(), fill)
+
+
+@given(st.lists(found_lists | faults, max_size=4))
+def test_protobuf_reads_an_answer_to_a_prefix_lookup(buckets):
+    def fill(bucket, lists):
+        bucket.value_lists.extend(pb.LookupValueList(values=values) for values in lists)
+        return encoded_value_lists(lists)
+
+    check_answer(buckets, pb.PrefixLookupResponse(), fill)
+
+
+def check_answer(buckets, expected, fill) -> None:
     answers: list[BucketValues | BucketFault] = []
     for bucket in buckets:
         if isinstance(bucket, BucketFault):
             answers.append(add_fault(expected.buckets_resp, bucket))
             continue
         number, partition, values = bucket
-        answers.append(BucketValues(number, partition, encoded_values(values)))
         added = expected.buckets_resp.add(bucket_id=number, partition_id=partition)
-        added.values.extend(pb.LookupValue(values=value) for value in values)
+        answers.append(BucketValues(number, partition, fill(added, values)))
 
-    assert pb.LookupResponse.FromString(b"".join(lookup_answer(answers))) == expected
-
-
-@given(st.lists(found_lists | faults, max_size=4))
-def test_protobuf_reads_an_answer_to_a_prefix_lookup(buckets):
-    expected = pb.PrefixLookupResponse()
-    answers: list[BucketValues | BucketFault] = []
-    for bucket in buckets:
-        if isinstance(bucket, BucketFault):
-            answers.append(add_fault(expected.buckets_resp, bucket))
-            continue
-        number, partition, lists = bucket
-        answers.append(BucketValues(number, partition, encoded_value_lists(lists)))
-        added = expected.buckets_resp.add(bucket_id=number, partition_id=partition)
-        added.value_lists.extend(pb.LookupValueList(values=values) for values in lists)
-
-    assert pb.PrefixLookupResponse.FromString(b"".join(lookup_answer(answers))) == expected
+    assert type(expected).FromString(b"".join(lookup_answer(answers))) == expected
 
 
 def add_fault(messages, fault: BucketFault) -> BucketFault:
