@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.kv.merge.turns import Turns
-from headwater.kv.merge.writes import Writes
+from headwater.kv.merge.batch import Batch
 
 ABSENT: Final = -1
 
@@ -38,14 +37,14 @@ class Outcome:
 
 
 def outcome_of(
-    writes: Writes,
-    turns: Turns,
+    batch: Batch,
     *,
     effects: npt.NDArray[np.uint8],
     after: npt.NDArray[np.int64],
     combined: pa.RecordBatch | None = None,
 ) -> Outcome:
     """Follow the row of each key from turn to turn and bring all into record order."""
+    writes, turns = batch.writes, batch.turns
     rows = np.where(effects == Effect.DELETE, ABSENT, after)
     acted = effects != Effect.NOTHING
     previous = turns.earlier(acted)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.kv.merge.batch import Batch
 from headwater.kv.merge.outcome import Effect, Outcome, outcome_of
 from headwater.kv.merge.turns import Turns
 from headwater.kv.merge.writes import Writes
@@ -16,8 +17,9 @@ from headwater.kv.merge.writes import Writes
 class LastRow:
     """Keep the row that was written last."""
 
-    def decide(self, writes: Writes, turns: Turns) -> Outcome:
+    def decide(self, batch: Batch) -> Outcome:
         """Decide by the kinds of records alone; no row is looked at."""
+        writes, turns = batch.writes, batch.turns
         previous = turns.earlier(np.ones(len(turns.keys), dtype=np.bool_))
         is_present = np.where(previous < 0, writes.is_held[turns.keys], ~turns.is_delete[previous])
         effects = np.where(
@@ -25,19 +27,20 @@ class LastRow:
             np.where(is_present, Effect.DELETE, Effect.NOTHING),
             np.where(is_present, Effect.UPDATE, Effect.INSERT),
         ).astype(np.uint8)
-        return outcome_of(writes, turns, effects=effects, after=writes.key_count + turns.records)
+        return outcome_of(batch, effects=effects, after=writes.key_count + turns.records)
 
 
 @dataclass(frozen=True, slots=True)
 class FirstRow:
     """Keep the row that was written first."""
 
-    def decide(self, writes: Writes, turns: Turns) -> Outcome:
+    def decide(self, batch: Batch) -> Outcome:
         """Decide by the kinds of records alone; no row is looked at."""
+        writes, turns = batch.writes, batch.turns
         assert not turns.is_delete.any()
         is_new = turns.is_first & ~writes.is_held[turns.keys]
         effects = np.where(is_new, Effect.INSERT, Effect.NOTHING).astype(np.uint8)
-        return outcome_of(writes, turns, effects=effects, after=writes.key_count + turns.records)
+        return outcome_of(batch, effects=effects, after=writes.key_count + turns.records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +49,15 @@ class Versioned:
 
     column: int
 
-    def decide(self, writes: Writes, turns: Turns) -> Outcome:
+    def decide(self, batch: Batch) -> Outcome:
         """Decide by comparing each version with the largest one before it."""
+        writes, turns = batch.writes, batch.turns
         assert not turns.is_delete.any()
         wins = self._wins(writes, turns)
         is_inserted = turns.is_first & ~writes.is_held[turns.keys]
         effects = np.where(wins, Effect.UPDATE, Effect.NOTHING)
         effects = np.where(is_inserted, Effect.INSERT, effects).astype(np.uint8)
-        return outcome_of(writes, turns, effects=effects, after=writes.key_count + turns.records)
+        return outcome_of(batch, effects=effects, after=writes.key_count + turns.records)
 
     def _wins(self, writes: Writes, turns: Turns) -> npt.NDArray[np.bool_]:
         """Tell which records have a version no smaller than all before; absence is smallest."""

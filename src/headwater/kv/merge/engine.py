@@ -1,0 +1,178 @@
+"""The choice of the merge rule for a write to a primary-key table."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headwater.config.choices import DeleteBehavior, MergeEngine
+from headwater.config.table_options import KvOptions
+from headwater.errors import InvalidTableError, InvalidTargetColumnError, UnsupportedError
+from headwater.kv.merge.batch import Batch
+from headwater.kv.merge.bitmaps import require_bitmaps
+from headwater.kv.merge.columns import Role, Rule, needs_check
+from headwater.kv.merge.combining import Combining
+from headwater.kv.merge.outcome import Outcome
+from headwater.kv.merge.picking import FirstRow, LastRow, Versioned
+from headwater.model.aggregate import AggregateFunction, AggregateKind
+from headwater.model.schema import Schema
+from headwater.model.types import BigIntType, IntType, TimestampLtzType, TimestampType
+
+
+class Decider(Protocol):
+    """Decide what the records of a batch do to the rows of their keys."""
+
+    def decide(self, batch: Batch) -> Outcome:
+        """Return what each record does."""
+        ...
+
+
+class Engine(Protocol):
+    """Merge the records of a batch under a rule for deletes."""
+
+    @property
+    def rule(self) -> Decider:
+        """Return what decides about records."""
+        ...
+
+    @property
+    def delete_behavior(self) -> DeleteBehavior:
+        """Return what becomes of deletes."""
+        ...
+
+    @property
+    def is_blind(self) -> bool:
+        """Tell whether the rule needs no held row, so that an insert may show as an update."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenEngine:
+    """Hold a merge rule and what goes with it."""
+
+    rule: Decider
+    delete_behavior: DeleteBehavior
+    is_blind: bool = False
+
+
+_LAST = AggregateFunction(AggregateKind.LAST_VALUE)
+_LAST_PRESENT = AggregateFunction(AggregateKind.LAST_VALUE_IGNORE_NULLS)
+_VERSION_TYPES = (IntType, BigIntType, TimestampType, TimestampLtzType)
+
+
+def delete_behavior_of(options: KvOptions) -> DeleteBehavior:
+    """Return what becomes of deletes: unless said otherwise a merge engine ignores them."""
+    if options.delete_behavior is not None:
+        return options.delete_behavior
+    return DeleteBehavior.ALLOW if options.merge_engine is None else DeleteBehavior.IGNORE
+
+
+def engine_of(
+    schema: Schema, options: KvOptions, *, target_columns: Sequence[int] | None, overwrite: bool
+) -> Engine:
+    """Choose the merge rule of a write; to overwrite is to set the table's merge engine aside."""
+    targets = None if target_columns is None else frozenset(target_columns)
+    _check_numbered(schema, targets)
+    if overwrite:
+        return _last_row(schema, targets, behavior=DeleteBehavior.ALLOW)
+    behavior = delete_behavior_of(options)
+    match options.merge_engine:
+        case None:
+            return _last_row(schema, targets, behavior=behavior)
+        case MergeEngine.AGGREGATION:
+            return ChosenEngine(_aggregating(schema, targets), behavior)
+        case MergeEngine.FIRST_ROW:
+            _refuse_targets(targets, MergeEngine.FIRST_ROW)
+            return ChosenEngine(FirstRow(), _without_deletes(behavior))
+        case MergeEngine.VERSIONED:
+            _refuse_targets(targets, MergeEngine.VERSIONED)
+            return ChosenEngine(_versioned(schema, options), _without_deletes(behavior))
+
+
+def _last_row(
+    schema: Schema, targets: Collection[int] | None, *, behavior: DeleteBehavior
+) -> Engine:
+    if targets is None or set(targets) == set(range(len(schema.columns))):
+        return ChosenEngine(LastRow(), behavior, is_blind=True)
+    _check_targets(schema, targets)
+    rules = _rules(schema, targets, functions=[_LAST] * len(schema.columns))
+    only_keys = set(targets) == _key_positions(schema)
+    return ChosenEngine(Combining(schema.columns, rules, skips_updates=only_keys), behavior)
+
+
+def _aggregating(schema: Schema, targets: Collection[int] | None) -> Combining:
+    if targets is not None:
+        _check_targets(schema, targets)
+    functions = [column.aggregate or _LAST_PRESENT for column in schema.columns]
+    rules = _rules(schema, targets, functions=functions)
+    if any(needs_check(rule) for rule in rules):
+        require_bitmaps()
+    return Combining(schema.columns, rules)
+
+
+def _rules(
+    schema: Schema, targets: Collection[int] | None, *, functions: Sequence[AggregateFunction]
+) -> tuple[Rule, ...]:
+    def rule_of(position: int) -> Rule:
+        name = schema.columns[position].name
+        if name in schema.primary_key:
+            return Role.KEY
+        if name in schema.auto_increment:
+            return Role.NUMBERED
+        is_written = targets is None or position in targets
+        return functions[position] if is_written else Role.KEPT
+
+    return tuple(rule_of(position) for position in range(len(schema.columns)))
+
+
+def _versioned(schema: Schema, options: KvOptions) -> Versioned:
+    name = options.version_column
+    if name is None:
+        raise InvalidTableError("The versioned merge engine needs a version column.")
+    if not isinstance(schema.column(name).type, _VERSION_TYPES):
+        raise InvalidTableError(
+            f"The version column '{name}' cannot be of type {schema.column(name).type}.",
+            hint="A version is an INT, BIGINT, TIMESTAMP or TIMESTAMP_LTZ.",
+        )
+    return Versioned(schema.index_of(name))
+
+
+def _without_deletes(behavior: DeleteBehavior) -> DeleteBehavior:
+    """Ignore deletes where the catalog lets nobody allow them."""
+    return DeleteBehavior.IGNORE if behavior is DeleteBehavior.ALLOW else behavior
+
+
+def _refuse_targets(targets: Collection[int] | None, engine: MergeEngine) -> None:
+    if targets is not None:
+        raise UnsupportedError(
+            f"The merge engine {engine} takes no partial updates.", hint="Write whole rows."
+        )
+
+
+def _key_positions(schema: Schema) -> set[int]:
+    return {schema.index_of(name) for name in schema.primary_key}
+
+
+def _check_targets(schema: Schema, targets: Collection[int]) -> None:
+    if outside := sorted(at for at in targets if not 0 <= at < len(schema.columns)):
+        raise InvalidTargetColumnError(
+            f"There is no column number {outside[0]} among {len(schema.columns)}."
+        )
+    if missing := sorted(_key_positions(schema) - set(targets)):
+        raise InvalidTargetColumnError(
+            f"A partial update lacks the key column '{schema.columns[missing[0]].name}'.",
+            hint=f"Its columns must contain {', '.join(schema.primary_key)}.",
+        )
+    for column in schema.columns:
+        if not column.type.nullable and column.name not in schema.primary_key:
+            raise InvalidTargetColumnError(
+                f"Partial updates need nullable columns, but '{column.name}' is NOT NULL."
+            )
+
+
+def _check_numbered(schema: Schema, targets: Collection[int] | None) -> None:
+    for name in schema.auto_increment:
+        if targets is None or schema.index_of(name) in targets:
+            raise InvalidTargetColumnError(
+                f"The auto-increment column '{name}' cannot be written.",
+                hint="Name the target columns of the write and leave it out.",
+            )
