@@ -180,3 +180,20 @@ def log_batch_of(rows: pa.RecordBatch, compression: str | None = None, **fields)
     """Encode rows as one log record batch."""
     message = message_of(rows, compression)
     return build_batch(message, schema_id=1, record_count=rows.num_rows, **fields)
+
+
+def is_storable(data_type: DataType) -> bool:
+    """Tell whether compacted rows keep every drawn value: times are milliseconds in them."""
+    match data_type:
+        case TimeType(precision=precision):
+            return precision <= 3
+        case TimestampType(precision=precision) | TimestampLtzType(precision=precision):
+            return precision > 0
+        case ArrayType(element=element):
+            return is_storable(element)
+        case MapType(key=key, value=value):
+            return is_storable(key) and is_storable(value)
+        case RowType(fields=fields):
+            return all(is_storable(field.type) for field in fields)
+        case _:
+            return True

@@ -18,10 +18,9 @@ def adapted(columns: Sequence[pa.Array], written: Schema, wanted: Schema) -> pa.
         column.column_id: array for column, array in zip(written.columns, columns, strict=True)
     }
     schema = arrow_schema(wanted)
+    # A column keeps its type for life, so an array fits wherever its id is wanted.
     arrays = [
-        _as(by_id[column.column_id], field.type)
-        if column.column_id in by_id
-        else pa.nulls(count, field.type)
+        by_id[column.column_id] if column.column_id in by_id else pa.nulls(count, field.type)
         for column, field in zip(wanted.columns, schema, strict=True)
     ]
     return pa.record_batch(arrays, schema=schema)
@@ -40,8 +39,3 @@ def encoder_of(schema: Schema) -> RowEncoder:
 def key_encoder_of(schema: Schema, key_columns: Sequence[str]) -> KeyEncoder:
     """Return the encoder for keys of these columns, in this order."""
     return KeyEncoder.of([schema.column(name).type for name in key_columns])
-
-
-def _as(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    # Columns keep their type for life; only names inside of nested ones can differ.
-    return array if array.type == wanted else array.cast(wanted)

@@ -156,16 +156,17 @@ def _even_bounds(data: Bytes, header: KvBatchHeader) -> Longs | None:
 
 
 def _chained_bounds(data: Bytes, header: KvBatchHeader) -> Longs:
-    """Follow the lengths from record to record."""
-    unpack, view = _LENGTH.unpack_from, data.data
-    position, last = HEADER_BYTES, header.size - _LENGTH_BYTES
-    bounds = [position]
-    for _ in range(header.record_count):
-        if position > last:
-            raise CorruptBatchError(f"A KV batch ends inside its record at byte {position}.")
-        (length,) = unpack(view, position)
-        if length < 1:
-            raise CorruptBatchError(f"A record at byte {position} claims {length} bytes.")
-        position += _LENGTH_BYTES + length
-        bounds.append(position)
-    return np.array(bounds, np.int64)
+    """Follow the lengths from record to record; this loop is the hot part, so it checks later."""
+    unpack, view, position = _LENGTH.unpack_from, data.data, HEADER_BYTES
+    places = [position]
+    add = places.append
+    try:
+        for _ in range(header.record_count):
+            position += unpack(view, position)[0] + _LENGTH_BYTES
+            add(position)
+    except struct.error:
+        raise CorruptBatchError(f"A KV batch has no record at byte {position}.") from None
+    bounds = np.array(places, np.int64)
+    if (np.diff(bounds) < RECORD_BYTES_MIN).any():
+        raise CorruptBatchError("A record of a KV batch is too short for a key.")
+    return bounds

@@ -6,6 +6,7 @@ import numpy as np
 
 from headwater.model.arrow import arrow_type
 from headwater.model.types import (
+    ArrayType,
     BigIntType,
     BinaryType,
     BooleanType,
@@ -17,6 +18,8 @@ from headwater.model.types import (
     DoubleType,
     FloatType,
     IntType,
+    MapType,
+    RowType,
     SmallIntType,
     StringType,
     TimestampLtzType,
@@ -25,6 +28,7 @@ from headwater.model.types import (
     TinyIntType,
 )
 from headwater.rows.compacted.forms import Form
+from headwater.rows.compacted.nested_forms import ArrayForm, MapForm, RowForm
 from headwater.rows.compacted.number_forms import (
     CoarseTimestamp,
     FineTimestamp,
@@ -63,8 +67,7 @@ _PACKED: dict[type[DataType], np.dtype[np.generic]] = {
 def fields_of(types: Sequence[DataType]) -> tuple[Field, ...]:
     """Return the fields of rows of these columns."""
     return tuple(
-        Field(f"column {index} ({each})", form_of(each), arrow_type(each), each.nullable)
-        for index, each in enumerate(types)
+        _field(f"column {index} ({_kind(each)})", each) for index, each in enumerate(types)
     )
 
 
@@ -80,14 +83,36 @@ def form_of(data_type: DataType) -> Form:
             return AnyBytes(arrow, is_inlined=True, reserved_bytes=0)
         case BinaryType():
             return FixedBytes(arrow, is_inlined=True, reserved_bytes=0)
-        case TimeType():
-            return TimeOfDay(arrow, _INT, is_packed=True)
         case _ if (dtype := _FIXED.get(type(data_type))) is not None:
             return Plain(arrow, dtype, is_packed=False)
         case _ if (dtype := _PACKED.get(type(data_type))) is not None:
             return Plain(arrow, dtype, is_packed=True)
+        case ArrayType() | MapType() | RowType():
+            return _nested_form(data_type)
         case _:
             return _precise_form(data_type)
+
+
+def _kind(data_type: DataType) -> str:
+    return str(data_type.not_null()).removesuffix(" NOT NULL")
+
+
+def _nested_form(data_type: ArrayType | MapType | RowType) -> Form:
+    arrow = arrow_type(data_type)
+    match data_type:
+        case ArrayType(element=element):
+            item = _field("item", element)
+            return ArrayForm(arrow, is_inlined=False, reserved_bytes=0, element=item)
+        case MapType(key=key, value=value):
+            keys, values = _field("key", key.not_null()), _field("value", value)
+            return MapForm(arrow, is_inlined=False, reserved_bytes=0, key=keys, value=values)
+        case RowType(fields=fields):
+            inner = tuple(_field(field.name, field.type) for field in fields)
+            return RowForm(arrow, is_inlined=False, reserved_bytes=0, fields=inner)
+
+
+def _field(name: str, data_type: DataType) -> Field:
+    return Field(name, form_of(data_type), arrow_type(data_type), data_type.nullable)
 
 
 def _precise_form(data_type: DataType) -> Form:
@@ -97,6 +122,8 @@ def _precise_form(data_type: DataType) -> Form:
             if precision > _COARSE_PRECISION_MAX:
                 return FineTimestamp(arrow)
             return CoarseTimestamp(arrow, _LONG, is_packed=True)
+        case TimeType():
+            return TimeOfDay(arrow, _INT, is_packed=True)
         case DecimalType(precision=precision):
             if precision > _SMALL_DIGITS_MAX:
                 return LargeDecimal(arrow, is_inlined=False, reserved_bytes=DECIMAL_BYTES)

@@ -63,7 +63,7 @@ class SpanForm(ABC):
 
     @abstractmethod
     def to_spans(self, array: pa.Array) -> pa.BinaryArray:
-        """Return the strings of an array; those of nulls may be anything or null."""
+        """Return the strings of an array; those of nulls are null or empty."""
 
 
 Form = NumberForm | InstantForm | SpanForm

@@ -9,12 +9,13 @@ import pyarrow as pa
 from headwater.errors import CorruptBatchError
 from headwater.rows.compacted.forms import InstantForm, NumberForm, Numbers
 from headwater.rows.compacted.origin import Origin
-from headwater.rows.row_bytes import Longs
+from headwater.rows.row_bytes import Longs, nulls_of
 
 MILLIS_PER_DAY = 86_400_000
 NANOS_PER_MILLI = 1_000_000
 _MILLIS_PER_SECOND = 1_000
 _LONG = np.iinfo(np.int64)
+_MILLIS_MIN = -(int(_LONG.max) // _MILLIS_PER_SECOND) * _MILLIS_PER_SECOND
 # How many of a unit a millisecond has; a second is the other way round.
 _PER_MILLI = {"ms": 1, "us": 1_000, "ns": NANOS_PER_MILLI}
 
@@ -69,16 +70,21 @@ class TimeOfDay(NumberForm):
 class CoarseTimestamp(NumberForm):
     """Hold timestamps of at most three digits as milliseconds."""
 
-    def from_numbers(self, numbers: Numbers, _origin: Origin, /) -> pa.Array:
+    def from_numbers(self, numbers: Numbers, origin: Origin, /) -> pa.Array:
         """Return the array for these milliseconds."""
-        return array_of(self.arrow, _from_millis(numbers.astype(np.int64), self.arrow.unit))
+        millis = numbers.astype(np.int64, copy=False)
+        if self.arrow.unit == "s":
+            # The first second that has any milliseconds has not all of them.
+            origin.refuse(millis < _MILLIS_MIN, "is out of range")
+        return array_of(self.arrow, _from_millis(millis, self.arrow.unit))
 
     def to_numbers(self, array: pa.Array) -> Numbers:
         """Return the milliseconds of an array."""
         values = _numbers_of(array, np.dtype(np.int64)).astype(np.int64, copy=False)
         millis = _to_millis(values, self.arrow.unit)
         # Seconds reach a thousand times further than milliseconds.
-        if self.arrow.unit == "s" and (millis // _MILLIS_PER_SECOND != values).any():
+        is_far = millis // _MILLIS_PER_SECOND != values if self.arrow.unit == "s" else None
+        if is_far is not None and (is_far & ~nulls_of(array)).any():
             raise CorruptBatchError("A timestamp is too far away to be kept in milliseconds.")
         return millis
 

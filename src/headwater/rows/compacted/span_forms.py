@@ -9,7 +9,7 @@ import pyarrow as pa
 from headwater.rows.compacted.forms import SpanForm
 from headwater.rows.compacted.number_forms import array_of, decimal_halves
 from headwater.rows.compacted.origin import Origin
-from headwater.rows.row_bytes import Longs, RowBytes, Words, overlapping_words, starts_of
+from headwater.rows.row_bytes import Longs, RowBytes, Words, nulls_of, overlapping_words, starts_of
 
 DECIMAL_BYTES = 16
 _WORD_BYTES = 8
@@ -83,6 +83,8 @@ class LargeDecimal(SpanForm):
         """Return the fewest bytes of each decimal."""
         big_endian = np.ascontiguousarray(decimal_halves(array)).view(np.uint8)[:, ::-1]
         kept = np.arange(DECIMAL_BYTES) >= _redundant_bytes(big_endian)[:, None]
+        if array.null_count:
+            kept[nulls_of(array)] = False
         offsets = starts_of(np.count_nonzero(kept, axis=1)).astype(np.int32)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(big_endian[kept])]
         return pa.Array.from_buffers(pa.binary(), len(array), buffers)
