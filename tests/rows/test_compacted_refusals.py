@@ -120,7 +120,10 @@ def test_an_error_names_the_row_and_the_column():
     bad = write_row(types, [None, ["x", "longer than seven bytes"]]).replace(b"long", b"l\xffng")
 
     refuse(types, good, good, b"\0", match=r"Row 2 .*column 0 \(INT\)")
-    refuse(types, good, bad, match=r"column 1 \(ARRAY\)\.item is not UTF-8")
+    refuse(types, good, bad, match=r"Row 1 .*column 1 \(ARRAY\)\.item is not UTF-8")
+
+    wide = [DecimalType(precision=20)]
+    refuse(wide, b"\0\1\1", b"\0\x10\x7f" + bytes(15), match=r"Row 1 .*too many digits")
 
 
 def test_a_null_in_a_column_that_takes_none_is_refused_only_when_asked():

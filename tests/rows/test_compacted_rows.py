@@ -147,3 +147,24 @@ def test_an_array_of_more_than_a_word_of_nulls_round_trips():
 
     assert rows.to_list() == [reference.write_row(types, [v]) for v in columns[0].to_pylist()]
     assert RowDecoder.of(types).decode(rows) == columns
+
+
+def test_rows_without_fields_round_trip():
+    types = [RowType(fields=()), IntType()]
+    columns = [pa.array([{}, None], arrow_type(types[0])), pa.array([None, 2], pa.int32())]
+
+    rows = RowEncoder.of(types).encode(columns)
+
+    assert rows.to_list() == [b"\2\0", b"\1\2"]
+    assert RowDecoder.of(types).decode(rows) == columns
+
+
+def test_what_a_null_hides_is_not_written():
+    data_type = RowType(fields=(RowField(name="t", type=TimestampType(precision=0)),))
+    far = pa.array([FAR, 1], pa.timestamp("s"))
+    mask = pa.array([True, False])
+    columns = [pa.StructArray.from_arrays([far], fields=list(arrow_type(data_type)), mask=mask)]
+
+    rows = RowEncoder.of([data_type]).encode(columns)
+
+    assert rows.to_list() == [b"\1", b"\0\3\0\xe8\7"]

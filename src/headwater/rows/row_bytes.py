@@ -1,4 +1,7 @@
-"""Many byte strings that lie anywhere in one buffer: rows, keys and the values inside them."""
+"""Many byte strings that lie anywhere in one buffer: rows, keys and the values inside them.
+
+Numbers in them are little endian, as on every machine that this runs on.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +20,8 @@ PADDING = 16
 
 _INLINE_BYTES_MAX = 12
 _WORD_BYTES = 8
+_FEW = 4
+_WORD = np.dtype(np.uint64)
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFF_FFFF)
 # A view holds an offset of 31 bits; windows that overlap let it reach into any buffer.
@@ -74,6 +79,8 @@ class RowBytes:
 
     def to_arrow(self) -> pa.BinaryArray:
         """Copy the strings one after the other into an Arrow array."""
+        if len(self) <= _FEW:
+            return pa.array(self.to_list(), pa.binary())
         views = np.empty((len(self), 2), np.uint64)
         lengths = self.lengths
         window_ids = self.starts >> _WINDOW_BITS
@@ -102,15 +109,14 @@ class RowBytes:
 
 
 def overlapping(data: Bytes, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-    """Return a view whose element `i` is the little endian number that starts at byte `i`."""
-    kind = np.dtype(dtype).newbyteorder("<")
-    count = max(len(data) - kind.itemsize + 1, 0)
-    return np.ndarray((count,), kind, data, strides=(1,))
+    """Return a view whose element `i` is the number that starts at byte `i`."""
+    kind = np.dtype(dtype)
+    return np.ndarray((len(data) - kind.itemsize + 1,), kind, data, strides=(1,))
 
 
 def overlapping_words(data: Bytes) -> Words:
     """Return a view whose element `i` is the 8-byte word that starts at byte `i`."""
-    return np.ndarray((len(data) - _WORD_BYTES + 1,), "<u8", data, strides=(1,))
+    return np.ndarray((len(data) - _WORD_BYTES + 1,), _WORD, data, strides=(1,))
 
 
 def nulls_of(array: pa.Array) -> Mask:
@@ -119,8 +125,8 @@ def nulls_of(array: pa.Array) -> Mask:
     return nulls
 
 
-def starts_of(lengths: Longs) -> Longs:
+def starts_of(lengths: Longs | Bytes) -> Longs:
     """Return where each of these lengths starts when they follow each other, and the end."""
     starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
+    np.cumsum(lengths, dtype=np.int64, out=starts[1:])
     return starts

@@ -10,7 +10,7 @@ from headwater.model.types import DataType
 from headwater.rows.compacted.cursor import Cursor
 from headwater.rows.compacted.form_of import fields_of
 from headwater.rows.compacted.origin import Origin
-from headwater.rows.compacted.row_read import Field, read_all, read_field
+from headwater.rows.compacted.row_read import Field, pass_field, read_all
 from headwater.rows.compacted.row_write import write_rows
 from headwater.rows.row_bytes import Longs, RowBytes
 
@@ -61,5 +61,5 @@ class KeyDecoder:
         cursor = Cursor.over(keys, _ORIGIN)
         for field in self.fields[:count]:
             cursor.origin = _ORIGIN.named(f"key.{field.name}")
-            read_field(field.form, cursor)
+            pass_field(field.form, cursor)
         return cursor.at

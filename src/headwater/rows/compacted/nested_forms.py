@@ -28,6 +28,8 @@ class RowForm(SpanForm):
 
     def to_spans(self, array: pa.Array) -> pa.BinaryArray:
         """Return the bytes of rows."""
+        if not self.fields:
+            return pa.array([b""] * len(array), pa.binary())
         # Flattening passes the nulls of rows on to their fields, which then hold nothing odd.
         forms = [field.form for field in self.fields]
         return _blanked(write_rows(forms, array.flatten(), with_null_bits=True), array)

@@ -19,14 +19,13 @@ class Origin:
 
     def refuse(self, bad: Mask | None, why: str) -> None:
         """Raise if any value is bad, naming the first."""
-        if bad is not None and bad.any():
-            first = int(np.argmax(bad))
-            row = first if self.rows is None else int(self.rows[first])
-            raise CorruptBatchError(f"Row {row} is malformed: {self.field} {why}.", hint=_HINT)
+        if bad is not None and np.count_nonzero(bad):
+            raise self.error(int(np.argmax(bad)), why)
 
-    def refuse_all(self, why: str) -> CorruptBatchError:
-        """Return the error for values of which no single one can be named."""
-        return CorruptBatchError(f"Rows are malformed: {self.field} {why}.", hint=_HINT)
+    def error(self, index: int, why: str) -> CorruptBatchError:
+        """Return the error for one bad value."""
+        row = index if self.rows is None else int(self.rows[index])
+        return CorruptBatchError(f"Row {row} is malformed: {self.field} {why}.", hint=_HINT)
 
     def picked(self, indices: Longs) -> "Origin":
         """Return the origin of some of the values, or of values that belong to them."""

@@ -75,6 +75,18 @@ def read_field(form: Form, cursor: Cursor) -> pa.Array:
             return form.from_spans(cursor.spans(), cursor.origin)
 
 
+def pass_field(form: Form, cursor: Cursor) -> None:
+    """Move past one value in every row."""
+    match form:
+        case NumberForm():
+            _read_numbers(form, cursor)
+        case InstantForm():
+            cursor.longs()
+            cursor.ints()
+        case SpanForm():
+            cursor.spans()
+
+
 def _read_numbers(form: NumberForm, cursor: Cursor) -> Numbers:
     if not form.is_packed:
         return cursor.fixed(form.dtype)
@@ -99,14 +111,14 @@ def _null_bytes(cursor: Cursor, field_count: int) -> list[Bytes | None]:
     # The bits of all rows must be there before any of them is looked at.
     cursor.bytes_after(count)
     found = [cursor.data[starts + index] for index in range(count)]
-    return [each if each.any() else None for each in found]
+    return [each if np.count_nonzero(each) else None for each in found]
 
 
 def _nulls(null_byte: Bytes | None, bit: int) -> Mask | None:
     if null_byte is None:
         return None
     nulls = (null_byte & np.uint8(1 << bit)) != 0
-    return nulls if nulls.any() else None
+    return nulls if np.count_nonzero(nulls) else None
 
 
 def _read_column(field: Field, cursor: Cursor, nulls: Mask | None) -> pa.Array:

@@ -52,7 +52,7 @@ class Run:
     def to_rows(self) -> RowBytes:
         """Write all pieces of all rows."""
         shape = (self.count, len(self.words))
-        words, lengths = np.empty(shape, np.uint64), np.empty(shape, np.int64)
+        words, lengths = np.empty(shape, np.uint64), np.empty(shape, np.uint8)
         for index, (word, length) in enumerate(zip(self.words, self.lengths, strict=True)):
             words[:, index], lengths[:, index] = word, length
         places = starts_of(lengths.ravel())

@@ -25,7 +25,8 @@ class Text(SpanForm):
         try:
             return spans.to_arrow().cast(pa.string())
         except pa.ArrowInvalid:
-            raise origin.refuse_all("is not UTF-8") from None
+            index = next(i for i, each in enumerate(spans.to_list()) if not _is_text(each))
+            raise origin.error(index, "is not UTF-8") from None
 
     def to_spans(self, array: pa.Array) -> pa.BinaryArray:
         """Return the bytes of the text."""
@@ -76,7 +77,8 @@ class LargeDecimal(SpanForm):
         try:
             array.validate(full=True)
         except pa.ArrowInvalid:
-            raise origin.refuse_all("has too many digits") from None
+            is_large = [_magnitude(each) >= 10**self.arrow.precision for each in spans.to_list()]
+            raise origin.error(is_large.index(True), "has too many digits") from None
         return array
 
     def to_spans(self, array: pa.Array) -> pa.BinaryArray:
@@ -88,6 +90,18 @@ class LargeDecimal(SpanForm):
         offsets = starts_of(np.count_nonzero(kept, axis=1)).astype(np.int32)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(big_endian[kept])]
         return pa.Array.from_buffers(pa.binary(), len(array), buffers)
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _magnitude(value: bytes) -> int:
+    return abs(int.from_bytes(value, "big", signed=True))
 
 
 def _widened(spans: RowBytes, lengths: Longs) -> npt.NDArray[np.int64]:

@@ -10,6 +10,8 @@ INT_BYTES_MAX = 5
 LONG_BYTES_MAX = 10
 _WORD_BYTES = 8
 _MORE = np.uint64(0x8080_8080_8080_8080)
+# The same bits, but only in so many low bytes.
+_MORE_BEFORE = np.array([int(_MORE) & (1 << 8 * count) - 1 for count in range(9)], np.uint64)
 _ONE = np.uint64(1)
 _BYTE = np.uint64(0xFF)
 _MORE_OF_BYTE = np.uint64(0x80)
@@ -20,14 +22,13 @@ _TWO_BYTES = np.uint64(0x180)
 _EXPONENT_SHIFT = 52
 _EXPONENT_BIAS = 1023
 # Each step joins neighbours: 7-bit groups to 14, to 28, to 56 bits.
-_JOINS = tuple(
-    (np.uint64(low), np.uint64(high), np.uint64(shift))
-    for low, high, shift in (
-        (0x007F_007F_007F_007F, 0x7F00_7F00_7F00_7F00, 1),
-        (0x0000_3FFF_0000_3FFF, 0x3FFF_0000_3FFF_0000, 2),
-        (0x0000_0000_0FFF_FFFF, 0x0FFF_FFFF_0000_0000, 4),
-    )
+_FEW_JOINS = (
+    (0x007F_007F_007F_007F, 0x7F00_7F00_7F00_7F00, 1),
+    (0x0000_3FFF_0000_3FFF, 0x3FFF_0000_3FFF_0000, 2),
+    (0x0000_0000_0FFF_FFFF, 0x0FFF_FFFF_0000_0000, 4),
 )
+_JOINS = tuple(tuple(np.uint64(each) for each in join) for join in _FEW_JOINS)
+_FEW = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,8 +53,10 @@ class Spread:
 def read_varints(words: Words, at: Longs, *, bytes_max: int) -> Varints:
     """Read one number at each position."""
     word = words[at]
-    if not (word & _MORE_OF_BYTE).any():
+    if not np.count_nonzero(word & _MORE_OF_BYTE):
         return Varints(word & _REST_OF_BYTE, at + 1, None)
+    if len(at) <= _FEW and (found := _read_few(word, at, bytes_max=bytes_max)) is not None:
+        return found
     stop = ~word & _MORE
     last = stop & (~stop + _ONE)
     # Where no byte of the word is the last, `last` is 0 and the mask keeps all of them.
@@ -65,7 +68,24 @@ def read_varints(words: Words, at: Longs, *, bytes_max: int) -> Varints:
     if not last.all():
         _read_tails(words, at, word=word, lengths=lengths, long=np.flatnonzero(last == 0))
     too_long = lengths > bytes_max
-    return Varints(word, at + lengths, too_long if too_long.any() else None)
+    return Varints(word, at + lengths, too_long if np.count_nonzero(too_long) else None)
+
+
+def _read_few(words: Words, at: Longs, *, bytes_max: int) -> Varints | None:
+    """Read as Python's numbers, which is faster for a row or two; leave long ones to others."""
+    values, ends = [], []
+    for word, start in zip(words.tolist(), at.tolist(), strict=True):
+        stop = ~word & int(_MORE)
+        last = stop & -stop
+        length = last.bit_length() >> 3
+        if not 0 < length <= bytes_max:
+            return None
+        number = word & (last - 1) & ~int(_MORE)
+        for low, high, shift in _FEW_JOINS:
+            number = number & low | (number & high) >> shift
+        values.append(number)
+        ends.append(start + length)
+    return Varints(np.array(values, np.uint64), np.array(ends, np.int64), None)
 
 
 def _read_tails(words: Words, at: Longs, *, word: Words, lengths: Longs, long: Longs) -> None:
@@ -93,7 +113,7 @@ def spread_varints(values: Words) -> Spread:
         last = np.where(rest != 0, _WORD_BYTES, last)
         tails = rest & _REST_OF_BYTE | (rest >> np.uint64(7)) * _TWO_BYTES
         tail_lengths = (rest != 0).astype(np.int64) + (rest > _REST_OF_BYTE)
-    word |= _MORE & _low_bytes(last)
+    word |= _MORE_BEFORE[last]
     return Spread(word, np.minimum(last + 1, _WORD_BYTES), tails, tail_lengths)
 
 
@@ -101,11 +121,3 @@ def _byte_index(word: Words) -> Longs:
     """Return the byte of the highest bit, which a float keeps in its exponent."""
     exponents = word.view(np.int64).astype(np.float64).view(np.int64) >> _EXPONENT_SHIFT
     return (exponents - _EXPONENT_BIAS) >> 3
-
-
-def _low_bytes(counts: Longs) -> Words:
-    """Return masks of this many low bytes."""
-    bits = (counts << 3).view(np.uint64)
-    # A shift by 64 is not defined, so a full mask takes two steps.
-    half = bits >> _ONE
-    return (_ONE << half << (bits - half)) - _ONE
