@@ -2,6 +2,7 @@
 
 import pytest
 
+from headwater.server.tablets import StorageSettings
 from tests.flows.appending import fetch, table_json
 from tests.server.support import (
     SMALL_SEGMENTS,
@@ -25,7 +26,7 @@ BATCHES = 30
 async def filled(directory):
     """Write two buckets of several segments each and stop."""
     async with (
-        running(directory, log_settings=SMALL_SEGMENTS) as server,
+        running(directory, storage=StorageSettings(SMALL_SEGMENTS)) as server,
         connected(server) as connection,
     ):
         table_id = await create_table(connection, table_json(buckets=2))
@@ -43,7 +44,7 @@ def first_offset(segment):
 
 
 def again(directory):
-    return running(directory, log_settings=SMALL_SEGMENTS, clock=FakeClock())
+    return running(directory, storage=StorageSettings(SMALL_SEGMENTS), clock=FakeClock())
 
 
 def faults(server):

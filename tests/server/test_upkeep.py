@@ -6,6 +6,7 @@ import errno
 import pytest
 
 from headwater.log.settings import LogSettings
+from headwater.server.tablets import StorageSettings
 from headwater.store.local import LocalDisk
 from headwater.wire import fluss_pb2 as pb
 from tests.flows.appending import fetch, table_json
@@ -46,7 +47,7 @@ def clock():
 
 
 async def test_rows_older_than_their_time_go_and_the_start_follows(tmp_path, clock):
-    given = {"clock": clock, "log_settings": SMALL_SEGMENTS}
+    given = {"clock": clock, "storage": StorageSettings(SMALL_SEGMENTS)}
     async with running(tmp_path, **given) as server, connected(server) as connection:
         table_id = await create_table(connection, table_json(**BY_TIME))
         await fill(connection, table_id, batches=20)
@@ -64,7 +65,7 @@ async def test_rows_older_than_their_time_go_and_the_start_follows(tmp_path, clo
 
 
 async def test_rows_within_their_time_stay(tmp_path, clock):
-    given = {"clock": clock, "log_settings": SMALL_SEGMENTS}
+    given = {"clock": clock, "storage": StorageSettings(SMALL_SEGMENTS)}
     async with running(tmp_path, **given) as server, connected(server) as connection:
         table_id = await create_table(connection, table_json(**BY_TIME))
         await fill(connection, table_id, batches=20)
@@ -88,7 +89,7 @@ async def test_a_quiet_table_becomes_empty_and_keeps_its_offsets(tmp_path, clock
 
 
 async def test_rows_over_the_size_go_and_stay_gone_after_a_restart(tmp_path, clock):
-    given = {"clock": clock, "log_settings": SMALL_SEGMENTS}
+    given = {"clock": clock, "storage": StorageSettings(SMALL_SEGMENTS)}
     async with running(tmp_path, **given) as server, connected(server) as connection:
         table_id = await create_table(connection, table_json(**BY_SIZE))
         await fill(connection, table_id, batches=40)
@@ -105,7 +106,7 @@ async def test_rows_over_the_size_go_and_stay_gone_after_a_restart(tmp_path, clo
 
 
 async def test_a_table_without_limits_keeps_everything(tmp_path, clock):
-    given = {"clock": clock, "log_settings": SMALL_SEGMENTS}
+    given = {"clock": clock, "storage": StorageSettings(SMALL_SEGMENTS)}
     async with running(tmp_path, **given) as server, connected(server) as connection:
         table_id = await create_table(connection, table_json(**{"table.log.ttl": "0s"}))
         await fill(connection, table_id, batches=20)
@@ -244,7 +245,7 @@ async def test_a_directory_that_the_catalog_does_not_know_is_reported_and_kept(t
 
 
 async def test_segments_are_as_large_as_the_settings_say(tmp_path):
-    given = {"log_settings": LogSettings(segment_bytes_max=1_000)}
+    given = {"storage": StorageSettings(LogSettings(segment_bytes_max=1_000))}
     async with running(tmp_path, **given) as server, connected(server) as connection:
         table_id = await create_table(connection)
         await fill(connection, table_id, batches=10)

@@ -68,6 +68,16 @@ class ServerSettings:
         60.0, "Time between two looks for segments to delete."
     )
 
+    kv_snapshot_interval_s: float = _seconds(
+        600.0, "Time between two snapshots of a primary-key bucket that changed."
+    )
+    kv_snapshot_rows_max: int = _integer(
+        5_000_000, "Changes after which a snapshot is taken before its time."
+    )
+    kv_scanner_ttl_s: float = _seconds(600.0, "Time after which an idle scan of rows is ended.")
+    kv_scanners_max: int = _integer(200, "Scans of rows that may be open at a time.")
+    kv_scanners_per_bucket_max: int = _integer(8, "Scans of rows open at a time in one bucket.")
+
     def __post_init__(self) -> None:
         for setting in fields(self):
             value = getattr(self, setting.name)

@@ -58,7 +58,8 @@ def _of_similar_age(
 
 def _bounded(segments: Sequence[SegmentUse]) -> tuple[int, ...]:
     """Take as many as leave a segment of reasonable size, but at least one."""
-    chosen, live_bytes = [], 0
+    chosen: list[int] = []
+    live_bytes = 0
     for segment in segments:
         live_bytes += segment.live_bytes
         if chosen and live_bytes > VICTIM_BYTES_MAX // 2:

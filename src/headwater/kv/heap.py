@@ -28,6 +28,7 @@ from headwater.rows.row_bytes import PADDING, RowBytes
 LEAD = 32  # free bytes before the first record, so that reading may begin before it
 ACTIVE_BYTES_MIN = 16 << 10
 LENGTH_BYTES = 4
+_SEVEN_BITS = 0x7F
 _HEAD_BYTES = 16  # the length and the start of the key; above 12, or a view would have to hold it
 _LENGTH = struct.Struct("<i")
 _NOTHING = pa.py_buffer(b"")
@@ -57,7 +58,7 @@ class Segment:
         """Read from other memory that holds the same bytes."""
         self.data = data
         self.buffer = pa.py_buffer(data)
-        self.view = memoryview(data)
+        self.view = data.data
 
     def room_for(self, size: int) -> None:
         """Make sure that this many bytes fit, with padding behind them."""
@@ -249,5 +250,5 @@ def _key_lengths(
         at += 1
         lengths[more] |= (heads[more, at] & 0x7F).astype(np.int64) << 7 * (at - LENGTH_BYTES)
         starts[more] += 1
-        more = more[heads[more, at] >= 0x80]
+        more = more[heads[more, at] > _SEVEN_BITS]
     return lengths, starts

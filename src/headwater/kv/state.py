@@ -8,7 +8,7 @@ import numpy.typing as npt
 from headwater.kv.groups import KeyGroups, group_keys
 from headwater.kv.hashing import begin_with, equal_keys, hash_key, hash_keys
 from headwater.kv.heap import LENGTH_BYTES, Heap, HeapView, Records
-from headwater.kv.index import NOWHERE, HashIndex, Hashes, Slots
+from headwater.kv.index import NOWHERE, Hashes, HashIndex, Slots
 from headwater.kv.location import ABSENT, Locations
 from headwater.kv.prefixes import PrefixIndex
 from headwater.rows.row_bytes import RowBytes
@@ -54,6 +54,10 @@ class KvState:
         """Return the memory that stays taken, whatever the rows take."""
         prefixes = self.prefixes.size_bytes if self.prefixes else 0
         return self.index.size_bytes + prefixes
+
+    def hash(self, keys: RowBytes) -> Hashes:
+        """Return the hashes of keys or prefixes."""
+        return hash_keys(keys, seed=self.seed)
 
     def group(self, keys: RowBytes) -> KeyGroups:
         """Number the distinct keys of a batch."""

@@ -47,8 +47,16 @@ class KvStore:
         """Return the offset from which the log is needed to build the state again."""
         return min((snapshot.offset for snapshot in self._kept.values()), default=0)
 
-    def load(self) -> Loaded | None:
+    def names_all(self, serials: Collection[int | None]) -> bool:
+        """Tell whether the newest snapshot names exactly these segments."""
+        if not self._kept:
+            return False
+        return {each.serial for each in self._kept[max(self._kept)].segments} == {*serials}
+
+    def load(self, *, offset_max: int) -> Loaded | None:
         """Return the newest snapshot that is whole; what is damaged is set aside.
+
+        A snapshot beyond the end of its log is not taken: the log is the truth.
 
         1. read the snapshots  2. take the newest whose segments are whole  3. tidy up
         """
@@ -59,7 +67,9 @@ class KvStore:
         loaded = None
         for serial in sorted(_serials(names, "snapshot"), reverse=True):
             found = self._load(serial)
-            if found is not None:
+            if found is not None and found.snapshot.offset > offset_max:
+                self._set_aside(self._path("snapshot", serial), "Its log ends before it.")
+            elif found is not None:
                 self._kept[serial] = found.snapshot
                 loaded = loaded or found
         self._remove_unnamed(in_use=())

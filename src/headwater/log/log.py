@@ -145,7 +145,9 @@ class Log:
         """Return where a batch of a writer landed before, or None if it is the next one."""
         self._state.refuse_if_stopped()
         kept = self._state.writers.expect(writer_id, sequence)
-        return kept and Appended(kept.base_offset, kept.end_offset, duplicate=True)
+        if kept is None:
+            return None
+        return Appended(kept.base_offset, kept.end_offset, duplicate=True)
 
     def append(
         self,

@@ -35,10 +35,10 @@ def _message(rows: pa.RecordBatch, codec: pa.Codec | None) -> memoryview:
     options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
     sink = pa.BufferOutputStream()
     writer = pa.ipc.new_stream(sink, rows.schema, options=options)
-    start = sink.tell()
     writer.write_batch(rows)
     end = sink.tell()
-    return memoryview(sink.getvalue())[start:end]
+    # The writer puts the schema before the first batch.
+    return memoryview(sink.getvalue())[rows.schema.serialize().size : end]
 
 
 def read_changelog(
@@ -52,8 +52,6 @@ def read_changelog(
         raise CorruptBatchError("A changelog batch holds no change types.")
     view = memoryview(batch)
     types = np.frombuffer(view[sections.statistics_end : sections.changes_end], np.uint8)
-    stream = b"".join(
-        (schema.serialize().to_pybytes(), view[sections.changes_end : header.size])
-    )
+    stream = b"".join((schema.serialize().to_pybytes(), view[sections.changes_end : header.size]))
     rows = pa.ipc.open_stream(stream, options=_ONE_THREAD).read_next_batch()
     return types, rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from headwater.config.server import ServerSettings
 from headwater.runtime.clock import Clock
 from headwater.server.catalog.catalog import Catalog
+from headwater.server.scanners import Scanners
 from headwater.server.security import Users
 from headwater.server.session import Session
 from headwater.server.tablets import Tablets
@@ -23,6 +24,7 @@ class Services:
     tablets: Tablets
     settings: ServerSettings
     clock: Clock
+    scanners: Scanners
     users: Users | None = None
     # Set when automatic partitions should be looked at before their regular time.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)

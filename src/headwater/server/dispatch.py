@@ -1,6 +1,7 @@
 """From a request frame to a handler and back to an answer."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from google.protobuf.message import DecodeError, Message
 
@@ -16,19 +17,24 @@ from headwater.server.context import Context, Services
 from headwater.server.handlers import access, databases, lake, partitions, tables
 from headwater.server.handlers.fetch import fetch_log
 from headwater.server.handlers.limit_scan import limit_scan
+from headwater.server.handlers.lookup import lookup, prefix_lookup
 from headwater.server.handlers.metadata import get_metadata
 from headwater.server.handlers.offsets import get_table_stats, list_offsets
 from headwater.server.handlers.produce import init_writer, produce_log
+from headwater.server.handlers.put import put_kv
+from headwater.server.handlers.scan_kv import scan_kv
 from headwater.server.session import Session
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, Api, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind
+from headwater.wire.lookup import LookupRequest, decode_lookup
 from headwater.wire.produce import ProduceRequest, decode_produce
+from headwater.wire.put import PutRequest, decode_put
 
 _events = Events("dispatch")
 
 Handler = Callable[..., Awaitable[Message | list[Part]]]
-Request = Message | ProduceRequest
+Request = Message | ProduceRequest | PutRequest | LookupRequest
 
 _OPEN_TO_ALL = frozenset({ApiKey.API_VERSIONS, ApiKey.AUTHENTICATE})
 _HANDLERS: dict[ApiKey, Handler] = {
@@ -57,8 +63,19 @@ _HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.LIST_OFFSETS: list_offsets,
     ApiKey.GET_TABLE_STATS: get_table_stats,
     ApiKey.LIMIT_SCAN: limit_scan,
+    ApiKey.PUT_KV: put_kv,
+    ApiKey.LOOKUP: lookup,
+    ApiKey.PREFIX_LOOKUP: prefix_lookup,
+    ApiKey.SCAN_KV: scan_kv,
     ApiKey.GET_FILESYSTEM_SECURITY_TOKEN: lake.get_file_system_security_token,
     ApiKey.GET_LAKE_SNAPSHOT: lake.get_lake_snapshot,
+}
+# Requests that are mostly data are read by hand.
+_DECODERS: dict[ApiKey, Callable[[memoryview], Request]] = {
+    ApiKey.PRODUCE_LOG: decode_produce,
+    ApiKey.PUT_KV: decode_put,
+    ApiKey.LOOKUP: decode_lookup,
+    ApiKey.PREFIX_LOOKUP: partial(decode_lookup, api="PREFIX_LOOKUP"),
 }
 
 
@@ -107,8 +124,8 @@ def _api_of(frame: RequestFrame) -> Api:
 
 
 def _decode(api: Api, body: memoryview) -> Request:
-    if api.key is ApiKey.PRODUCE_LOG:
-        return decode_produce(body)
+    if decode := _DECODERS.get(api.key):
+        return decode(body)
     request = api.request()
     try:
         request.ParseFromString(bytes(body))

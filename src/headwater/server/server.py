@@ -6,15 +6,15 @@ from pathlib import Path
 
 from headwater.config.server import ServerSettings
 from headwater.errors import RequestError
-from headwater.log.settings import LogSettings
 from headwater.runtime.clock import Clock, SystemClock
 from headwater.runtime.events import Events
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.context import Services
 from headwater.server.dispatch import Dispatcher
 from headwater.server.listener import Listener
+from headwater.server.scanners import Scanners
 from headwater.server.security import Users
-from headwater.server.tablets import LogStore, Tablets
+from headwater.server.tablets import LogStore, StorageSettings, Tablets
 from headwater.server.upkeep import Upkeep
 from headwater.store.disk import Disk
 from headwater.store.local import LocalDisk
@@ -43,7 +43,7 @@ class Server:
         *,
         users: Users | None = None,
         clock: Clock | None = None,
-        log_settings: LogSettings | None = None,
+        storage: StorageSettings | None = None,
         disk: Disk | None = None,
     ) -> "Server":
         """Lock the directory, recover what is in it, and listen.
@@ -58,11 +58,13 @@ class Server:
         executor = ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
         catalog = _open_catalog(directory, settings, clock)
         logs = directory / "log"
-        store = LogStore(logs, disk or LocalDisk(logs), log_settings or LogSettings())
+        storage = storage or StorageSettings()
+        store = LogStore(logs, disk or LocalDisk(logs), storage)
         tablets = Tablets(store, catalog, executor=executor, settings=settings, clock=clock)
         try:
             await tablets.open_all()
-            server = cls(Services(catalog, tablets, settings, clock, users), executor)
+            scanners = Scanners(settings, clock)
+            server = cls(Services(catalog, tablets, settings, clock, scanners, users), executor)
             await server.listener.start()
         except BaseException:
             await tablets.close()

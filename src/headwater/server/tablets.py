@@ -4,12 +4,13 @@ import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 
 from headwater.config.server import ServerSettings
 from headwater.errors import BucketMissingError, HeadwaterError
+from headwater.kv.settings import KvSettings
 from headwater.log.log import Log
 from headwater.log.settings import LogSettings
 from headwater.model.arrow import arrow_schema
@@ -21,8 +22,10 @@ from headwater.rows.projection import Projection
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.server.catalog.catalog import Catalog
+from headwater.server.keyed import KeyedTablets
 from headwater.store.disk import Disk
 from headwater.tablet.log_tablet import LogTablet
+from headwater.tablet.pk_tablet import PkTablet
 
 _events = Events("tablets")
 PROJECTIONS_KEPT = 1024
@@ -32,12 +35,20 @@ Admit = Callable[[memoryview, BatchHeader], None]
 
 
 @dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """Hold the limits of what is kept of a bucket."""
+
+    log: LogSettings = field(default_factory=LogSettings)
+    kv: KvSettings = field(default_factory=KvSettings)
+
+
+@dataclass(frozen=True, slots=True)
 class LogStore:
     """Say where logs lie; the disk is the directory, seen through the only door to files."""
 
     directory: Path
     disk: Disk
-    settings: LogSettings
+    settings: StorageSettings
 
 
 class Tablets:
@@ -67,6 +78,13 @@ class Tablets:
         self._limits = AdmissionLimits(
             batch_bytes_max=settings.batch_bytes_max, decoded_bytes_max=settings.decoded_bytes_max
         )
+        self.keyed = KeyedTablets(
+            store.disk,
+            catalog,
+            executor=executor,
+            clock=clock,
+            settings=store.settings.kv,
+        )
         self._expectation = lru_cache(SCHEMAS_KEPT)(self._make_expectation)
         self._projection = lru_cache(PROJECTIONS_KEPT)(self._make_projection)
 
@@ -83,6 +101,11 @@ class Tablets:
             opening = asyncio.get_running_loop().create_task(self._open_tablet(bucket))
             self._opening[bucket] = opening
         return await asyncio.shield(opening)
+
+    async def pk_tablet(self, bucket: TableBucket) -> PkTablet:
+        """Return the primary-key tablet of a bucket."""
+        await self.tablet(bucket)
+        return self.keyed.find(bucket)
 
     def all_open(self) -> tuple[tuple[TableBucket, LogTablet], ...]:
         """Return the tablets that are open."""
@@ -106,16 +129,18 @@ class Tablets:
             log = await loop.run_in_executor(self._executor, self._open_log, bucket)
             for fault in log.faults:
                 _events.error("log is damaged", bucket=str(bucket), fault=fault)
-            self._open[bucket] = LogTablet(log, executor=self._executor, clock=self._clock)
-            return self._open[bucket]
+            tablet = LogTablet(log, executor=self._executor, clock=self._clock)
+            await self.keyed.open(bucket, tablet, _directory_of(bucket))
+            self._open[bucket] = tablet
+            return tablet
         finally:
             del self._opening[bucket]
 
     def _open_log(self, bucket: TableBucket) -> Log:
-        partition = "" if bucket.partition_id is None else f"p{bucket.partition_id}/"
-        directory = f"{bucket.table_id}/{partition}{bucket.bucket}"
         store = self._store
-        return Log.open(store.disk, directory, settings=store.settings, clock=self._clock)
+        return Log.open(
+            store.disk, _directory_of(bucket), settings=store.settings.log, clock=self._clock
+        )
 
     # ---- what writing and reading need to know of a table
 
@@ -191,6 +216,7 @@ class Tablets:
             if bucket in self._opening:
                 await asyncio.wait([self._opening[bucket]])
             tablet = self._open.pop(bucket, None)
+            await self.keyed.close(bucket, save=False)
             if tablet is not None:
                 await _close(bucket, tablet)
         await asyncio.to_thread(self._remove, directory)
@@ -207,8 +233,14 @@ class Tablets:
     async def close(self) -> None:
         """Make everything durable and close every log."""
         for bucket, tablet in self.all_open():
+            await self.keyed.close(bucket, save=True)
             await _close(bucket, tablet)
         self._open.clear()
+
+
+def _directory_of(bucket: TableBucket) -> str:
+    partition = "" if bucket.partition_id is None else f"p{bucket.partition_id}/"
+    return f"{bucket.table_id}/{partition}{bucket.bucket}"
 
 
 async def _close(bucket: TableBucket, tablet: LogTablet) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from headwater.config.auto_partition import partitions_to_create, partitions_to_drop
 from headwater.config.table_options import TableOptions
@@ -12,6 +13,7 @@ from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, repeat
 from headwater.server.catalog.entries import TableInfo
 from headwater.server.context import Services
+from headwater.server.keyed import KeyedBucket
 from headwater.server.listener import Listener
 from headwater.tablet.log_tablet import LogTablet
 
@@ -19,6 +21,7 @@ _events = Events("upkeep")
 VERIFY_BYTES = 32 * 1024 * 1024
 VERIFY_INTERVAL_S = 0.5
 SWEEP_INTERVAL_S = 15.0
+STATE_INTERVAL_S = 1.0
 
 
 class Upkeep:
@@ -35,6 +38,8 @@ class Upkeep:
         settings = self._services.settings
         self._repeat(self.expire_rows, "retention", settings.retention_check_interval_s)
         self._repeat(self.verify_data, "verification", VERIFY_INTERVAL_S)
+        self._repeat(self.tend_states, "states", STATE_INTERVAL_S)
+        self._repeat(self.save_states, "snapshots", settings.kv_snapshot_interval_s)
         self._repeat(self._listener.sweep, "sweep", SWEEP_INTERVAL_S)
         self._tasks.start(self._follow_partitions(), name="automatic partitions")
 
@@ -66,6 +71,36 @@ class Upkeep:
             _events.info(
                 "expired", table=str(table.path), bucket=bucket.bucket, up_to=tablet.start_offset
             )
+
+    # ---- states of primary-key tables
+
+    async def tend_states(self) -> None:
+        """Write full segments out, rewrite those mostly dead, and delete rows that expired."""
+        self._services.scanners.expire()
+        for bucket, keyed in self._services.tablets.keyed.all_open():
+            await self._guarded_state(bucket, partial(self._tend, keyed))
+
+    async def save_states(self) -> None:
+        """Save the states that changed."""
+        for bucket, keyed in self._services.tablets.keyed.all_open():
+            await self._guarded_state(bucket, keyed.upkeep.snapshot)
+
+    async def _tend(self, keyed: KeyedBucket) -> None:
+        await keyed.upkeep.spill()
+        await keyed.upkeep.expire(self._services.clock.now_ms())
+        await keyed.upkeep.compact()
+        if keyed.upkeep.unsaved_rows > self._services.settings.kv_snapshot_rows_max:
+            await keyed.upkeep.snapshot()
+
+    async def _guarded_state(
+        self, bucket: TableBucket, step: Callable[[], Awaitable[object]]
+    ) -> None:
+        try:
+            await step()
+        except BucketMissingError:
+            return  # Dropped since the list was made.
+        except (HeadwaterError, OSError) as fault:  # One bucket must not stop the others.
+            _events.warning("state not kept up", bucket=str(bucket), reason=str(fault))
 
     # ---- data at rest
 

@@ -41,7 +41,10 @@ class LogTablet:
         self.log = log
         self._executor = executor
         self._clock = clock
-        self._turn = asyncio.Lock()
+        # Whoever holds it is the only one to change the log.
+        self.turn = asyncio.Lock()
+        # The log is needed from this offset on, whatever its age.
+        self.needed_from: Callable[[], int] = lambda: self.high_watermark
         self._listeners: list[Listener] = []
         self._announced = log.synced_offset
         self._commit = GroupCommit(log, executor, clock=clock, on_synced=self._announce)
@@ -62,19 +65,22 @@ class LogTablet:
         1. split  2. admit, in a thread where that takes long  3. wait for the turn
         4. write  5. wait until durable, or see that it soon will be
         """
-        if acks not in ACKS:
-            raise InvalidAcksError(f"acks is {acks}, but must be one of -1, 0 and 1.")
+        check_acks(acks)
         batches = _split(records)
         admission = self._start_admission(batches, len(records), admit)
-        async with self._turn:
+        async with self.turn:
             if admission is not None:
                 await admission
-            end_offset, receipt = await self._write(batches, len(records))
+            end_offset, receipt = await self.write(batches, len(records))
+        await self.acknowledge(end_offset, acks=acks)
+        return receipt
+
+    async def acknowledge(self, end_offset: int, *, acks: int) -> None:
+        """Wait until everything before an offset is durable, or see that it soon will be."""
         if acks == ACKS_DURABLE:
             await self._commit.durable(end_offset)
         else:
             self._commit.request()
-        return receipt
 
     async def read(
         self, offset: int, *, bytes_max: int, up_to: int, at_least_one: bool = True
@@ -118,11 +124,12 @@ class LogTablet:
 
     async def expire(self, *, ttl_ms: int | None, bytes_max: int | None) -> None:
         """Delete whole segments that are too old or too many."""
-        now_ms, needed_from = self._clock.now_ms(), self.high_watermark
-        async with self._turn:
+        now_ms = self._clock.now_ms()
+        needed_from = min(self.high_watermark, self.needed_from())
+        async with self.turn:
             active = self.log.spans[-1]
             if should_roll_expired(active, now_ms=now_ms, ttl_ms=ttl_ms, needed_from=needed_from):
-                await self._alone(self.log.roll)
+                await self.alone(self.log.roll)
             start_offset = expired_segments(
                 self.log.spans,
                 now_ms=now_ms,
@@ -131,7 +138,7 @@ class LogTablet:
                 needed_from=needed_from,
             )
             if start_offset > self.start_offset:
-                await self._alone(partial(self.log.delete_before, start_offset))
+                await self.alone(partial(self.log.delete_before, start_offset))
 
     async def verify(self, limit_bytes: int) -> int:
         """Check some of the bytes that this process has not seen, and return how many."""
@@ -150,7 +157,7 @@ class LogTablet:
 
     async def close(self) -> None:
         """Finish what runs, then sync and close the log."""
-        async with self._turn:
+        async with self.turn:
             await self._commit.close()
             await asyncio.get_running_loop().run_in_executor(self._executor, self.log.close)
         self._announce()
@@ -167,7 +174,8 @@ class LogTablet:
         admission.add_done_callback(_retrieve)
         return admission
 
-    async def _write(self, batches: Batches, size: int) -> tuple[int, Receipt]:
+    async def write(self, batches: Batches, size: int) -> tuple[int, Receipt]:
+        """Write batches that were admitted; the caller holds the turn."""
         if self.log.is_full_for(size):
             # Rolling syncs first; waiting here keeps that off the loop.
             await self._commit.durable(self.log.end_offset)
@@ -177,10 +185,10 @@ class LogTablet:
             headers=[header for _, header in batches],
             timestamp_ms=self._clock.now_ms(),
         )
-        appended = write() if size <= INLINE_BYTES_MAX else await self._alone(write)
+        appended = write() if size <= INLINE_BYTES_MAX else await self.alone(write)
         return appended.end_offset, Receipt(appended.base_offset)
 
-    async def _alone(self, work: Callable[[], T]) -> T:
+    async def alone(self, work: Callable[[], T]) -> T:
         """Run work in a thread while holding the turn, which stays held until it has ended."""
         job = self._in_thread(work)
         try:
@@ -198,6 +206,12 @@ class LogTablet:
         for listener in tuple(self._listeners):
             # Each in its own turn of the loop, so that none can break the commit or another.
             loop.call_soon(listener)
+
+
+def check_acks(acks: int) -> None:
+    """Refuse a number that says nothing about durability."""
+    if acks not in ACKS:
+        raise InvalidAcksError(f"acks is {acks}, but must be one of -1, 0 and 1.")
 
 
 def _split(records: Part) -> Batches:

@@ -26,11 +26,14 @@ class ApiKey(IntEnum):
     GET_METADATA = 1012
     PRODUCE_LOG = 1014
     FETCH_LOG = 1015
+    PUT_KV = 1016
+    LOOKUP = 1017
     LIST_OFFSETS = 1021
     GET_FILESYSTEM_SECURITY_TOKEN = 1025
     INIT_WRITER = 1026
     GET_LAKE_SNAPSHOT = 1032
     LIMIT_SCAN = 1033
+    PREFIX_LOOKUP = 1034
     GET_DATABASE_INFO = 1035
     CREATE_PARTITION = 1036
     DROP_PARTITION = 1037
@@ -38,6 +41,7 @@ class ApiKey(IntEnum):
     ALTER_TABLE = 1044
     GET_TABLE_STATS = 1059
     ALTER_DATABASE = 1060
+    SCAN_KV = 1061
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ _APIS = (
     Api(ApiKey.GET_METADATA, pb.MetadataRequest, pb.MetadataResponse),
     Api(ApiKey.PRODUCE_LOG, pb.ProduceLogRequest, pb.ProduceLogResponse, version_max=1),
     Api(ApiKey.FETCH_LOG, pb.FetchLogRequest, pb.FetchLogResponse),
+    Api(ApiKey.PUT_KV, pb.PutKvRequest, pb.PutKvResponse, version_max=3),
+    Api(ApiKey.LOOKUP, pb.LookupRequest, pb.LookupResponse, version_max=1),
     Api(ApiKey.LIST_OFFSETS, pb.ListOffsetsRequest, pb.ListOffsetsResponse),
     Api(
         ApiKey.GET_FILESYSTEM_SECURITY_TOKEN,
@@ -75,6 +81,7 @@ _APIS = (
     Api(ApiKey.INIT_WRITER, pb.InitWriterRequest, pb.InitWriterResponse),
     Api(ApiKey.GET_LAKE_SNAPSHOT, pb.GetLakeSnapshotRequest, pb.GetLakeSnapshotResponse),
     Api(ApiKey.LIMIT_SCAN, pb.LimitScanRequest, pb.LimitScanResponse),
+    Api(ApiKey.PREFIX_LOOKUP, pb.PrefixLookupRequest, pb.PrefixLookupResponse, version_max=1),
     Api(ApiKey.GET_DATABASE_INFO, pb.GetDatabaseInfoRequest, pb.GetDatabaseInfoResponse),
     Api(ApiKey.CREATE_PARTITION, pb.CreatePartitionRequest, pb.CreatePartitionResponse),
     Api(ApiKey.DROP_PARTITION, pb.DropPartitionRequest, pb.DropPartitionResponse),
@@ -82,6 +89,7 @@ _APIS = (
     Api(ApiKey.ALTER_TABLE, pb.AlterTableRequest, pb.AlterTableResponse),
     Api(ApiKey.GET_TABLE_STATS, pb.GetTableStatsRequest, pb.GetTableStatsResponse),
     Api(ApiKey.ALTER_DATABASE, pb.AlterDatabaseRequest, pb.AlterDatabaseResponse),
+    Api(ApiKey.SCAN_KV, pb.ScanKvRequest, pb.ScanKvResponse),
 )
 
 APIS: dict[int, Api] = {api.key: api for api in _APIS}

@@ -10,7 +10,11 @@ from headwater.wire.messages import decode_message
 
 _HEADS_KEPT_MAX = 4096
 _BUCKETS_RESP, _VALUES, _VALUE = 1, 5, 1
-_NOT_FOUND = bytes_head(_VALUES, 0)
+EMPTY_VALUE = bytes_head(_VALUES, 0)
+"""The field of a key that was not found."""
+
+VALUE_TAGS = (_VALUES << 3 | 2, _VALUE << 3 | 2)
+"""The tags before a value that was found: of the message around it, and of its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def encoded_values(values: Sequence[bytes | None]) -> bytes:
     parts: list[bytes] = []
     for value in values:
         if value is None:
-            parts.append(_NOT_FOUND)
+            parts.append(EMPTY_VALUE)
         else:
             parts += (value_field_head(len(value)), value)
     return b"".join(parts)

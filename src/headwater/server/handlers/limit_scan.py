@@ -1,10 +1,12 @@
-"""The last rows of a bucket in one answer."""
+"""Some rows of a bucket in one answer."""
 
 from headwater.errors import HeadwaterError, RecordTooLargeError, RequestError
+from headwater.kv.values import with_lengths
 from headwater.rows.log_batch import iterate
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.value_batch import value_batch_head
 
 
 async def limit_scan(request: pb.LimitScanRequest, context: Context) -> pb.LimitScanResponse:
@@ -12,15 +14,36 @@ async def limit_scan(request: pb.LimitScanRequest, context: Context) -> pb.Limit
     try:
         async with context.session.turn:
             await context.session.writable()
+            if context.catalog.tables.by_id(request.table_id).descriptor.is_keyed:
+                return await _some_rows(request, context)
             records = await _last_rows(request, context)
     except HeadwaterError as fault:
         return pb.LimitScanResponse(error_code=fault.code, error_message=str(fault))
     return pb.LimitScanResponse(is_log_table=True, records=records)
 
 
+async def _some_rows(request: pb.LimitScanRequest, context: Context) -> pb.LimitScanResponse:
+    """Return any `limit` rows of a bucket of a primary-key table."""
+    _check_limit(request.limit)
+    tablet = await context.tablets.pk_tablet(bucket_of(request.table_id, request))
+    scan = await tablet.scan(limit=request.limit)
+    bytes_max = context.services.settings.request_bytes_max
+    values, size = [], 0
+    while not scan.is_done:
+        part = with_lengths(scan.read(bytes_max)).to_arrow()
+        size += part.nbytes
+        if size > bytes_max:
+            raise _too_large(request.limit, bytes_max)
+        values.append(part)
+    count = sum(map(len, values))
+    data = b"".join(part.buffers()[2] for part in values)
+    return pb.LimitScanResponse(
+        is_log_table=False, records=value_batch_head(count, len(data)) + data
+    )
+
+
 async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
-    if request.limit <= 0:
-        raise RequestError(f"The limit must be positive, not {request.limit}.")
+    _check_limit(request.limit)
     tablet = await context.tablets.tablet(bucket_of(request.table_id, request))
     end = tablet.high_watermark
     offset = max(tablet.start_offset, end - request.limit)
@@ -31,8 +54,17 @@ async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
         offset = [header for header, _ in iterate(data)][-1].end_offset
         parts.append(data)
         if sum(map(len, parts)) > bytes_max:
-            raise RecordTooLargeError(
-                f"The last {request.limit} rows take more than {bytes_max} bytes.",
-                hint="Ask for fewer rows, or use a log scan.",
-            )
+            raise _too_large(request.limit, bytes_max)
     return b"".join(parts)
+
+
+def _check_limit(limit: int) -> None:
+    if limit <= 0:
+        raise RequestError(f"The limit must be positive, not {limit}.")
+
+
+def _too_large(limit: int, bytes_max: int) -> RecordTooLargeError:
+    return RecordTooLargeError(
+        f"{limit} rows take more than {bytes_max} bytes.",
+        hint="Ask for fewer rows, or scan the table.",
+    )

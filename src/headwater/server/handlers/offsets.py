@@ -60,9 +60,15 @@ async def get_table_stats(
         if asked.HasField("partition_id"):
             answer.partition_id = asked.partition_id
         try:
-            tablet = await context.tablets.tablet(bucket_of(request.table_id, asked))
-            answer.row_count = tablet.high_watermark - tablet.start_offset
+            answer.row_count = await _row_count(bucket_of(request.table_id, asked), context)
         except HeadwaterError as fault:
             answer.error_code, answer.error_message = fault.code, str(fault)
         answers.append(answer)
     return pb.GetTableStatsResponse(buckets_resp=answers)
+
+
+async def _row_count(bucket: TableBucket, context: Context) -> int:
+    if context.catalog.tables.by_id(bucket.table_id).descriptor.is_keyed:
+        return (await context.tablets.pk_tablet(bucket)).row_count
+    tablet = await context.tablets.tablet(bucket)
+    return tablet.high_watermark - tablet.start_offset

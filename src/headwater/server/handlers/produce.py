@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headwater.errors import HeadwaterError, InvalidAcksError
+from headwater.errors import HeadwaterError, InvalidAcksError, InvalidTableError
 from headwater.model.bucket import TableBucket
 from headwater.runtime.events import Events
 from headwater.server.context import Context
@@ -31,6 +31,16 @@ async def produce_log(request: ProduceRequest, context: Context) -> pb.ProduceLo
     return pb.ProduceLogResponse(buckets_resp=await asyncio.gather(*appends))
 
 
+def refuse_keyed(table_id: int, context: Context) -> None:
+    """Refuse to append to a changelog, which only upserts and deletes may write."""
+    table = context.catalog.tables.by_id(table_id)
+    if table.descriptor.is_keyed:
+        raise InvalidTableError(
+            f"{table.path} has a primary key, so rows cannot be appended to it.",
+            hint="Upsert them.",
+        )
+
+
 async def _append(
     bucket: BucketRecords, request: ProduceRequest, context: Context
 ) -> pb.ProduceLogBucketResponse:
@@ -50,6 +60,7 @@ async def _append(
 
 async def _append_in_time(bucket: BucketRecords, request: ProduceRequest, context: Context) -> int:
     table_bucket = TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id)
+    refuse_keyed(request.table_id, context)
     tablet = await context.tablets.tablet(table_bucket)
     admit = context.tablets.admission_of(request.table_id)
     if request.acks != ALL:

@@ -1,0 +1,136 @@
+"""Reading rows of primary-key tables by their key, or by the start of it."""
+
+import asyncio
+
+import numpy as np
+
+from headwater.errors import HeadwaterError, RecordTooLargeError, RequestError
+from headwater.kv.values import framed
+from headwater.model.bucket import TableBucket
+from headwater.rows.row_bytes import RowBytes
+from headwater.server.context import Context
+from headwater.store.disk import Part
+from headwater.tablet.lookups import HeldValues, Values
+from headwater.tablet.pk_tablet import PkTablet
+from headwater.wire.lookup import (
+    EMPTY_VALUE,
+    VALUE_TAGS,
+    BucketFault,
+    BucketKeys,
+    BucketValues,
+    LookupRequest,
+    encoded_value_lists,
+    encoded_values,
+    lookup_answer,
+)
+
+TIMEOUT_MS = 30_000
+DURABLE = -1
+
+
+async def lookup(request: LookupRequest, context: Context) -> list[Part]:
+    """Return the row of each key; where asked to, insert those that are missing."""
+    found = [_looked_up(bucket, request, context) for bucket in request.buckets]
+    if len(found) == 1:
+        return lookup_answer([await found[0]])
+    return lookup_answer(await asyncio.gather(*found))
+
+
+async def prefix_lookup(request: LookupRequest, context: Context) -> list[Part]:
+    """Return the rows whose keys begin with each prefix."""
+    answers: list[BucketValues | BucketFault] = []
+    for bucket in request.buckets:
+        try:
+            tablet = await context.tablets.pk_tablet(_bucket(request, bucket))
+            values = await tablet.prefix_lookup(bucket.keys)
+            size = sum(len(value) for each in values for value in each)
+            _check_size(size, context)
+            encoded = encoded_value_lists(values)
+            answers.append(BucketValues(bucket.bucket_id, bucket.partition_id, encoded))
+        except HeadwaterError as fault:
+            answers.append(_fault(bucket, fault))
+    return lookup_answer(answers)
+
+
+async def _looked_up(
+    bucket: BucketKeys, request: LookupRequest, context: Context
+) -> BucketValues | BucketFault:
+    try:
+        tablet = await context.tablets.pk_tablet(_bucket(request, bucket))
+        values = await tablet.lookup(bucket.keys)
+        if request.insert_if_not_exists:
+            values = await _with_missing(bucket, request, context, tablet=tablet, values=values)
+        encoded = _encoded(values, context)
+    except HeadwaterError as fault:
+        return _fault(bucket, fault)
+    except TimeoutError:
+        late = RequestError("The missing rows were not durable in time.")
+        return _fault(bucket, late)
+    return BucketValues(bucket.bucket_id, bucket.partition_id, encoded)
+
+
+async def _with_missing(
+    bucket: BucketKeys,
+    request: LookupRequest,
+    context: Context,
+    *,
+    tablet: PkTablet,
+    values: Values,
+) -> Values:
+    if isinstance(values, HeldValues):
+        is_held = values.is_held.tolist()
+    else:
+        is_held = [value is not None for value in values]
+    missing = [key for key, held in zip(bucket.keys, is_held, strict=True) if not held]
+    if not missing:
+        return values
+    partition: dict[str, str] = {}
+    if bucket.partition_id is not None:
+        partition = dict(context.catalog.partitions.by_id(bucket.partition_id).spec)
+    acks = DURABLE if request.acks is None else request.acks
+    async with asyncio.timeout((request.timeout_ms or TIMEOUT_MS) / 1000):
+        await tablet.insert_missing(missing, partition=partition, acks=acks)
+    return await tablet.lookup(bucket.keys)
+
+
+def _encoded(values: Values, context: Context) -> Part:
+    if not isinstance(values, HeldValues):
+        return encoded_values(values)
+    _check_size(int(values.values.lengths.sum()), context)
+    return _encoded_in_place(values)
+
+
+def _encoded_in_place(held: HeldValues) -> Part:
+    """Put fields around values where they lie, then copy them behind each other."""
+    values, present = held.values, np.flatnonzero(held.is_held)
+    outer_tag, inner_tag = VALUE_TAGS
+    if len(present) == len(values):
+        fields = framed(values, outer_tag=outer_tag, inner_tag=inner_tag)
+    elif not len(present):
+        return EMPTY_VALUE * len(values)
+    else:
+        # The start of the buffer is free, so it can hold the field of a missing value.
+        values.data[: len(EMPTY_VALUE)] = np.frombuffer(EMPTY_VALUE, np.uint8)
+        starts = np.zeros(len(values), np.int64)
+        ends = np.full(len(values), len(EMPTY_VALUE), np.int64)
+        framed_ones = framed(values.take(present), outer_tag=outer_tag, inner_tag=inner_tag)
+        starts[present], ends[present] = framed_ones.starts, framed_ones.ends
+        fields = RowBytes(values.data, starts, ends)
+    packed = fields.to_arrow()
+    return memoryview(packed.buffers()[2])[: int(fields.lengths.sum())]
+
+
+def _check_size(size: int, context: Context) -> None:
+    bytes_max = context.services.settings.request_bytes_max
+    if size > bytes_max:
+        raise RecordTooLargeError(
+            f"The rows take more than {bytes_max} bytes.", hint="Ask for fewer keys at a time."
+        )
+
+
+def _bucket(request: LookupRequest, bucket: BucketKeys) -> TableBucket:
+    return TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id)
+
+
+def _fault(bucket: BucketKeys, fault: HeadwaterError) -> BucketFault:
+    return BucketFault(bucket.bucket_id, bucket.partition_id, fault.code, str(fault))

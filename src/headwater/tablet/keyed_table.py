@@ -1,0 +1,249 @@
+"""What writing and reading the rows of a primary-key table needs to know of the table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.config.choices import ArrowCompression, ChangelogImage, DeleteBehavior
+from headwater.config.table_options import TableOptions
+from headwater.errors import CorruptBatchError, SchemaMissingError
+from headwater.kv.hashing import equal_keys
+from headwater.kv.merge.engine import Engine, engine_of
+from headwater.kv.state import KvState
+from headwater.model.arrow import arrow_schema
+from headwater.model.descriptor import TableDescriptor
+from headwater.model.schema import Schema
+from headwater.rows.compacted.decode import RowDecoder
+from headwater.rows.compacted.encode import RowEncoder
+from headwater.rows.compacted.keys import KeyDecoder, KeyEncoder
+from headwater.rows.evolution import adapted, decoder_of, encoder_of
+from headwater.rows.row_bytes import RowBytes
+
+CODERS_KEPT = 64
+
+
+class TableVersions(Protocol):
+    """Be a catalog, as far as one table goes."""
+
+    def latest(self) -> tuple[int, TableDescriptor]:
+        """Return the current schema id and descriptor."""
+        ...
+
+    def schema(self, schema_id: int) -> Schema:
+        """Return a schema that the table has or had."""
+        ...
+
+    def reserve_ids(self, count: int) -> int:
+        """Take numbers for an auto-increment column and return the one before the first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableVersion:
+    """Hold what one schema version of a table asks for."""
+
+    schema_id: int
+    schema: Schema
+    arrow: pa.Schema
+    options: TableOptions
+    key_names: tuple[str, ...]
+    partition_keys: tuple[str, ...]
+
+    @property
+    def key_positions(self) -> tuple[int, ...]:
+        """Return where the columns of the key stand in the schema."""
+        return tuple(map(self.schema.index_of, self.key_names))
+
+    @property
+    def image(self) -> ChangelogImage:
+        """Return what the changelog shows."""
+        return self.options.kv.changelog_image
+
+    @property
+    def codec(self) -> pa.Codec | None:
+        """Return how changelog batches are compressed."""
+        match self.options.compression:
+            case ArrowCompression.NONE:
+                return None
+            case ArrowCompression.LZ4_FRAME:
+                return pa.Codec("lz4")
+            case ArrowCompression.ZSTD:
+                return pa.Codec("zstd", compression_level=self.options.compression_zstd_level)
+
+
+class KeyedTable:
+    """Decode, encode and merge the rows of one table under all its schemas."""
+
+    def __init__(self, versions: TableVersions) -> None:
+        self._versions = versions
+        self._decoder = lru_cache(CODERS_KEPT)(self._make_decoder)
+        self._encoder = lru_cache(CODERS_KEPT)(self._make_encoder)
+        self._engine = lru_cache(CODERS_KEPT)(self._make_engine)
+        self._version = lru_cache(CODERS_KEPT)(_make_version)
+        _, descriptor = versions.latest()
+        types = [descriptor.schema.column(name).type for name in descriptor.physical_primary_key]
+        self._key_encoder, self.key_decoder = KeyEncoder.of(types), KeyDecoder.of(types)
+        self.prefix_count = _prefix_count(descriptor)
+
+    def latest(self) -> TableVersion:
+        """Return the current version."""
+        schema_id, descriptor = self._versions.latest()
+        return self._version(schema_id, _Hashed(descriptor))
+
+    def schema(self, schema_id: int) -> Schema:
+        """Return a schema by its id, or say that the table never had it."""
+        latest_id, _ = self._versions.latest()
+        if not 0 <= schema_id <= latest_id:
+            raise SchemaMissingError(
+                f"The table has schemas up to {latest_id}, not {schema_id}.",
+                hint="Fetch the table's metadata again.",
+            )
+        return self._versions.schema(schema_id)
+
+    def reserve_ids(self, count: int) -> int:
+        """Take numbers for the auto-increment column."""
+        return self._versions.reserve_ids(count)
+
+    def engine(
+        self, version: TableVersion, targets: tuple[int, ...] | None, *, overwrite: bool
+    ) -> Engine:
+        """Return the rules by which rows are merged."""
+        return self._engine(version.schema_id, targets, overwrite)
+
+    def removing(self, version: TableVersion) -> Engine:
+        """Return the rules by which the server itself removes rows."""
+        options = replace(
+            version.options.kv, merge_engine=None, delete_behavior=DeleteBehavior.ALLOW
+        )
+        schema = replace(version.schema, auto_increment=())
+        return engine_of(schema, options, target_columns=None, overwrite=True)
+
+    def decode(
+        self,
+        rows: RowBytes,
+        schema_ids: npt.NDArray[np.int64],
+        *,
+        wanted: TableVersion,
+        enforce_not_null: bool = True,
+    ) -> pa.RecordBatch:
+        """Decode rows that were written under any schemas, as rows of the wanted one."""
+        distinct = np.unique(schema_ids)
+        if not len(distinct):
+            return pa.RecordBatch.from_pylist([], schema=wanted.arrow)
+        if len(distinct) == 1:
+            return self._decode(rows, int(distinct[0]), wanted, enforce_not_null=enforce_not_null)
+        places = [np.flatnonzero(schema_ids == each) for each in distinct]
+        parts = [
+            self._decode(rows.take(at), int(each), wanted, enforce_not_null=enforce_not_null)
+            for each, at in zip(distinct, places, strict=True)
+        ]
+        return concat(parts).take(pa.array(np.argsort(np.concatenate(places))))
+
+    def encode(self, rows: pa.RecordBatch, schema_id: int) -> RowBytes:
+        """Encode rows of one schema."""
+        return self._encoder(schema_id).encode(rows.columns)
+
+    def encode_keys(self, rows: pa.RecordBatch, names: Sequence[str]) -> RowBytes:
+        """Encode the keys of rows."""
+        return self._key_encoder.encode([rows.column(name) for name in names])
+
+    def rows_of_keys(
+        self, keys: RowBytes, version: TableVersion, *, partition: Mapping[str, str]
+    ) -> pa.RecordBatch:
+        """Return rows that have only their key and the values of their partition."""
+        columns = dict(zip(version.key_names, self.key_decoder.decode(keys), strict=True))
+        for name, text in partition.items():
+            value = pa.scalar(text).cast(version.arrow.field(name).type)
+            columns[name] = pa.repeat(value, len(keys))
+        return pa.RecordBatch.from_arrays(
+            [columns.get(field.name, pa.nulls(len(keys), field.type)) for field in version.arrow],
+            schema=version.arrow,
+        )
+
+    def prefix_hashes(self, state: KvState, keys: RowBytes) -> npt.NDArray[np.uint64] | None:
+        """Return the hashes by which keys are found by their prefix, where they are."""
+        if state.prefixes is None:
+            return None
+        ends = self.key_decoder.prefix_ends(keys, self.prefix_count)
+        return state.hash(RowBytes(keys.data, keys.starts, ends))
+
+    def check_keys(self, rows: pa.RecordBatch, keys: RowBytes, version: TableVersion) -> None:
+        """Refuse rows whose key columns are not what the key says."""
+        if not equal_keys(keys, self.encode_keys(rows, version.key_names)).all():
+            raise CorruptBatchError(
+                "A key does not fit the key columns of its row.",
+                hint="The client that wrote the batch is at fault.",
+            )
+
+    def _decode(
+        self, rows: RowBytes, schema_id: int, wanted: TableVersion, *, enforce_not_null: bool
+    ) -> pa.RecordBatch:
+        columns = self._decoder(schema_id).decode(rows, enforce_not_null=enforce_not_null)
+        if schema_id == wanted.schema_id:
+            return pa.RecordBatch.from_arrays(columns, schema=wanted.arrow)
+        return adapted(columns, self.schema(schema_id), wanted.schema)
+
+    def _make_decoder(self, schema_id: int) -> RowDecoder:
+        return decoder_of(self.schema(schema_id))
+
+    def _make_encoder(self, schema_id: int) -> RowEncoder:
+        return encoder_of(self.schema(schema_id))
+
+    def _make_engine(
+        self,
+        schema_id: int,
+        targets: tuple[int, ...] | None,
+        overwrite: bool,  # noqa: FBT001
+    ) -> Engine:
+        version = self.latest()
+        assert version.schema_id == schema_id
+        return engine_of(
+            version.schema, version.options.kv, target_columns=targets, overwrite=overwrite
+        )
+
+
+def concat(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Put batches of one schema behind each other."""
+    if len(parts) == 1:
+        return parts[0]
+    table = pa.Table.from_batches(parts).combine_chunks()
+    return (table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)])[0]
+
+
+class _Hashed:
+    """Compare a descriptor by identity, so that it can be the key of a cache."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: TableDescriptor) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashed) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _make_version(schema_id: int, descriptor: _Hashed) -> TableVersion:
+    table = descriptor.value
+    return TableVersion(
+        schema_id,
+        table.schema,
+        arrow_schema(table.schema),
+        TableOptions.of(table.properties),
+        table.physical_primary_key,
+        table.partition_keys,
+    )
+
+
+def _prefix_count(descriptor: TableDescriptor) -> int:
+    """Return how many key columns form the bucket key, or 0 where that is no true prefix."""
+    key, bucket_key = descriptor.physical_primary_key, descriptor.bucket_keys
+    is_prefix = 0 < len(bucket_key) < len(key) and key[: len(bucket_key)] == bucket_key
+    return len(bucket_key) if is_prefix else 0

@@ -1,0 +1,139 @@
+"""Bring a state to where its log is: the newest snapshot, then the changes since."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import HeadwaterError, KvStorageError
+from headwater.kv.heap import Heap
+from headwater.kv.index import HashIndex
+from headwater.kv.location import ABSENT
+from headwater.kv.prefixes import PrefixIndex
+from headwater.kv.state import KvState
+from headwater.kv.store import KvStore, Loaded
+from headwater.log.log import Log
+from headwater.log.reading import StoredBatch
+from headwater.model.arrow import arrow_schema
+from headwater.rows.changelog import read_changelog
+from headwater.rows.kv_batch import build_records
+from headwater.rows.log_batch import ChangeType
+from headwater.rows.row_bytes import PADDING, RowBytes
+from headwater.tablet.auto_ids import AutoIds
+from headwater.tablet.keyed_table import KeyedTable
+
+Seed = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recovered:
+    """Hold a state that is where its log ends."""
+
+    state: KvState
+    ids: AutoIds
+    replayed_from: int
+
+
+def recover_state(
+    log: Log, store: KvStore, table: KeyedTable, *, seed: Seed, segment_bytes_max: int
+) -> Recovered:
+    """Build the state of a bucket.
+
+    1. take the newest whole snapshot that the log reaches  2. replay the log from there
+    """
+    loaded = store.load(offset_max=log.end_offset)
+    offset = loaded.snapshot.offset if loaded else 0
+    if offset < log.start_offset:
+        raise KvStorageError(
+            f"The rows cannot be rebuilt: the log starts at {log.start_offset}, but"
+            f" {'the newest whole snapshot' if loaded else 'a rebuild'} needs it from {offset}.",
+            hint="Restore the files of the bucket's kv directory from a backup.",
+        )
+    state = _state_of(loaded, table, seed=seed, segment_bytes_max=segment_bytes_max)
+    ids = AutoIds(table.reserve_ids, loaded.snapshot.ids if loaded else None)
+    replay = _Replay(state, table, ids)
+    try:
+        for batch in log.batches(offset, up_to=log.end_offset):
+            replay.take(batch)
+    except HeadwaterError as fault:
+        raise KvStorageError(
+            f"The rows cannot be rebuilt from the log: {fault}",
+            hint="Restore the bucket from a backup; its log can still be read.",
+        ) from fault
+    return Recovered(state, ids, offset)
+
+
+def _state_of(
+    loaded: Loaded | None, table: KeyedTable, *, seed: Seed, segment_bytes_max: int
+) -> KvState:
+    heap = Heap(segment_bytes_max)
+    prefixes = PrefixIndex() if table.prefix_count else None
+    if loaded is None:
+        return KvState(seed(), heap, prefixes=prefixes)
+    snapshot = loaded.snapshot
+    for number, segment in loaded.segments.items():
+        heap.put(number, segment)
+    if prefixes is not None and snapshot.prefixes is not None:
+        prefixes = PrefixIndex(*snapshot.prefixes)
+    index = HashIndex.of(snapshot.hashes, snapshot.locations)
+    return KvState(snapshot.seed, heap, index, dict(snapshot.collided), prefixes)
+
+
+class _Replay:
+    """Apply changelog batches to a state."""
+
+    def __init__(self, state: KvState, table: KeyedTable, ids: AutoIds) -> None:
+        self._state = state
+        self._table = table
+        self._ids = ids
+
+    def take(self, batch: StoredBatch) -> None:
+        """Apply one batch: the last change of each key counts."""
+        if not batch.header.record_count:
+            return
+        batch.verify()
+        schema = self._table.schema(batch.header.schema_id)
+        data = batch.read(0, batch.header.size)
+        types, rows = read_changelog(data, batch.header, arrow_schema(schema))
+        shown = np.flatnonzero(types != ChangeType.UPDATE_BEFORE)
+        if len(shown) < len(types):
+            types, rows = types[shown], rows.take(pa.array(shown))
+        self._skip_ids(rows, schema.auto_increment)
+        keys = self._table.encode_keys(rows, self._table.latest().key_names)
+        self._apply(keys, types, rows, batch)
+
+    def _apply(
+        self,
+        keys: RowBytes,
+        types: npt.NDArray[np.uint8],
+        rows: pa.RecordBatch,
+        batch: StoredBatch,
+    ) -> None:
+        state, header = self._state, batch.header
+        groups = state.group(keys)
+        found = state.reserve(state.find_groups(groups))
+        last = np.zeros(len(groups.keys), np.int64)
+        last[groups.key_of] = np.arange(len(keys))
+        kept = np.flatnonzero(types[last] != ChangeType.DELETE)
+        encoded = self._table.encode(rows.take(pa.array(last[kept])), header.schema_id)
+        data, starts = build_records(groups.keys.take(kept), encoded)
+        data = data[: len(data) - PADDING]
+        locations = np.full(len(groups.keys), ABSENT, np.int64)
+        sizes = np.zeros(len(groups.keys), np.int64)
+        if len(kept):
+            base = state.heap.append(
+                data, schema_id=header.schema_id, timestamp_ms=header.commit_timestamp
+            )
+            locations[kept] = base + starts
+            sizes[kept] = np.diff(np.append(starts, len(data)))
+        prefix_hashes = self._table.prefix_hashes(state, groups.keys)
+        state.apply(found, locations, sizes=sizes, prefix_hashes=prefix_hashes)
+
+    def _skip_ids(self, rows: pa.RecordBatch, names: tuple[str, ...]) -> None:
+        for name in names:
+            used = pc.max(rows.column(name)).as_py()
+            if used is not None:
+                self._ids.skip(used)

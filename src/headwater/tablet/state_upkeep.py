@@ -1,0 +1,253 @@
+"""What the state of a bucket needs from time to time: snapshots, compaction, expiry."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.kv.compaction import SegmentUse, segments_to_compact
+from headwater.kv.heap import LEAD, HeapView, Segment
+from headwater.kv.location import OFFSET_BITS, Locations, base_location, schema_of, segment_of
+from headwater.kv.snapshot import Snapshot
+from headwater.kv.store import KvStore, described
+from headwater.rows.row_bytes import PADDING, RowBytes
+from headwater.tablet.pk_tablet import AGE_STEPS, PkTablet
+
+T = TypeVar("T")
+
+COPY_ROWS = 65_536
+EXPIRE_ROWS = 10_000
+SMALL_SEGMENT_SHARE = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Live:
+    """Hold the rows of some segments, in the order in which they lie."""
+
+    view: HeapView
+    hashes: npt.NDArray[np.uint64]
+    locations: Locations
+
+
+class StateUpkeep:
+    """Keep the files of one bucket's state; one job at a time."""
+
+    def __init__(
+        self, tablet: PkTablet, store: KvStore, *, executor: Executor, saved_offset: int = -1
+    ) -> None:
+        self._tablet = tablet
+        self._store = store
+        self._executor = executor
+        self._job = asyncio.Lock()
+        self._saved_offset = saved_offset
+        tablet.log.needed_from = lambda: store.rebuild_offset
+
+    @property
+    def unsaved_rows(self) -> int:
+        """Return how many changes the log has since the last snapshot."""
+        return self._tablet.log.log.end_offset - max(self._saved_offset, 0)
+
+    # ---- files
+
+    async def spill(self) -> None:
+        """Write full segments to files, so that their memory can be given back."""
+        async with self._job:
+            await self._write_sealed(dict(self._tablet.state.heap.segments))
+
+    async def snapshot(self) -> bool:
+        """Save the state as it is now, unless nothing changed, and tell whether that was done.
+
+        1. note what there is, under the turn  2. write segments that have no file
+        3. wait for the log to be durable  4. make the snapshot count
+        """
+        async with self._job:
+            tablet, heap = self._tablet, self._tablet.state.heap
+            async with tablet.log.turn:
+                tablet.refuse_if_failed()
+                if self._is_saved:
+                    return False
+                heap.seal()
+                segments = {
+                    number: (segment, segment.live_bytes)
+                    for number, segment in heap.segments.items()
+                }
+                snapshot = await tablet.log.alone(self._noted)
+            await self._write_sealed({number: segment for number, (segment, _) in segments.items()})
+            await tablet.log.acknowledge(snapshot.offset, acks=-1)
+            files = tuple(
+                replace(described(number, segment), live_bytes=live_bytes)
+                for number, (segment, live_bytes) in segments.items()
+            )
+            in_use = {each.serial for each in heap.segments.values() if each.serial is not None}
+            save = partial(self._store.save, replace(snapshot, segments=files), in_use=in_use)
+            await self._in_thread(save)
+            self._saved_offset = snapshot.offset
+            return True
+
+    @property
+    def _is_saved(self) -> bool:
+        """Tell whether the newest snapshot still says where everything is."""
+        heap = self._tablet.state.heap
+        if self._tablet.log.log.end_offset != self._saved_offset:
+            return False
+        return self._store.names_all([each.serial for each in heap.segments.values()])
+
+    def _noted(self) -> Snapshot:
+        state = self._tablet.state
+        hashes, locations = state.index.entries()
+        return Snapshot(
+            self._tablet.log.log.end_offset,
+            state.seed,
+            (),
+            hashes,
+            locations,
+            dict(state.collided),
+            state.prefixes.arrays() if state.prefixes else None,
+            self._tablet.ids.range,
+        )
+
+    async def _write_sealed(self, segments: dict[int, Segment]) -> None:
+        heap = self._tablet.state.heap
+        for number, segment in segments.items():
+            if segment.serial is None and number != heap.active:
+                await self._in_thread(partial(self._store.write, segment))
+                if heap.segments.get(number) is segment:
+                    heap.remap(number, segment.data)
+
+    # ---- compaction
+
+    async def compact(self) -> int:
+        """Rewrite segments that are mostly dead or small, and return how many that were.
+
+        1. choose them, and find their rows, under the turn  2. copy the rows to a new segment
+        3. point to the copies, under the turn, where rows are still what they were
+        """
+        async with self._job:
+            tablet, heap = self._tablet, self._tablet.state.heap
+            async with tablet.log.turn:
+                tablet.refuse_if_failed()
+                victims = self._victims()
+                if not victims:
+                    return 0
+                live = await tablet.log.alone(partial(self._live_in, victims))
+            segment, starts = await self._in_thread(partial(self._copied, live, victims))
+            if len(live.locations):
+                await self._in_thread(partial(self._store.write, segment))
+            async with tablet.log.turn:
+                if len(live.locations):
+                    number = heap.add(segment)
+                    after = _relocated(live.locations, number, starts[:-1])
+                    moved = tablet.state.move(live.hashes, before=live.locations, after=after)
+                    segment.live_bytes = int(np.diff(starts)[moved].sum())
+                for victim in victims:
+                    heap.remove(victim)
+            return len(victims)
+
+    def _victims(self) -> tuple[int, ...]:
+        heap, options = self._tablet.state.heap, self._tablet.table.latest().options.kv
+        segments = [
+            SegmentUse(
+                number,
+                segment.end - LEAD,
+                segment.live_bytes,
+                segment.oldest_ms,
+                segment.newest_ms,
+            )
+            for number, segment in heap.segments.items()
+            if number != heap.active
+        ]
+        return segments_to_compact(
+            segments,
+            small_bytes=heap.segment_bytes_max // SMALL_SEGMENT_SHARE,
+            age_span_ms_max=options.ttl_ms and options.ttl_ms // AGE_STEPS,
+        )
+
+    def _live_in(self, segments: tuple[int, ...]) -> _Live:
+        state = self._tablet.state
+        hashes, locations = state.entries()
+        chosen = np.flatnonzero(np.isin(segment_of(locations), np.array(segments)))
+        chosen = chosen[np.argsort(locations[chosen] & (base_location(1, 0) - 1))]
+        return _Live(state.heap.frozen(), hashes[chosen], locations[chosen])
+
+    def _copied(
+        self, live: _Live, victims: tuple[int, ...]
+    ) -> tuple[Segment, npt.NDArray[np.int64]]:
+        """Copy rows behind each other and return where each starts, and the end."""
+        parts, starts = [np.zeros(LEAD, np.uint8)], [np.array([LEAD], np.int64)]
+        for first in range(0, len(live.locations), COPY_ROWS):
+            data, offsets = live.view.copy(live.locations[first : first + COPY_ROWS])
+            parts.append(data)
+            starts.append(starts[-1][-1] + offsets[1:])
+        segments = [self._tablet.state.heap.segments[number] for number in victims]
+        segment = Segment(
+            np.concatenate([*parts, np.zeros(PADDING, np.uint8)]),
+            oldest_ms=min(each.oldest_ms for each in segments),
+            newest_ms=max(each.newest_ms for each in segments),
+        )
+        ends = np.concatenate(starts)
+        segment.end = int(ends[-1])
+        return segment, ends
+
+    # ---- expiry
+
+    async def expire(self, now_ms: int) -> int:
+        """Delete rows that are too old, as deletes in the changelog, and return how many."""
+        version = self._tablet.table.latest()
+        if not version.options.kv.ttl_ms:
+            return 0
+        before_ms, expired = now_ms - version.options.kv.ttl_ms, 0
+        async with self._tablet.log.turn:
+            self._tablet.seal_aged(now_ms)
+            live = await self._tablet.log.alone(partial(self._old_rows, before_ms))
+        for first in range(0, len(live.locations), EXPIRE_ROWS):
+            locations = live.locations[first : first + EXPIRE_ROWS]
+            choose = partial(self._expired_keys, live.view, locations, before_ms)
+            expired += await self._tablet.remove(*await self._in_thread(choose))
+        return expired
+
+    def _old_rows(self, before_ms: int) -> _Live:
+        """Return the rows of segments that were last written long ago, or all by a column."""
+        segments = self._tablet.state.heap.segments
+        by_column = self._tablet.table.latest().options.kv.ttl_time_column is not None
+        old = [
+            number
+            for number, segment in segments.items()
+            if by_column or segment.newest_ms < before_ms
+        ]
+        return self._live_in(tuple(old))
+
+    def _expired_keys(
+        self, view: HeapView, locations: Locations, before_ms: int
+    ) -> tuple[RowBytes, Locations]:
+        records = view.read(locations)
+        version = self._tablet.table.latest()
+        column = version.options.kv.ttl_time_column
+        if column is None:
+            return records.keys, locations
+        rows = self._tablet.table.decode(
+            records.rows, records.schema_ids, wanted=version, enforce_not_null=False
+        )
+        times = _milliseconds(rows.column(column))
+        # A row without a time never expires.
+        is_old = pc.fill_null(pc.less(times, before_ms), False).to_numpy(zero_copy_only=False)
+        return records.keys.take(is_old), locations[is_old]
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+
+def _relocated(locations: Locations, number: int, offsets: npt.NDArray[np.int64]) -> Locations:
+    return schema_of(locations) * base_location(1, 0) + (number << OFFSET_BITS) + offsets
+
+
+def _milliseconds(times: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(times.type):
+        return times.cast(pa.timestamp("ms", times.type.tz), safe=False).cast(pa.int64())
+    return times
