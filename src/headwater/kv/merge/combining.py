@@ -17,7 +17,7 @@ from headwater.kv.merge.columns import (
     naming,
     needs_check,
 )
-from headwater.kv.merge.outcome import Effect, Outcome, outcome_of
+from headwater.kv.merge.outcome import Effect, Outcome, effects_of, outcome_of
 from headwater.kv.merge.rounds import Rounds
 from headwater.kv.merge.rows import Rows
 from headwater.model.schema import Column
@@ -92,13 +92,11 @@ class Combining:
         was_written = turns.earlier(~turns.is_delete) >= 0
         survived = np.where(previous < 0, is_held, ~turns.is_delete[previous])
         is_present = np.where(stands, is_held | was_written, survived)
-        update = Effect.NOTHING if self.skips_updates else Effect.UPDATE
-        delete = np.where(stands, Effect.UPDATE, Effect.DELETE)
-        return np.where(
-            turns.is_delete,
-            np.where(is_present, delete, Effect.NOTHING),
-            np.where(is_present, update, Effect.INSERT),
-        ).astype(np.uint8)
+        effects = effects_of(is_delete=turns.is_delete, is_present=is_present)
+        if self.skips_updates:
+            effects[effects == Effect.UPDATE] = Effect.NOTHING
+        effects[(effects == Effect.DELETE) & stands] = Effect.UPDATE
+        return effects
 
     def _remakes_inserts(self, rows: Rows) -> bool:
         """Tell whether an inserted row differs from the written one."""

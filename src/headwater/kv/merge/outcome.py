@@ -22,6 +22,16 @@ class Effect(IntEnum):
     DELETE = 3
 
 
+def effects_of(
+    *, is_delete: npt.NDArray[np.bool_], is_present: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.uint8]:
+    """Return what records do where a delete removes its row and a write replaces it."""
+    return _EFFECTS[2 * is_delete.view(np.uint8) + is_present.view(np.uint8)]
+
+
+_EFFECTS = np.array([Effect.INSERT, Effect.UPDATE, Effect.NOTHING, Effect.DELETE], dtype=np.uint8)
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Say what each record does, in record order, with rows as numbers in the pool.

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.kv.merge.batch import Batch
-from headwater.kv.merge.outcome import Effect, Outcome, outcome_of
+from headwater.kv.merge.outcome import Effect, Outcome, effects_of, outcome_of
 from headwater.kv.merge.turns import Turns
 from headwater.kv.merge.writes import Writes
 
@@ -22,11 +22,7 @@ class LastRow:
         writes, turns = batch.writes, batch.turns
         previous = turns.earlier(np.ones(len(turns.keys), dtype=np.bool_))
         is_present = np.where(previous < 0, writes.is_held[turns.keys], ~turns.is_delete[previous])
-        effects = np.where(
-            turns.is_delete,
-            np.where(is_present, Effect.DELETE, Effect.NOTHING),
-            np.where(is_present, Effect.UPDATE, Effect.INSERT),
-        ).astype(np.uint8)
+        effects = effects_of(is_delete=turns.is_delete, is_present=is_present)
         return outcome_of(batch, effects=effects, after=writes.key_count + turns.records)
 
 

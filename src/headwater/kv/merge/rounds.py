@@ -39,7 +39,7 @@ class Rounds:
     is_delete: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, turns: Turns, *, round_keys_min: int = ROUND_KEYS_MIN) -> Self:
+    def of(cls, turns: Turns) -> Self:
         """Arrange turns in rounds."""
         starts = np.flatnonzero(turns.is_first)
         lengths = np.diff(starts, append=len(turns.keys))
@@ -47,7 +47,7 @@ class Rounds:
         starts, lengths = starts[longest_first], lengths[longest_first]
         steps: list[npt.NDArray[np.int64]] = []
         count = len(starts)
-        while count and count >= round_keys_min:
+        while count and count >= ROUND_KEYS_MIN:
             steps.append(starts[:count] + len(steps))
             count = int(np.searchsorted(-lengths, -len(steps), side="left"))
         tail = tuple(
@@ -71,7 +71,7 @@ class Rounds:
     def _by_vector(self, fold: VectorFold, *, held: pa.Array, written: pa.Array) -> list[pa.Array]:
         folded: list[pa.Array] = []
         is_single = not self.tail and len(self.steps) == 1 and self.places is None
-        has_deletes = bool(self.is_delete.any())
+        has_deletes, size = bool(self.is_delete.any()), 0
         for step in self.steps:
             last = folded[-1].slice(0, len(step)) if folded else held
             result = fold(last, _taken(written, None if is_single else step))
@@ -79,7 +79,8 @@ class Rounds:
                 gone = pa.array(self.is_delete[step])
                 result = pc.if_else(gone, pa.scalar(None, result.type), result)
             folded.append(result)
-            _check_size(sum(one.nbytes for one in folded))
+            size += result.nbytes
+            _check_size(size)
         return folded
 
     def _by_value(self, fold: Fold, *, last: pa.Array, written: pa.Array) -> pa.Array:

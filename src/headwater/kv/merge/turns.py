@@ -30,7 +30,8 @@ class Turns:
         places, keys = None, writes.key_of
         if len(records) != writes.record_count:
             keys = keys[records]
-        if len(records) != writes.key_count:
+        # Every key is written, so with as many records as keys none is written twice.
+        if writes.record_count != writes.key_count:
             places = np.argsort(keys, kind="stable")
             records, keys = records[places], keys[places]
         is_delete = writes.is_delete[records]
@@ -49,6 +50,8 @@ class Turns:
 
     def earlier(self, marks: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return for each turn the last marked turn of its key before it, or -1."""
+        if self.places is None:
+            return np.full(len(marks), -1, dtype=np.int64)
         turns = np.arange(len(marks))
         found = np.full(len(marks), -1, dtype=np.int64)
         np.maximum.accumulate(np.where(marks, turns, -1)[:-1], out=found[1:])
