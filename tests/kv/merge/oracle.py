@@ -142,7 +142,7 @@ def _decimal(data_type, operation, old, new):
         result = operation(old, new)
         rounded = result.quantize(Decimal(1).scaleb(-data_type.scale), ROUND_HALF_UP)
         limit = Decimal(10) ** (data_type.precision - data_type.scale)
-        return rounded if abs(rounded) < limit else None
+        return rounded + 0 if abs(rounded) < limit else None
 
 
 def _float32(number):

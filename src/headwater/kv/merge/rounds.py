@@ -4,6 +4,7 @@ Round r takes the r-th record of every key that has so many. Once few keys are l
 are folded value by value, so that a hot key does not cost one vector operation for each record.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -64,7 +65,8 @@ class Rounds:
         if self.tail:
             last = folded[-1] if folded else held
             scalar = scalar_form(function, stored)
-            folded.append(self._by_value(scalar, last=last, written=written))
+            with np.errstate(over="ignore"):  # a float that is too large is infinite, as in Java
+                folded.append(self._by_value(scalar, last=last, written=written))
         joined = pa.concat_arrays(folded) if len(folded) > 1 else folded[0]
         return _taken(joined, self.places).view(shown)
 
@@ -85,30 +87,28 @@ class Rounds:
 
     def _by_value(self, fold: Fold, *, last: pa.Array, written: pa.Array) -> pa.Array:
         values: list[Value | None] = []
-        size_of = len if is_sized(written.type) else _no_size
-        size = 0
-        for lane, turns in enumerate(self.tail):
-            value = last[lane].as_py()
+        size, first = 0, last.slice(0, len(self.tail)).to_pylist()
+        for value, turns in zip(first, self.tail, strict=True):
             news = written.slice(turns.start, len(turns)).to_pylist()
             gone = self.is_delete[turns.start : turns.stop].tolist()
-            for new, is_gone in zip(news, gone, strict=True):
-                if is_gone or value is None:
-                    value = new
-                elif new is not None:
-                    value = fold(value, new)
-                values.append(value)
-                size += 0 if value is None else size_of(value)
-                _check_size(size)
+            for after in _accumulated(fold, value, zip(news, gone, strict=True)):
+                values.append(after)
+                if isinstance(after, str | bytes):
+                    size += len(after)
+                    _check_size(size)
         return pa.array(values, type=written.type)
 
 
-def is_sized(arrow_type: pa.DataType) -> bool:
-    """Tell whether values of a type differ in size."""
-    return pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type)
-
-
-def _no_size(_value: Value) -> int:
-    return 0
+def _accumulated(
+    fold: Fold, value: Value | None, turns: Iterable[tuple[Value | None, bool]]
+) -> Iterator[Value | None]:
+    """Yield the value after each turn; what a delete writes is missing, like its row."""
+    for new, is_gone in turns:
+        if is_gone or value is None:
+            value = new
+        elif new is not None:
+            value = fold(value, new)
+        yield value
 
 
 def _check_size(byte_count: int) -> None:
