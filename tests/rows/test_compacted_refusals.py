@@ -171,7 +171,7 @@ def mutated(draw):
 
 
 @given(mutated())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300)
 def test_a_damaged_row_is_read_or_refused(drawn):
     types, rows = drawn
 
@@ -179,7 +179,6 @@ def test_a_damaged_row_is_read_or_refused(drawn):
 
 
 @given(mutated(), st.integers(0, 60))
-@settings(deadline=None)
 def test_a_row_cut_short_is_read_or_refused(drawn, kept):
     types, rows = drawn
 
@@ -187,7 +186,6 @@ def test_a_row_cut_short_is_read_or_refused(drawn, kept):
 
 
 @given(st.lists(data_types(), min_size=1, max_size=4), st.lists(st.binary(max_size=40)))
-@settings(deadline=None)
 def test_noise_is_read_or_refused(types, rows):
     attempt(types, RowBytes.of(rows))
     try:

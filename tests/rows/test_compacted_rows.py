@@ -168,3 +168,13 @@ def test_what_a_null_hides_is_not_written():
     rows = RowEncoder.of([data_type]).encode(columns)
 
     assert rows.to_list() == [b"\1", b"\0\3\0\xe8\7"]
+
+
+@given(st.lists(data_types(), min_size=1, max_size=4), st.integers(1, 9))
+def test_columns_of_nulls_round_trip(types, count):
+    columns = [pa.nulls(count, arrow_type(each)) for each in types]
+
+    rows = RowEncoder.of(types).encode(columns)
+
+    assert rows.to_list() == [bytes([2 ** len(types) - 1])] * count
+    assert RowDecoder.of(types).decode(rows, enforce_not_null=False) == columns

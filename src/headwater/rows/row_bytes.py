@@ -20,6 +20,7 @@ PADDING = 16
 
 _INLINE_BYTES_MAX = 12
 _WORD_BYTES = 8
+_OFFSET_BYTES = 4
 _FEW = 4
 _WORD = np.dtype(np.uint64)
 _HALF = np.uint64(32)
@@ -66,7 +67,9 @@ class RowBytes:
         if not len(array):
             return cls.of(())
         _, offset_buffer, data_buffer = array.buffers()
-        offsets = np.frombuffer(offset_buffer, np.int32)[array.offset :][: len(array) + 1]
+        offsets = np.frombuffer(
+            offset_buffer, np.int32, len(array) + 1, array.offset * _OFFSET_BYTES
+        )
         low, high = int(offsets[0]), int(offsets[-1])
         data = np.zeros(high - low + PADDING, np.uint8)
         if high > low:

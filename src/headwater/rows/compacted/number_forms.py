@@ -14,6 +14,7 @@ from headwater.rows.row_bytes import Longs, nulls_of
 MILLIS_PER_DAY = 86_400_000
 NANOS_PER_MILLI = 1_000_000
 _MILLIS_PER_SECOND = 1_000
+_HALVES = np.dtype((np.void, 16))
 _LONG = np.iinfo(np.int64)
 _MILLIS_MIN = -(int(_LONG.max) // _MILLIS_PER_SECOND) * _MILLIS_PER_SECOND
 # How many of a unit a millisecond has; a second is the other way round.
@@ -142,13 +143,15 @@ def array_of(arrow: pa.DataType, numbers: Numbers) -> pa.Array:
 
 def decimal_halves(array: pa.Array) -> npt.NDArray[np.int64]:
     """Return the low and the high word of each decimal."""
-    halves = np.frombuffer(array.buffers()[1] or b"", np.int64).reshape(-1, 2)
-    return halves[array.offset : array.offset + len(array)]
+    return _numbers_of(array, _HALVES).view(np.int64).reshape(-1, 2)
 
 
 def _numbers_of(array: pa.Array, dtype: np.dtype[np.generic]) -> Numbers:
-    values = np.frombuffer(array.buffers()[1] or b"", dtype)
-    return values[array.offset : array.offset + len(array)]
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(len(array), dtype)
+    # Counted, as the one buffer behind an array of nulls has no whole number of elements.
+    return np.frombuffer(buffer, dtype, len(array), array.offset * dtype.itemsize)
 
 
 def _from_millis(millis: Numbers, unit: str) -> Numbers:
