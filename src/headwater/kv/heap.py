@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater.errors import RecordTooLargeError
 from headwater.kv.location import (
     SEGMENT_BYTES_LIMIT,
     SEGMENT_COUNT_MAX,
@@ -26,8 +27,9 @@ from headwater.kv.location import (
 from headwater.rows.row_bytes import PADDING, RowBytes
 
 LEAD = 32  # free bytes before the first record, so that reading may begin before it
-ACTIVE_BYTES_MIN = 16 << 10
 LENGTH_BYTES = 4
+READ_BYTES_MAX = 1 << 30
+APPEND_BYTES_MAX = SEGMENT_BYTES_LIMIT - LEAD - PADDING
 _SEVEN_BITS = 0x7F
 _HEAD_BYTES = 16  # the length and the start of the key; above 12, or a view would have to hold it
 _LENGTH = struct.Struct("<i")
@@ -59,16 +61,6 @@ class Segment:
         self.data = data
         self.buffer = pa.py_buffer(data)
         self.view = data.data
-
-    def room_for(self, size: int) -> None:
-        """Make sure that this many bytes fit, with padding behind them."""
-        needed = self.end + size + PADDING
-        if needed > len(self.data):
-            grown = np.empty(max(needed, len(self.data) * 2), np.uint8)
-            grown[: self.end] = self.data[: self.end]
-            # Readers may look at padding, and what they see must be defined.
-            grown[self.end :] = 0
-            self.use(grown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +94,14 @@ class Heap:
 
     def append(self, records: Bytes, *, schema_id: int, timestamp_ms: int = 0) -> int:
         """Write records behind each other and return the location of the first."""
-        assert len(records) <= SEGMENT_BYTES_LIMIT - LEAD - PADDING
+        assert len(records) <= APPEND_BYTES_MAX
         if self.active < 0 or not self._fits(self.segments[self.active], len(records)):
-            fresh = Segment(np.zeros(ACTIVE_BYTES_MIN, np.uint8), oldest_ms=timestamp_ms)
-            self.active = self.add(fresh)
+            self.active = self.add(self._fresh(len(records), timestamp_ms))
         segment = self.segments[self.active]
         segment.newest_ms = timestamp_ms
-        segment.room_for(len(records))
         start = segment.end
         segment.data[start : start + len(records)] = records
         segment.end += len(records)
-        self._buffers[self.active] = segment.buffer
         return base_location(schema_id, self.active) + start
 
     def seal(self) -> None:
@@ -174,7 +163,12 @@ class Heap:
         return bytes(view[position + 1 : row]), schema_id.to_bytes(2, "little") + view[row:end]
 
     def _fits(self, segment: Segment, size: int) -> bool:
-        return segment.end + size <= self.segment_bytes_max
+        return segment.end + size + PADDING <= len(segment.data)
+
+    def _fresh(self, size: int, timestamp_ms: int) -> Segment:
+        """Make a segment of full size: memory that is not written yet costs nothing."""
+        room = max(self.segment_bytes_max, LEAD + size + PADDING)
+        return Segment(np.empty(room, np.uint8), oldest_ms=timestamp_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +197,11 @@ class HeapView:
         heads = self._heads(locations)
         lengths = heads[:, 0].astype(np.int64)
         sizes = LEAD + LENGTH_BYTES + lengths
+        if int(sizes.sum()) > READ_BYTES_MAX:
+            raise RecordTooLargeError(
+                f"The rows of {len(locations)} keys take more than {READ_BYTES_MAX} bytes.",
+                hint="Write or read fewer keys at a time.",
+            )
         data, starts = self._copy(locations, back=LEAD, sizes=sizes)
         key_lengths, key_starts = _key_lengths(heads.view(np.uint8), starts + LEAD + LENGTH_BYTES)
         keys = RowBytes(data, key_starts, key_starts + key_lengths)

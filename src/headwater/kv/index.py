@@ -63,8 +63,11 @@ class HashIndex:
         """Return the memory that the table takes."""
         return self._table.entries.nbytes
 
-    def find(self, hashes: Hashes) -> Slots:
-        """Return the slot of every hash, NOWHERE for one that never was here."""
+    def find(self, hashes: Hashes) -> tuple[Slots, Locations]:
+        """Return slot and location of every hash; NOWHERE for one that never was here.
+
+        Both come from the same table, even if another thread puts a larger one in its place.
+        """
         table = self._table
         slots = table.homes(hashes)
         found = np.full(len(hashes), NOWHERE, np.int64)
@@ -78,7 +81,9 @@ class HashIndex:
             left = np.flatnonzero(used > hit)
             rows = left if rows is None else rows[left]
             slots, hashes = slots[left] + 1, hashes[left]
-        return found
+        locations = np.maximum(table.locations[found], ABSENT)
+        locations[found < 0] = ABSENT
+        return found, locations
 
     def find_one(self, hashed: int) -> int:
         """Return the location of one hash without the cost of arrays."""
@@ -91,10 +96,6 @@ class HashIndex:
             slot += 1
             location = table.locations.item(slot)
         return ABSENT
-
-    def locations(self, slots: Slots) -> Locations:
-        """Return the locations in slots, ABSENT for those nowhere or removed."""
-        return np.where(slots < 0, ABSENT, np.maximum(self._table.locations[slots], ABSENT))
 
     def replace(self, slots: Slots, locations: Locations) -> None:
         """Put other locations into slots; ABSENT removes the hash."""
@@ -140,8 +141,8 @@ class HashIndex:
 
     def move(self, hashes: Hashes, *, before: Locations, after: Locations) -> npt.NDArray[np.bool_]:
         """Change locations that are still what they were, and tell which."""
-        slots = self.find(hashes)
-        same = (slots >= 0) & (self.locations(slots) == before)
+        slots, locations = self.find(hashes)
+        same = (slots >= 0) & (locations == before)
         self._table.locations[slots[same]] = after[same]
         return same
 

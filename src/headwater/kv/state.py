@@ -72,13 +72,13 @@ class KvState:
         return self._find(groups.keys, groups.hashes, share_hashes=groups.share_hashes)
 
     def _find(self, keys: RowBytes, hashes: Hashes, *, share_hashes: bool = False) -> Found:
-        slots = self.index.find(hashes)
-        locations = self.index.locations(slots)
+        slots, locations = self.index.find(hashes)
         present = np.flatnonzero(locations >= 0)
         records = self.heap.view().read(locations[present])
         same = equal_keys(keys.take(present), records.keys)
         if self.collided or share_hashes or not same.all():
-            return self._find_among_collided(keys, hashes, slots, present[~same])
+            slots[present[~same]], locations[present[~same]] = COLLIDED, ABSENT
+            return self._find_among_collided(keys, hashes, slots, locations)
         return Found(keys, hashes, slots, locations, records)
 
     def find_one(self, key: bytes) -> tuple[int, bytes] | None:
@@ -99,7 +99,7 @@ class KvState:
         else:
             hashes = self.prefixes.candidates(hash_key(prefix, seed=self.seed))
             collided = np.array(list(self.collided.values()), np.int64)
-            locations = np.concatenate([self.index.locations(self.index.find(hashes)), collided])
+            locations = np.concatenate([self.index.find(hashes)[1], collided])
         locations = locations[locations >= 0]
         records = self.heap.view().read(locations)
         begins = np.flatnonzero(begin_with(records.keys, prefix))
@@ -111,7 +111,8 @@ class KvState:
         """Make room for all keys that are new, and return where the others are now."""
         if not self.index.reserve(int((found.slots == NOWHERE).sum())):
             return found
-        slots = np.where(found.slots == COLLIDED, COLLIDED, self.index.find(found.hashes))
+        slots, _ = self.index.find(found.hashes)
+        slots[found.slots == COLLIDED] = COLLIDED
         return replace(found, slots=slots)
 
     def apply(
@@ -178,13 +179,10 @@ class KvState:
                 self.collided.pop(key, None)
 
     def _find_among_collided(
-        self, keys: RowBytes, hashes: Hashes, slots: Slots, others: npt.NDArray[np.int64]
+        self, keys: RowBytes, hashes: Hashes, slots: Slots, locations: Locations
     ) -> Found:
         """Find keys where hashes do not tell them apart: rare, so key by key."""
-        slots = slots.copy()
-        slots[others] = COLLIDED
         taken: set[int] = set()
-        locations = self.index.locations(slots)
         for row, key in enumerate(keys.to_list()):
             is_second = locations[row] == ABSENT and int(hashes[row]) in taken
             taken.add(int(hashes[row]))

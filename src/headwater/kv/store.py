@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headwater.errors import CorruptFileError
+from headwater.errors import CorruptFileError, KvStorageError
 from headwater.kv.heap import LEAD, Segment
 from headwater.kv.snapshot import SegmentFile, Snapshot, decode_snapshot, encode_snapshot
 from headwater.rows.checksum import crc32c
@@ -40,6 +40,7 @@ class KvStore:
         self._kept: dict[int, Snapshot] = {}
         self._unsynced: dict[int, File] = {}
         self._next_serial = 0
+        self._is_fenced = False
         self.faults: list[str] = []
 
     @property
@@ -91,11 +92,19 @@ class KvStore:
 
         1. sync the segments  2. put the snapshot in place  3. remove what is not needed
         """
+        if self._is_fenced:
+            raise KvStorageError(
+                "No snapshots are taken since a sync failed.",
+                hint="Check the disk, then restart the server.",
+            )
+        # What a failed sync left on disk is unknown, even if the next one succeeds.
+        self._is_fenced = True
         for segment in snapshot.segments:
-            file = self._unsynced.pop(segment.serial, None)
-            if file is not None:
-                file.sync()
+            if segment.serial in self._unsynced:
+                self._unsynced[segment.serial].sync()
+                del self._unsynced[segment.serial]
         self._disk.sync_directory(self._directory)
+        self._is_fenced = False
         serial = self._take_serial()
         self._disk.replace(self._path("snapshot", serial), encode_snapshot(snapshot))
         self._kept[serial] = snapshot

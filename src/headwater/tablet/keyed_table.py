@@ -132,11 +132,12 @@ class KeyedTable:
         enforce_not_null: bool = True,
     ) -> pa.RecordBatch:
         """Decode rows that were written under any schemas, as rows of the wanted one."""
-        distinct = np.unique(schema_ids)
-        if not len(distinct):
+        if not len(schema_ids):
             return pa.RecordBatch.from_pylist([], schema=wanted.arrow)
-        if len(distinct) == 1:
-            return self._decode(rows, int(distinct[0]), wanted, enforce_not_null=enforce_not_null)
+        first = int(schema_ids[0])
+        if (schema_ids == first).all():
+            return self._decode(rows, first, wanted, enforce_not_null=enforce_not_null)
+        distinct = np.unique(schema_ids)
         places = [np.flatnonzero(schema_ids == each) for each in distinct]
         parts = [
             self._decode(rows.take(at), int(each), wanted, enforce_not_null=enforce_not_null)

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater.errors import RecordTooLargeError
 from headwater.kv.groups import KeyGroups
+from headwater.kv.heap import APPEND_BYTES_MAX
 from headwater.kv.merge.engine import Engine
 from headwater.kv.merge.fold import fold
 from headwater.kv.merge.plan import Plan
@@ -207,5 +209,10 @@ def _new_records(
 ) -> NewRecords:
     data, starts = build_records(keys, rows)
     data = data[: len(data) - PADDING]
+    if len(data) > APPEND_BYTES_MAX:
+        raise RecordTooLargeError(
+            f"The merged rows take more than {APPEND_BYTES_MAX} bytes.",
+            hint="Write fewer rows at a time.",
+        )
     sizes = np.diff(np.append(starts, len(data)))
     return NewRecords(schema_id, data, numbers, starts, sizes)

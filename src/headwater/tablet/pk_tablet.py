@@ -217,7 +217,7 @@ class PkTablet:
         self.refuse_if_failed()
         async with self.log.turn:
             offset = self.log.log.end_offset
-            view, locations = self.state.view()
+            view, locations = await self.log.alone(self.state.view)
         await self._durable(offset)
         return StateScan(view, locations[:limit], offset)
 
