@@ -46,7 +46,7 @@ def read_changelog(
 ) -> tuple[npt.NDArray[np.uint8], pa.RecordBatch]:
     """Return the change types and the rows of a stored batch."""
     if not header.record_count:
-        return np.empty(0, np.uint8), schema.empty_table().to_batches()[0]
+        return np.empty(0, np.uint8), pa.RecordBatch.from_pylist([], schema=schema)
     sections = read_sections(batch, header)
     if header.is_append_only:
         raise CorruptBatchError("A changelog batch holds no change types.")
