@@ -7,27 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 from tests.serving import serving
 
 from benchmarks import append, latency, scan
 from benchmarks.blocking import BlockingConnection
+from benchmarks.keyed_report import bench_keyed, bench_state
+from benchmarks.report import ROUNDS, Report
 from benchmarks.rows import NARROW, WIDE, narrow_batch, wide_batch
 
-ROUNDS = 5
 CODECS = {"ZSTD": "zstd", "LZ4_FRAME": "lz4", "NONE": None}
 ACKS_COUNT = 1000
-
-
-class Report:
-    """Collect lines of figure, ratio and target."""
-
-    def __init__(self) -> None:
-        self.table = Table("what", "ours", "baseline", "ratio", "target")
-
-    def add(self, what: str, ours: str, baseline: str, ratio: str, target: str = "") -> None:
-        """Add one line."""
-        self.table.add_row(what, ours, baseline, ratio, target)
 
 
 def interleaved(ours: Callable[[], float], plain: Callable[[], float]) -> tuple[float, float]:
@@ -146,6 +135,10 @@ def main() -> None:
             console.print("projection …")
             bench_projection(report, connection)
             connection.close()
+            console.print("upserts and lookups …")
+            table = bench_keyed(report, server, directory)
+        console.print("recovery …")
+        bench_state(report, directory / "data", table)
     finally:
         shutil.rmtree(directory)
     console.print(report.table)

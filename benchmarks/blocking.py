@@ -79,7 +79,15 @@ class BlockingConnection:
 
     # ---- tables
 
-    def create(self, name: str, schema: pa.Schema, *, buckets: int, compression: str) -> BenchTable:
+    def create(
+        self,
+        name: str,
+        schema: pa.Schema,
+        *,
+        buckets: int,
+        compression: str,
+        primary_key: tuple[str, ...] = (),
+    ) -> BenchTable:
         """Create a table."""
         columns = [
             {"name": field.name, "data_type": _KINDS[field.type], "id": number}
@@ -88,7 +96,12 @@ class BlockingConnection:
         path = pb.TablePath(database_name="fluss", table_name=name)
         table = {
             "version": 1,
-            "schema": {"version": 1, "columns": columns, "highest_field_id": len(columns) - 1},
+            "schema": {
+                "version": 1,
+                "columns": columns,
+                "primary_key": list(primary_key),
+                "highest_field_id": len(columns) - 1,
+            },
             "partition_key": [],
             "bucket_count": buckets,
             "properties": {"table.log.arrow.compression.type": compression},

@@ -34,6 +34,7 @@ _SEVEN_BITS = 0x7F
 _HEAD_BYTES = 16  # the length and the start of the key; above 12, or a view would have to hold it
 _LENGTH = struct.Struct("<i")
 _NOTHING = pa.py_buffer(b"")
+_ZEROS = pa.py_buffer(bytes(PADDING))
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -218,23 +219,17 @@ class HeapView:
     ) -> tuple[Bytes, npt.NDArray[np.int64]]:
         """Copy bytes from `back` before each location; Arrow gathers scattered bytes best."""
         count = len(locations)
-        views = np.zeros((count, 4), np.int32)
-        views[:, 0] = sizes
-        views[:, 2] = segment_of(locations)
-        views[:, 3] = offset_of(locations) - back
-        parts = [None, pa.py_buffer(views), *self.buffers]
-        gathered = pa.Array.from_buffers(pa.binary_view(), count, parts, null_count=0)
+        views = np.zeros((count + 1, 4), np.int32)
+        views[:count, 0] = sizes
+        views[:count, 2] = segment_of(locations)
+        views[:count, 3] = offset_of(locations) - back
+        # One view more puts padding behind the rest.
+        views[count] = (PADDING, 0, len(self.buffers), 0)
+        parts = [None, pa.py_buffer(views), *self.buffers, _ZEROS]
+        gathered = pa.Array.from_buffers(pa.binary_view(), count + 1, parts, null_count=0)
         _, offsets, data = gathered.cast(pa.binary()).buffers()
         starts = np.frombuffer(offsets, np.int32, count).astype(np.int64)
-        return _padded(data, int(sizes.sum())), starts
-
-
-def _padded(buffer: pa.Buffer | None, size: int) -> Bytes:
-    """Return the bytes of a buffer with room for reading past their end."""
-    padded = np.zeros(size + PADDING, np.uint8)
-    if buffer is not None:
-        padded[:size] = np.frombuffer(buffer, np.uint8, size)
-    return padded
+        return np.frombuffer(data, np.uint8, int(sizes.sum()) + PADDING), starts
 
 
 def _key_lengths(

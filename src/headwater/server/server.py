@@ -76,6 +76,11 @@ class Server:
         return server
 
     @property
+    def tablets(self) -> Tablets:
+        """Return the tablets, for whoever shares the process."""
+        return self._services.tablets
+
+    @property
     def port(self) -> int:
         """Return the port that clients reach."""
         return self.listener.port
