@@ -19,6 +19,7 @@ SLOTS_MAX = 1 << 32
 LOAD_MAX = 0.7
 LOAD_BUILT = 0.47  # a table that grew by half
 SPARE_SLOTS = 1 << 10
+SLOTS_PER_LOOK = 1 << 16
 _EMPTY_NUMBER = -1
 _EMPTY = np.int64(_EMPTY_NUMBER)
 _EMPTY_WORD = _EMPTY.view(np.uint64)
@@ -138,6 +139,15 @@ class HashIndex:
         table = self._table
         live = np.flatnonzero(table.locations >= 0)
         return table.hashes[live], table.locations[live]
+
+    def some(self, limit: int) -> Locations:
+        """Return any locations, as many as asked for if there are."""
+        table, found, start = self._table, np.empty(0, np.int64), 0
+        while len(found) < limit and start < len(table.locations):
+            part = table.locations[start : start + SLOTS_PER_LOOK]
+            found = np.concatenate([found, part[part >= 0]])
+            start += SLOTS_PER_LOOK
+        return found[:limit]
 
     def move(self, hashes: Hashes, *, before: Locations, after: Locations) -> npt.NDArray[np.bool_]:
         """Change locations that are still what they were, and tell which."""

@@ -164,10 +164,14 @@ class KvState:
             np.concatenate([locations, np.array(list(self.collided.values()), np.int64)]),
         )
 
-    def view(self) -> tuple[HeapView, Locations]:
-        """Return the rows of this moment, in the order in which they lie in the heap."""
-        _, locations = self.entries()
+    def view(self, *, limit: int | None = None) -> tuple[HeapView, Locations]:
+        """Return all rows of this moment, or any few, in the order in which they lie."""
+        locations = self.entries()[1] if limit is None else self._some(limit)
         return self.heap.frozen(), np.sort(locations)
+
+    def _some(self, limit: int) -> Locations:
+        collided = np.array(list(self.collided.values()), np.int64)
+        return np.concatenate([self.index.some(limit), collided])[:limit]
 
     def _apply_collided(
         self, found: Found, locations: Locations, rows: npt.NDArray[np.int64]

@@ -24,6 +24,7 @@ class Scanner:
     scan: StateScan
     used_at: float
     next_call: int = FIRST_CALL
+    is_busy: bool = False
 
 
 class Scanners:
@@ -82,7 +83,7 @@ class Scanners:
         """Let go of scans that nobody used for long."""
         before = self._clock.monotonic() - self._settings.kv_scanner_ttl_s
         for scanner in tuple(self._open.values()):
-            if scanner.used_at < before:
+            if scanner.used_at < before and not scanner.is_busy:
                 del self._open[scanner.scanner_id]
                 self._expired[scanner.scanner_id] = None
         while len(self._expired) > EXPIRED_KEPT:

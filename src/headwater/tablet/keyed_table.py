@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headwater.config.choices import ArrowCompression, ChangelogImage, DeleteBehavior
 from headwater.config.table_options import TableOptions
-from headwater.errors import CorruptBatchError, SchemaMissingError
+from headwater.errors import CorruptBatchError, InvalidTargetColumnError, SchemaMissingError
 from headwater.kv.hashing import equal_keys
 from headwater.kv.merge.engine import Engine, engine_of
 from headwater.kv.state import KvState
@@ -114,6 +114,22 @@ class KeyedTable:
     ) -> Engine:
         """Return the rules by which rows are merged."""
         return self._engine(version.schema_id, targets, overwrite)
+
+    def targets(
+        self, positions: tuple[int, ...] | None, *, schema_id: int, wanted: TableVersion
+    ) -> tuple[int, ...] | None:
+        """Return where columns stand in the wanted version that were named under a schema."""
+        columns = self.schema(schema_id).columns
+        if positions is None or schema_id == wanted.schema_id:
+            return positions
+        if outside := [at for at in positions if not 0 <= at < len(columns)]:
+            raise InvalidTargetColumnError(
+                f"There is no column number {outside[0]} among {len(columns)}."
+            )
+        named = {columns[at].column_id for at in positions}
+        return tuple(
+            at for at, column in enumerate(wanted.schema.columns) if column.column_id in named
+        )
 
     def removing(self, version: TableVersion) -> Engine:
         """Return the rules by which the server itself removes rows."""

@@ -1,20 +1,24 @@
 """Lookups by key: all that wait in the same turn of the loop are answered by one probe."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from headwater.kv.location import ABSENT, Locations
-from headwater.kv.state import KvState
+from headwater.kv.state import Found, KvState
 from headwater.kv.values import values_of
 from headwater.rows.row_bytes import RowBytes
+from headwater.tablet.log_tablet import ACKS_DURABLE, LogTablet
 from headwater.tablet.unsynced import DURABLE, Unsynced
 
 # Fewer keys are found sooner one by one.
 SCALAR_KEYS_MAX = 24
+# More keys are looked up in a thread, so that nobody else has to wait for them.
+LOOP_KEYS_MAX = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,37 +44,53 @@ class _Waiting:
 class Lookups:
     """Gather lookups and answer them together, without waiting for more to come."""
 
-    def __init__(
-        self, state: KvState, unsynced: Unsynced, *, durable: Callable[[int], Awaitable[None]]
-    ) -> None:
+    def __init__(self, state: KvState, unsynced: Unsynced, *, log: LogTablet) -> None:
         self._state = state
         self._unsynced = unsynced
-        self._durable = durable
+        self._log = log
         self._waiting: list[_Waiting] = []
 
     async def lookup(self, keys: Sequence[bytes]) -> Values:
         """Return the value of each key, once it is durable."""
+        if len(keys) > LOOP_KEYS_MAX:
+            return await self._lookup_aside(keys)
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._answer)
         waiting = _Waiting(keys, loop.create_future())
         self._waiting.append(waiting)
         values, offset = await waiting.answer
-        if offset != DURABLE:
-            await self._durable(offset)
+        await self._durable(offset)
         return values
+
+    async def _lookup_aside(self, keys: Sequence[bytes]) -> Values:
+        """Look many keys up in a thread, during which nothing may change."""
+        async with self._log.turn:
+            found = await self._log.alone(lambda: self._state.find(RowBytes.of(keys)))
+        await self._durable(self._unsynced.offset_for(found.locations))
+        return HeldValues(_spread(values_of(found.records), found.locations), found.is_held)
 
     async def prefix_lookup(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
         """Return for each prefix the values of the keys that begin with it, in key order."""
-        found = [self._state.find_prefix(prefix) for prefix in prefixes]
+        if self._state.prefixes is None:
+            # All rows have to be looked at, which takes long.
+            async with self._log.turn:
+                found = await self._log.alone(partial(self._find_all, prefixes))
+        else:
+            found = self._find_all(prefixes)
         # A key that is gone leaves no trace here, so removals count for all.
         absent = np.array([ABSENT], np.int64)
         locations = np.concatenate([absent, *(each.locations for each in found)])
         values = [values_of(each.records).to_list() for each in found]
-        offset = self._unsynced.offset_for(locations)
-        if offset != DURABLE:
-            await self._durable(offset)
+        await self._durable(self._unsynced.offset_for(locations))
         return values
+
+    def _find_all(self, prefixes: Sequence[bytes]) -> list[Found]:
+        return [self._state.find_prefix(prefix) for prefix in prefixes]
+
+    async def _durable(self, offset: int) -> None:
+        if offset != DURABLE:
+            await self._log.acknowledge(offset, acks=ACKS_DURABLE)
 
     def _answer(self) -> None:
         waiting, self._waiting = self._waiting, []

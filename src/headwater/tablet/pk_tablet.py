@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class PkTablet:
         self._clock = clock
         self._failure = ""
         self._unsynced = Unsynced()
-        self._lookups = Lookups(state, self._unsynced, durable=self._durable)
+        self._lookups = Lookups(state, self._unsynced, log=log)
         log.listen(self._synced)
 
     # ---- writing
@@ -162,8 +163,10 @@ class PkTablet:
 
     def _batch(self, header: KvBatchHeader, records: KvRecords, rules: PutRules) -> Batch:
         version = self.table.latest()
-        self.table.schema(header.schema_id)
-        engine = self.table.engine(version, rules.target_columns, overwrite=rules.overwrite)
+        targets = self.table.targets(
+            rules.target_columns, schema_id=header.schema_id, wanted=version
+        )
+        engine = self.table.engine(version, targets, overwrite=rules.overwrite)
         return Batch(header, records, engine, version, is_partial=rules.target_columns is not None)
 
     def _apply(self, prepared: Prepared, end_offset: int) -> None:
@@ -217,9 +220,9 @@ class PkTablet:
         self.refuse_if_failed()
         async with self.log.turn:
             offset = self.log.log.end_offset
-            view, locations = await self.log.alone(self.state.view)
+            view, locations = await self.log.alone(partial(self.state.view, limit=limit))
         await self._durable(offset)
-        return StateScan(view, locations[:limit], offset)
+        return StateScan(view, locations, offset)
 
     @property
     def row_count(self) -> int:

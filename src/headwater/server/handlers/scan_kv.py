@@ -1,10 +1,13 @@
 """All rows of a bucket as they are at one log offset, over several calls."""
 
+import asyncio
+
 from headwater.errors import HeadwaterError, InvalidScanError
 from headwater.kv.values import with_lengths
 from headwater.model.bucket import TableBucket
 from headwater.server.context import Context
 from headwater.server.scanners import Scanner
+from headwater.tablet.state_scan import StateScan
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.value_batch import value_batch_head
 
@@ -21,7 +24,7 @@ async def scan_kv(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespo
             if request.HasField("bucket_scan_req"):
                 return await _begin(request, context)
             scanner = context.services.scanners.find(request.scanner_id)
-            return _next(scanner, request, context)
+            return await _next(scanner, request, context)
     except HeadwaterError as fault:
         return pb.ScanKvResponse(error_code=fault.code, error_message=str(fault))
 
@@ -47,26 +50,35 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
     scan = await tablet.scan(limit=asked.limit if asked.HasField("limit") else None)
     if scan.is_done:
         return pb.ScanKvResponse(has_more_results=False, log_offset=scan.offset)
-    answer = _next(scanners.add(bucket, scan), request, context)
+    answer = await _next(scanners.add(bucket, scan), request, context)
     answer.log_offset = scan.offset
     return answer
 
 
-def _next(scanner: Scanner, request: pb.ScanKvRequest, context: Context) -> pb.ScanKvResponse:
+async def _next(scanner: Scanner, request: pb.ScanKvRequest, context: Context) -> pb.ScanKvResponse:
+    if scanner.is_busy:
+        raise InvalidScanError("The call before this one is not answered yet.")
     if request.call_seq_id != scanner.next_call:
         raise InvalidScanError(
             f"This is call {request.call_seq_id} of the scan, expected is {scanner.next_call}."
         )
-    settings = context.services.settings
-    bytes_max = min(request.batch_size_bytes, settings.response_bytes_max)
-    values = with_lengths(scanner.scan.read(bytes_max))
-    packed = values.to_arrow()
-    data = memoryview(packed.buffers()[2])[: int(values.lengths.sum())]
+    bytes_max = min(request.batch_size_bytes, context.services.settings.response_bytes_max)
     scanner.next_call += 1
+    scanner.is_busy = True
+    try:
+        records, count = await asyncio.to_thread(_read, scanner.scan, bytes_max)
+    finally:
+        scanner.is_busy = False
     if scanner.scan.is_done:
         context.services.scanners.close(scanner.scanner_id)
     return pb.ScanKvResponse(
         scanner_id=scanner.scanner_id,
         has_more_results=not scanner.scan.is_done,
-        records=value_batch_head(len(values), len(data)) + bytes(data),
+        records=value_batch_head(count, len(records)) + records,
     )
+
+
+def _read(scan: StateScan, bytes_max: int) -> tuple[bytes, int]:
+    values = with_lengths(scan.read(bytes_max))
+    packed = values.to_arrow()
+    return bytes(memoryview(packed.buffers()[2])[: int(values.lengths.sum())]), len(values)
