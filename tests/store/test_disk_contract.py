@@ -117,3 +117,29 @@ def test_a_missing_directory_cannot_be_listed_or_synced(disk):
 def test_a_path_cannot_leave_the_root(disk, path):
     with pytest.raises(AssertionError):
         disk.open(path)
+
+
+def test_a_mapped_file_shows_its_bytes(disk):
+    disk.create("1/0/a").append([b"0123456789"])
+
+    assert bytes(disk.map("1/0/a")) == b"0123456789"
+
+
+def test_an_empty_file_can_be_mapped(disk):
+    disk.create("1/0/a")
+
+    assert bytes(disk.map("1/0/a")) == b""
+
+
+def test_a_mapped_file_can_be_read_on_after_it_is_removed(disk):
+    disk.create("1/0/a").append([b"0123456789"])
+    mapped = disk.map("1/0/a")
+
+    disk.unlink("1/0/a")
+
+    assert bytes(mapped) == b"0123456789"
+
+
+def test_a_file_that_is_not_there_cannot_be_mapped(disk):
+    with pytest.raises(FileNotFoundError):
+        disk.map("1/0/a")
