@@ -66,7 +66,7 @@ def read_kv_header(view: memoryview) -> KvBatchHeader:
     if magic != MAGIC:
         raise CorruptBatchError(f"Unknown KV batch version {magic}.")
     size = _LENGTH_BYTES + length
-    if not HEADER_BYTES <= size <= len(view):
+    if size < HEADER_BYTES or size != len(view):
         raise CorruptBatchError(f"A KV batch claims {size} bytes, {len(view)} were sent.")
     if not 0 <= record_count <= (size - HEADER_BYTES) // RECORD_BYTES_MIN:
         raise CorruptBatchError(f"A KV batch of {size} bytes claims {record_count} records.")

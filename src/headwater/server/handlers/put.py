@@ -2,7 +2,12 @@
 
 import asyncio
 
-from headwater.errors import HeadwaterError, InvalidAcksError, UnsupportedError
+from headwater.errors import (
+    HeadwaterError,
+    InvalidAcksError,
+    RecordTooLargeError,
+    UnsupportedError,
+)
 from headwater.model.bucket import TableBucket
 from headwater.runtime.events import Events
 from headwater.server.context import Context
@@ -47,6 +52,16 @@ async def _put(
 async def _end_offset(bucket: BucketRecords, request: PutRequest, context: Context) -> int:
     table_bucket = TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id)
     tablet = await context.tablets.pk_tablet(table_bucket)
+    _check_size(bucket, context)
     rules = PutRules(request.target_columns, overwrite=request.agg_mode == OVERWRITE)
     receipt = await tablet.put(bucket.records, acks=request.acks, rules=rules)
     return receipt.end_offset
+
+
+def _check_size(bucket: BucketRecords, context: Context) -> None:
+    size, bytes_max = len(bucket.records), context.services.settings.batch_bytes_max
+    if size > bytes_max:
+        raise RecordTooLargeError(
+            f"A batch of {size} bytes is larger than the largest allowed, {bytes_max}.",
+            hint="Send fewer rows at a time.",
+        )
