@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -94,8 +93,22 @@ class _Pool:
         self._table = table
         self._groups = groups
         self._found = found
-        self.written = cache(self._written)
-        self.held = cache(self._held)
+        # Kept here rather than by a cache on the methods, which would be a cycle that only the
+        # garbage collector frees, and with it the batch.
+        self._written_rows: pa.RecordBatch | None = None
+        self._held_rows: pa.RecordBatch | None = None
+
+    def written(self) -> pa.RecordBatch:
+        """Return the rows of the batch, null rows for deletes."""
+        if self._written_rows is None:
+            self._written_rows = self._decode_written()
+        return self._written_rows
+
+    def held(self) -> pa.RecordBatch:
+        """Return the rows that are held for the keys, null rows where there are none."""
+        if self._held_rows is None:
+            self._held_rows = self._decode_held()
+        return self._held_rows
 
     def changes(self, plan: Plan) -> pa.RecordBatch | None:
         """Return the rows that the changelog shows."""
@@ -105,7 +118,7 @@ class _Pool:
         if plan.combined is not None:
             rows = concat([self.held(), self.written(), plan.combined])
             return rows.take(pa.array(plan.sources))
-        if self.written.cache_info().currsize:
+        if self._written_rows is not None:
             return concat([self.held(), self.written()]).take(pa.array(plan.sources))
         rows = self._table.decode(
             *self._joined(plan.sources, key_count),
@@ -143,7 +156,7 @@ class _Pool:
         schema_ids[is_held] = held.schema_ids[old]
         return RowBytes(data, starts, ends), schema_ids
 
-    def _written(self) -> pa.RecordBatch:
+    def _decode_written(self) -> pa.RecordBatch:
         records, version = self._batch.records, self._batch.version
         upserts = np.flatnonzero(~records.is_delete)
         rows = self._table.decode(
@@ -155,7 +168,7 @@ class _Pool:
         self._table.check_keys(rows, records.keys.take(upserts), version)
         return rows if len(upserts) == len(records.keys) else _spread(rows, ~records.is_delete)
 
-    def _held(self) -> pa.RecordBatch:
+    def _decode_held(self) -> pa.RecordBatch:
         records = self._found.records
         rows = self._table.decode(
             records.rows, records.schema_ids, wanted=self._batch.version, enforce_not_null=False
