@@ -192,7 +192,7 @@ class Rows:
     async def scan(self, **given) -> pb.ScanKvResponse:
         """Make one call of a scan; the first one of it names no scanner."""
         request = pb.ScanKvRequest(**{"batch_size_bytes": BIG_BYTES, "call_seq_id": 0} | given)
-        if "scanner_id" not in given:
+        if "scanner_id" not in given and "bucket_scan_req" not in given:
             request.bucket_scan_req.table_id = self.table_id
             request.bucket_scan_req.bucket_id = 0
         return await self.connection.call(request, pb.ScanKvResponse)

@@ -56,7 +56,8 @@ class Scanners:
             )
 
     def add(self, bucket: TableBucket, scan: StateScan) -> Scanner:
-        """Take a scan."""
+        """Take a scan, unless others were quicker to take the room."""
+        self.check_room(bucket)
         scanner = Scanner(random_bytes(SCANNER_ID_BYTES), bucket, scan, self._clock.monotonic())
         self._open[scanner.scanner_id] = scanner
         return scanner

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headwater.kv.heap import HeapView
+from headwater.kv.heap import LENGTH_BYTES, HeapView
 from headwater.kv.location import Locations
 from headwater.kv.values import SCHEMA_ID_BYTES, values_of
 from headwater.rows.row_bytes import RowBytes
@@ -28,7 +28,7 @@ class StateScan:
         """Return the next values, as many as fit but at least one."""
         ahead = self._locations[self._position : self._position + ROWS_MAX]
         # Lengths include keys, so that a little less than allowed is returned.
-        sizes = self._view.lengths(ahead) + SCHEMA_ID_BYTES
+        sizes = self._view.lengths(ahead) + LENGTH_BYTES + SCHEMA_ID_BYTES
         count = max(int(np.searchsorted(np.cumsum(sizes), bytes_max, side="right")), 1)
         self._position += min(count, len(ahead))
         return values_of(self._view.read(ahead[:count]))

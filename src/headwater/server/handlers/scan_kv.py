@@ -6,7 +6,7 @@ from headwater.errors import HeadwaterError, InvalidScanError
 from headwater.kv.values import with_lengths
 from headwater.model.bucket import TableBucket
 from headwater.server.context import Context
-from headwater.server.scanners import Scanner
+from headwater.server.scanners import FIRST_CALL, Scanner
 from headwater.tablet.state_scan import StateScan
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.value_batch import value_batch_head
@@ -39,6 +39,8 @@ def _check(request: pb.ScanKvRequest) -> None:
         raise InvalidScanError("The size of a batch in bytes is missing or not above 0.")
     if not request.close_scanner and not request.HasField("call_seq_id"):
         raise InvalidScanError("The number of the call is missing.")
+    if is_new and request.call_seq_id != FIRST_CALL:
+        raise InvalidScanError(f"The first call of a scan is call {FIRST_CALL}.")
 
 
 async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvResponse:
@@ -47,7 +49,7 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
     bucket = TableBucket(asked.table_id, asked.bucket_id, partition_id)
     tablet = await context.tablets.pk_tablet(bucket)
     scanners.check_room(bucket)
-    scan = await tablet.scan(limit=asked.limit if asked.HasField("limit") else None)
+    scan = await tablet.scan(limit=asked.limit if asked.limit > 0 else None)
     if scan.is_done:
         return pb.ScanKvResponse(has_more_results=False, log_offset=scan.offset)
     answer = await _next(scanners.add(bucket, scan), request, context)

@@ -1,0 +1,453 @@
+"""Upserts and reads by key over the wire: retries, inserts by lookup, scans, refusals."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+import pytest_asyncio
+
+from headwater.errors import BucketMissingError
+from headwater.wire import fluss_pb2 as pb
+from tests.flows.appending import batch_of, produce, with_table
+from tests.flows.upserting import Rows, keyed_json
+from tests.server.support import HeldSyncs, connected, disk_with, running
+
+OUT_OF_ORDER, NOT_KEYED, INVALID_TABLE, UNKNOWN_BUCKET = 31, 20, 15, 21
+SCAN_EXPIRED, SCAN_UNKNOWN, INVALID_SCAN, TOO_MANY_SCANS = 66, 67, 68, 69
+ANN, BOB = (1, "ann", 10), (2, "bob", 20)
+NUMBERED = {"name": "STRING", "number": "BIGINT", "score": "BIGINT"}
+BY_DAY = {"day": "STRING", "id": "INTEGER", "score": "BIGINT"}
+
+
+@pytest_asyncio.fixture
+async def rows(connection):
+    return await Rows.create(connection)
+
+
+def many(count, score=0):
+    return [(number, f"n{number}", score) for number in range(count)]
+
+
+# ---- retries
+
+
+async def test_a_batch_that_is_sent_again_changes_nothing_and_gets_the_same_answer(rows):
+    writer = await rows.writer_id()
+    first = await rows.put(ANN, BOB, writer=(writer, 0))
+    second = await rows.put((1, "anna", 11), writer=(writer, 1))
+
+    again = [
+        await rows.put(ANN, BOB, writer=(writer, 0)),
+        await rows.put((1, "anna", 11), writer=(writer, 1)),
+    ]
+
+    assert again == [first, second] == [2, 4]
+    assert await rows.get(1) == [(1, "anna", 11)]
+    assert len(await rows.changes()) == 4
+
+
+async def test_a_batch_is_known_again_after_a_restart(tmp_path):
+    async with running(tmp_path) as server, connected(server) as connection:
+        rows = await Rows.create(connection)
+        writer = await rows.writer_id()
+        await rows.put(ANN, writer=(writer, 0))
+        end = await rows.put((9,), writer=(writer, 1))
+
+    async with running(tmp_path) as server, connected(server) as connection:
+        rows = rows.through(connection)
+        assert await rows.put((9,), writer=(writer, 1)) == end == 2
+        assert await rows.put(BOB, writer=(writer, 2)) == 3
+        assert await rows.all() == [ANN, BOB]
+
+
+async def test_a_sequence_out_of_order_is_refused(rows):
+    writer = await rows.writer_id()
+    await rows.put(ANN, writer=(writer, 0))
+
+    answer = await rows.send(rows.batch([BOB], writer=(writer, 2)))
+
+    assert answer.error_code == OUT_OF_ORDER
+    assert await rows.get(2) == [None]
+    assert await rows.put(BOB, writer=(writer, 1)) == 2
+
+
+async def test_a_batch_without_changes_carries_its_sequence(rows):
+    writer = await rows.writer_id()
+
+    ends = [
+        await rows.put((7,), writer=(writer, 0)),
+        await rows.put(writer=(writer, 1)),
+        await rows.put(ANN, writer=(writer, 2)),
+    ]
+
+    assert ends == [1, 2, 3]
+    assert await rows.changes() == [(2, "+I", ANN)]
+
+
+async def test_a_batch_that_was_refused_does_not_use_up_its_sequence(rows):
+    writer = await rows.writer_id()
+    good = rows.batch([ANN], writer=(writer, 0))
+
+    refused = await rows.send(good, target_columns=[1])
+    taken = await rows.send(good)
+
+    assert (refused.error_code, taken.error_code) == (35, 0)
+    assert await rows.get(1) == [ANN]
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+async def test_rows_are_there_with_every_kind_of_ack(rows, acks):
+    await rows.put(ANN, acks=acks)
+
+    assert await rows.get(1) == [ANN]
+
+
+# ---- lookups
+
+
+async def test_missing_and_repeated_keys_are_answered_in_their_places(rows):
+    await rows.put(*many(100))
+    keys = [5, 500, 5, 99, -1, 0, 0]
+
+    few, more = await rows.get(*keys), await rows.get(*keys * 20)
+
+    expected = [many(100)[key] if 0 <= key < 100 else None for key in keys]
+    assert few == expected
+    assert more == expected * 20
+
+
+async def test_lookups_of_nothing_and_of_nothing_but_missing_keys_are_answered(rows):
+    assert await rows.get() == []
+    assert await rows.get(*range(200)) == [None] * 200
+
+
+async def test_many_lookups_in_flight_get_each_their_own_rows(rows):
+    await rows.put(*many(1_000))
+
+    found = await asyncio.gather(*(rows.get(number, number + 1_000) for number in range(500)))
+
+    assert found == [[row, None] for row in many(1_000)[:500]]
+
+
+async def test_lookups_amid_writes_see_whole_batches(rows):
+    await rows.put(*many(50))
+
+    async def read():
+        found = await rows.get(*range(50))
+        return {row[2] for row in found}
+
+    writes = [rows.put(*many(50, score)) for score in range(1, 20)]
+    seen, *_ = await asyncio.gather(
+        asyncio.gather(*(read() for _ in range(50))), asyncio.gather(*writes)
+    )
+
+    assert all(len(scores) == 1 for scores in seen)
+
+
+# ---- lookups that insert
+
+
+async def test_a_lookup_inserts_what_is_missing_when_it_is_asked_to(rows):
+    await rows.put(ANN)
+
+    found = await rows.get(1, 5, 5, 6, insert_if_not_exists=True)
+
+    fresh = [(5, None, None), (6, None, None)]
+    assert found == [ANN, fresh[0], fresh[0], fresh[1]]
+    assert await rows.changes() == [
+        (0, "+I", ANN),
+        (1, "+I", fresh[0]),
+        (2, "+I", fresh[1]),
+    ]
+    assert await rows.get(1, 5, insert_if_not_exists=True) == [ANN, fresh[0]]
+    assert len(await rows.changes()) == 3
+
+
+async def test_rows_that_a_lookup_inserts_are_numbered(connection):
+    rows = await Rows.create(connection, keyed_json(NUMBERED, key=["name"], numbered=["number"]))
+
+    found = await rows.get("a", "b", "a", insert_if_not_exists=True)
+    await rows.put(("b", None, 7), target_columns=[0, 2])
+
+    assert found == [("a", 1, None), ("b", 2, None), ("a", 1, None)]
+    assert await rows.get("a", "b", "c") == [("a", 1, None), ("b", 2, 7), None]
+
+
+async def test_many_lookups_that_insert_the_same_keys_agree_on_them(connection):
+    rows = await Rows.create(connection, keyed_json(NUMBERED, key=["name"], numbered=["number"]))
+    names = [f"n{number}" for number in range(30)]
+
+    answers = await asyncio.gather(
+        *(rows.get(*names, insert_if_not_exists=True) for _ in range(20))
+    )
+
+    assert all(answer == answers[0] for answer in answers)
+    assert sorted(row[1] for row in answers[0]) == list(range(1, 31))
+    assert await rows.row_count() == 30
+
+
+async def test_a_lookup_inserts_into_a_partition_with_the_values_of_the_partition(connection):
+    content = keyed_json(BY_DAY, key=["day", "id"], partition=["day"])
+    rows = await Rows.create(connection, content)
+    await rows.use_partition(day="20260101")
+
+    found = await rows.get(7, insert_if_not_exists=True)
+
+    assert found == [("20260101", 7, None)]
+    assert await rows.row_count() == 1
+
+
+# ---- scans
+
+
+async def test_a_scan_over_several_calls_shows_one_moment_while_writes_go_on(rows):
+    await rows.put(*many(500))
+    answer = await rows.scan(batch_size_bytes=1_000)
+    found, calls, offset = rows.scanned(answer), 1, answer.log_offset
+
+    while answer.has_more_results:
+        await rows.put(*many(500, calls), (10_000 + calls, "new", 0), (calls,))
+        answer = await rows.scan(
+            scanner_id=answer.scanner_id, call_seq_id=calls, batch_size_bytes=1_000
+        )
+        assert len(answer.records) <= 1_000
+        found += rows.scanned(answer)
+        calls += 1
+
+    assert offset == 500
+    assert calls > 5
+    assert sorted(found) == many(500)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(30, 30), (100, 100), (1_000, 100), (-1, 100)])
+async def test_a_scan_ends_at_its_limit(rows, limit, count):
+    await rows.put(*many(100))
+    bucket = pb.ScanKvBucketRequest(table_id=rows.table_id, bucket_id=0, limit=limit)
+
+    answer = await rows.scan(bucket_scan_req=bucket)
+
+    assert len(rows.scanned(answer)) == count
+    assert not answer.has_more_results
+
+
+async def test_a_row_larger_than_asked_for_comes_alone(rows):
+    await rows.put((1, "x" * 5_000, 1), (2, "y" * 5_000, 2))
+
+    answer = await rows.scan(batch_size_bytes=1)
+
+    assert len(rows.scanned(answer)) == 1
+    assert answer.has_more_results
+
+
+async def test_a_scan_of_an_empty_bucket_has_nothing(rows):
+    answer = await rows.scan()
+
+    assert (answer.has_more_results, answer.log_offset) == (False, 0)
+    assert rows.scanned(answer) == []
+
+
+async def test_a_scan_that_was_closed_or_never_begun_is_unknown(rows):
+    await rows.put(*many(100))
+    begun = await rows.scan(batch_size_bytes=100)
+
+    closed = await rows.scan(scanner_id=begun.scanner_id, close_scanner=True)
+    after = await rows.scan(scanner_id=begun.scanner_id, call_seq_id=1)
+    never = await rows.scan(scanner_id=b"x" * 16)
+
+    assert (closed.error_code, closed.has_more_results) == (0, False)
+    assert (after.error_code, never.error_code) == (SCAN_UNKNOWN, SCAN_UNKNOWN)
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2])
+async def test_a_call_out_of_turn_is_refused_and_the_scan_goes_on(rows, number):
+    await rows.put(*many(100))
+    begun = await rows.scan(batch_size_bytes=500)
+
+    refused = await rows.scan(scanner_id=begun.scanner_id, call_seq_id=number)
+    rest = await rows.scan(scanner_id=begun.scanner_id, call_seq_id=1)
+
+    assert refused.error_code == INVALID_SCAN
+    assert sorted(rows.scanned(begun) + rows.scanned(rest)) == many(100)
+
+
+@pytest.mark.parametrize(
+    "given", [{"batch_size_bytes": 0}, {"batch_size_bytes": -5}, {"close_scanner": True}]
+)
+async def test_a_scan_that_makes_no_sense_is_refused(rows, given):
+    assert (await rows.scan(**given)).error_code == INVALID_SCAN
+
+
+async def test_scans_that_nobody_goes_on_with_expire(tmp_path):
+    given = {"kv_scanner_ttl_s": 1e-9}
+    async with running(tmp_path, **given) as server, connected(server) as connection:
+        rows = await Rows.create(connection)
+        await rows.put(*many(100))
+        begun = await rows.scan(batch_size_bytes=100)
+
+        late = await rows.scan(scanner_id=begun.scanner_id, call_seq_id=1)
+
+        assert late.error_code == SCAN_EXPIRED
+        assert len(server._services.scanners) == 0
+
+
+async def test_more_scans_than_allowed_are_refused_until_one_is_closed(tmp_path):
+    given = {"kv_scanners_per_bucket_max": 2, "kv_scanners_max": 3}
+    async with running(tmp_path, **given) as server, connected(server) as connection:
+        rows, other, third = [await Rows.create(connection) for _ in range(3)]
+        for each in (rows, other, third):
+            await each.put(*many(100))
+
+        begun = [await rows.scan(batch_size_bytes=100) for _ in range(3)]
+        elsewhere = [await each.scan(batch_size_bytes=100) for each in (other, third)]
+        await rows.scan(scanner_id=begun[0].scanner_id, close_scanner=True)
+        again = await third.scan(batch_size_bytes=100)
+
+        assert [answer.error_code for answer in begun] == [0, 0, TOO_MANY_SCANS]
+        assert [answer.error_code for answer in elsewhere] == [0, TOO_MANY_SCANS]
+        assert again.error_code == 0
+
+
+async def test_scans_begun_at_the_same_time_do_not_pass_the_limit(tmp_path):
+    given = {"kv_scanners_per_bucket_max": 2}
+    async with running(tmp_path, **given) as server, AsyncExitStack() as stack:
+        connections = [await stack.enter_async_context(connected(server)) for _ in range(10)]
+        rows = await Rows.create(connections[0])
+        await rows.put(*many(100))
+
+        begun = await asyncio.gather(
+            *(rows.through(each).scan(batch_size_bytes=100) for each in connections)
+        )
+
+        assert sorted(answer.error_code for answer in begun) == [0] * 2 + [TOO_MANY_SCANS] * 8
+
+
+async def test_a_scan_that_begins_with_a_later_call_takes_no_room(tmp_path):
+    async with running(tmp_path) as server, connected(server) as connection:
+        rows = await Rows.create(connection)
+        await rows.put(*many(100))
+
+        refused = await rows.scan(call_seq_id=1, batch_size_bytes=100)
+
+        assert refused.error_code == INVALID_SCAN
+        assert len(server._services.scanners) == 0
+
+
+# ---- what is not durable
+
+
+async def held_back(tmp_path, connection):
+    """Return rows of which an insert, an update and a delete wait for their sync."""
+    rows = await Rows.create(connection)
+    await rows.put(ANN, BOB, (3, "cat", 30))
+    return rows
+
+
+@pytest.mark.parametrize("keys", [[1], [2], [4], list(range(50))])
+async def test_lookups_wait_for_what_they_would_show_to_be_durable(tmp_path, keys):
+    syncs = HeldSyncs("1/0/")
+    async with (
+        running(tmp_path, disk=disk_with(syncs, tmp_path)) as server,
+        connected(server) as connection,
+    ):
+        rows = await held_back(tmp_path, connection)
+        syncs.hold()
+        await rows.put((1, "anna", 11), (2,), (4, "dan", 40), acks=0)
+
+        reading = asyncio.ensure_future(rows.get(*keys))
+        same = await rows.get(3)
+        is_waiting = not reading.done()
+        syncs.release()
+
+        held = {1: (1, "anna", 11), 3: (3, "cat", 30), 4: (4, "dan", 40)}
+        assert same == [(3, "cat", 30)]
+        assert is_waiting
+        assert await reading == [held.get(key) for key in keys]
+
+
+async def test_scans_and_prefixes_wait_for_what_they_would_show_to_be_durable(tmp_path):
+    syncs = HeldSyncs("1/0/")
+    async with (
+        running(tmp_path, disk=disk_with(syncs, tmp_path)) as server,
+        connected(server) as connection,
+    ):
+        rows = await held_back(tmp_path, connection)
+        syncs.hold()
+        await rows.put((1,), acks=0)
+
+        scanning = asyncio.ensure_future(rows.all())
+        await rows.get(3)
+        is_waiting = not scanning.done()
+        syncs.release()
+
+        assert is_waiting
+        assert await scanning == [BOB, (3, "cat", 30)]
+
+
+# ---- tables of the other kind, and tables that go away
+
+
+async def test_rows_cannot_be_appended_to_a_primary_key_table(rows):
+    request = produce(rows.table_id, 0, batch_of([(1, 1)]))
+
+    answer = await rows.connection.call(request, pb.ProduceLogResponse)
+
+    assert answer.buckets_resp[0].error_code == INVALID_TABLE
+    assert await rows.changes() == []
+
+
+async def test_a_log_table_takes_no_upserts_and_no_lookups(server, rows):
+    records, keys = rows.batch([ANN]), rows.keys([1])
+    rows.table_id = await with_table(server.port)
+
+    put, found, scanned = (
+        await rows.send(records),
+        await rows.looked_up(keys),
+        await rows.scan(),
+    )
+
+    assert {put.error_code, found.error_code, scanned.error_code} == {NOT_KEYED}
+
+
+async def test_rows_are_counted(rows):
+    counts = []
+    for batch in ([], [ANN, BOB], [(1, "anna", 1), (2,)], [(1,), (1,)]):
+        await rows.put(*batch)
+        counts.append(await rows.row_count())
+
+    assert counts == [0, 2, 1, 0]
+
+
+async def drop_table(rows):
+    request = pb.DropTableRequest(table_path=rows.path, ignore_if_not_exists=False)
+    await rows.connection.call(request, pb.DropTableResponse)
+
+
+async def test_a_table_is_dropped_while_it_is_written_and_read(rows):
+    await rows.put(*many(100))
+    begun = await rows.scan(batch_size_bytes=100)
+    writes = [asyncio.ensure_future(rows.send(rows.batch(many(100, n)))) for n in range(20)]
+    reads = [asyncio.ensure_future(rows.looked_up(rows.keys([1]))) for _ in range(20)]
+
+    await drop_table(rows)
+
+    codes = {(await each).error_code for each in [*writes, *reads]}
+    await rows.scan(scanner_id=begun.scanner_id, call_seq_id=1)
+    assert codes <= {0, UNKNOWN_BUCKET, 44}, codes
+    assert (await rows.send(rows.batch([ANN]))).error_code == BucketMissingError.code
+
+
+async def test_a_partition_is_dropped_while_its_rows_are_held(connection):
+    rows = await Rows.create(connection, keyed_json(BY_DAY, key=["day", "id"], partition=["day"]))
+    await rows.use_partition(day="20260101")
+    await rows.put(("20260101", 1, 5))
+    spec = pb.PartitionSpec(partition_key_values=[pb.KeyValue(key="day", value="20260101")])
+
+    request = pb.DropPartitionRequest(
+        table_path=rows.path, partition_spec=spec, ignore_if_not_exists=False
+    )
+    await connection.call(request, pb.DropPartitionResponse)
+
+    gone = await rows.looked_up(rows.keys([1]))
+    assert gone.error_code in {UNKNOWN_BUCKET, 36}
+    await rows.use_partition(day="20260101")
+    assert await rows.get(1) == [None]
