@@ -21,7 +21,8 @@ def hash_keys(keys: RowBytes, *, seed: int) -> Words:
     words = overlapping_words(keys.data)
     longest = int(lengths.max(initial=0))
     is_even = bool((lengths == longest).all())
-    for at in range(0, longest, 8):
+    # An empty key takes one step as well, whatever the others are.
+    for at in range(0, longest or 1, 8):
         if is_even or at == 0:
             hashes = _step(hashes, words[keys.starts + at] & _mask(lengths - at))
         else:
@@ -36,7 +37,6 @@ def hash_keys(keys: RowBytes, *, seed: int) -> Words:
 def hash_key(key: bytes, *, seed: int) -> int:
     """Return the hash of one key."""
     hashed = len(key) * _LENGTH_FACTOR & _ALL ^ seed
-    # An empty key takes one step as well, as it does among many.
     for at in range(0, len(key) or 1, 8):
         hashed = (hashed ^ int.from_bytes(key[at : at + 8], "little")) * _WORD_FACTOR & _ALL
         hashed ^= hashed >> _SHIFT

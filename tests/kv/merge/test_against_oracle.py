@@ -9,8 +9,6 @@ from random import Random
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from tests.kv.merge.oracle import Oracle
-from tests.kv.merge.tables import Table, folded, plain, table
 
 from headwater.config.choices import ChangelogImage, DeleteBehavior, MergeEngine
 from headwater.errors import DeletionDisabledError
@@ -26,6 +24,8 @@ from headwater.model.types import (
     StringType,
     TinyIntType,
 )
+from tests.kv.merge.oracle import Oracle
+from tests.kv.merge.tables import Table, folded, plain, table
 
 PLAIN = table(plain("a"), plain("b", StringType()), plain("c", DoubleType()))
 NUMBERED = table(plain("id", IntType()), plain("a"), plain("b", StringType()), numbered="id")

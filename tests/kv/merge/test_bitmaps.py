@@ -6,12 +6,12 @@ import struct
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
-from tests.kv.merge.tables import Table, folded, table
 
 from headwater.errors import CorruptBatchError, UnsupportedError
 from headwater.kv.merge import bitmaps
 from headwater.kv.merge.art import art_from_portable, portable_from_art
 from headwater.model.types import BytesType
+from tests.kv.merge.tables import Table, folded, table
 
 pyroaring = pytest.importorskip("pyroaring")
 AGGREGATION = {"table.merge-engine": "aggregation"}

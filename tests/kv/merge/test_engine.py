@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.kv.merge.tables import Table, folded, plain, table
 
 from headwater.config.choices import ChangelogImage, DeleteBehavior
 from headwater.config.table_options import KvOptions
@@ -19,6 +18,7 @@ from headwater.kv.merge.engine import delete_behavior_of, engine_of
 from headwater.kv.merge.fold import fold
 from headwater.kv.merge.writes import Writes
 from headwater.model.types import BigIntType, IntType, StringType, TimestampType
+from tests.kv.merge.tables import Table, folded, plain, table
 
 ROWS = table(plain("a"), plain("b"))
 NUMBERED = table(plain("id", IntType()), plain("a"), numbered="id")

@@ -6,7 +6,6 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.kv.merge.tables import Table, folded, table
 
 from headwater.errors import InvalidTableError, RecordTooLargeError, ValueOverflowError
 from headwater.kv.merge import rounds
@@ -27,6 +26,7 @@ from headwater.model.types import (
     TimeType,
     TinyIntType,
 )
+from tests.kv.merge.tables import Table, folded, table
 
 AGGREGATION = {"table.merge-engine": "aggregation"}
 MONEY = DecimalType(precision=4, scale=2)
