@@ -49,8 +49,10 @@ def _of_similar_age(
         return [segments]
     groups: list[list[SegmentUse]] = []
     for segment in segments:
-        if groups and segment.newest_ms - groups[-1][0].oldest_ms <= span_ms_max:
-            groups[-1].append(segment)
+        together = [*groups[-1], segment] if groups else [segment]
+        newest_ms = max(each.newest_ms for each in together)
+        if groups and newest_ms - together[0].oldest_ms <= span_ms_max:
+            groups[-1] = together
         else:
             groups.append([segment])
     return groups
