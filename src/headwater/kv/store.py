@@ -16,7 +16,7 @@ from headwater.kv.snapshot import SegmentFile, Snapshot, decode_snapshot, encode
 from headwater.rows.checksum import crc32c
 from headwater.rows.row_bytes import PADDING
 from headwater.runtime.events import Events
-from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File
+from headwater.store.disk import TEMPORARY_SUFFIX, Disk
 
 SNAPSHOTS_KEPT = 2
 _events = Events("kv")
@@ -38,7 +38,6 @@ class KvStore:
         self._disk = disk
         self._directory = directory
         self._kept: dict[int, Snapshot] = {}
-        self._unsynced: dict[int, File] = {}
         self._next_serial = 0
         self._is_fenced = False
         self.faults: list[str] = []
@@ -54,10 +53,11 @@ class KvStore:
             return False
         return {each.serial for each in self._kept[max(self._kept)].segments} == {*serials}
 
-    def load(self, *, offset_max: int) -> Loaded | None:
+    def load(self, *, offset_min: int = 0, offset_max: int) -> Loaded | None:
         """Return the newest snapshot that is whole; what is damaged is set aside.
 
-        A snapshot beyond the end of its log is not taken: the log is the truth.
+        A snapshot beyond the end of its log is not taken: the log is the truth. One before the
+        start of its log is of no use beside a newer one.
 
         1. read the snapshots  2. take the newest whose segments are whole  3. tidy up
         """
@@ -70,27 +70,33 @@ class KvStore:
             found = self._load(serial)
             if found is not None and found.snapshot.offset > offset_max:
                 self._set_aside(self._path("snapshot", serial), "Its log ends before it.")
-            elif found is not None:
+            elif found is not None and (loaded is None or found.snapshot.offset >= offset_min):
                 self._kept[serial] = found.snapshot
                 loaded = loaded or found
+            elif found is None and loaded is None:
+                self.faults.append(f"Snapshot {serial} is not whole.")
         self._remove_unnamed(in_use=())
         return loaded
 
     def write(self, segment: Segment) -> None:
-        """Write a sealed segment to a file and read it from there from now on."""
+        """Write a sealed segment to a file and read it from there from now on.
+
+        It is durable before it is read from there: where a sync fails, memory still has it.
+        """
         serial = self._take_serial()
         path = self._path("segment", serial)
         segment.crc = crc32c(segment.view[: segment.end])
         file = self._disk.create(path)
         file.append([segment.view[: segment.end + PADDING]])
-        self._unsynced[serial] = file
+        file.sync()
         segment.use(np.frombuffer(self._disk.map(path), np.uint8))
         segment.serial = serial
 
     def save(self, snapshot: Snapshot, *, in_use: Collection[int]) -> None:
         """Make a snapshot count, then forget older ones and the files that only they name.
 
-        1. sync the segments  2. put the snapshot in place  3. remove what is not needed
+        1. make the names of its segments durable  2. put the snapshot in place
+        3. remove what is not needed
         """
         if self._is_fenced:
             raise KvStorageError(
@@ -99,10 +105,6 @@ class KvStore:
             )
         # What a failed sync left on disk is unknown, even if the next one succeeds.
         self._is_fenced = True
-        for segment in snapshot.segments:
-            if segment.serial in self._unsynced:
-                self._unsynced[segment.serial].sync()
-                del self._unsynced[segment.serial]
         self._disk.sync_directory(self._directory)
         self._is_fenced = False
         serial = self._take_serial()
@@ -124,7 +126,6 @@ class KvStore:
         for described in snapshot.segments:
             segment = self._load_segment(described)
             if segment is None:
-                self.faults.append(f"{path} needs segment {described.serial}, which is not whole.")
                 return None
             segments[described.number] = segment
         return Loaded(snapshot, segments)
@@ -156,7 +157,7 @@ class KvStore:
     def _remove_unnamed(self, *, in_use: Collection[int]) -> None:
         """Remove files that neither a kept snapshot nor the running state names."""
         named = {each.serial for kept in self._kept.values() for each in kept.segments}
-        named |= {*in_use, *self._unsynced}
+        named |= {*in_use}
         names = self._disk.listdir(self._directory)
         gone = [
             *(self._path("segment", serial) for serial in _serials(names, "segment") - named),

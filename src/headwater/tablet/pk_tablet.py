@@ -24,6 +24,7 @@ from headwater.rows.row_bytes import RowBytes
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.store.disk import Part
+from headwater.tablet.ages import seal_aged
 from headwater.tablet.auto_ids import AutoIds
 from headwater.tablet.keyed_table import KeyedTable
 from headwater.tablet.log_tablet import INLINE_BYTES_MAX, LogTablet, check_acks
@@ -33,8 +34,6 @@ from headwater.tablet.state_scan import StateScan
 from headwater.tablet.unsynced import DURABLE, Unsynced
 
 _events = Events("pk_tablet")
-# Rows expire together with others that were written up to this part of their time before.
-AGE_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +182,7 @@ class PkTablet:
 
     def seal_aged(self, now_ms: int) -> None:
         """Let rows that expire by age not lie together with much younger ones."""
-        heap, ttl_ms = self.state.heap, self.table.latest().options.kv.ttl_ms
-        active = heap.segments.get(heap.active)
-        if ttl_ms and active is not None and now_ms - active.oldest_ms > ttl_ms // AGE_STEPS:
-            heap.seal()
+        seal_aged(self.state.heap, self.table.latest(), now_ms)
 
     def _place(self, prepared: Prepared, end_offset: int) -> tuple[Locations, Locations]:
         now_ms = self._clock.now_ms()

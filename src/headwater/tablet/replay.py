@@ -22,6 +22,7 @@ from headwater.rows.changelog import read_changelog
 from headwater.rows.kv_batch import build_records
 from headwater.rows.log_batch import ChangeType
 from headwater.rows.row_bytes import PADDING, RowBytes
+from headwater.tablet.ages import seal_aged
 from headwater.tablet.auto_ids import AutoIds
 from headwater.tablet.keyed_table import KeyedTable
 
@@ -44,7 +45,7 @@ def recover_state(
 
     1. take the newest whole snapshot that the log reaches  2. replay the log from there
     """
-    loaded = store.load(offset_max=log.end_offset)
+    loaded = store.load(offset_min=log.start_offset, offset_max=log.end_offset)
     offset = loaded.snapshot.offset if loaded else 0
     if offset < log.start_offset:
         raise KvStorageError(
@@ -124,6 +125,7 @@ class _Replay:
         locations = np.full(len(groups.keys), ABSENT, np.int64)
         sizes = np.zeros(len(groups.keys), np.int64)
         if len(kept):
+            seal_aged(state.heap, self._table.latest(), header.commit_timestamp)
             base = state.heap.append(
                 data, schema_id=header.schema_id, timestamp_ms=header.commit_timestamp
             )

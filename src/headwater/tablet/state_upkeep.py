@@ -18,7 +18,8 @@ from headwater.kv.location import OFFSET_BITS, Locations, base_location, schema_
 from headwater.kv.snapshot import Snapshot
 from headwater.kv.store import KvStore, described
 from headwater.rows.row_bytes import PADDING, RowBytes
-from headwater.tablet.pk_tablet import AGE_STEPS, PkTablet
+from headwater.tablet.ages import age_span_ms
+from headwater.tablet.pk_tablet import PkTablet
 
 T = TypeVar("T")
 
@@ -151,7 +152,7 @@ class StateUpkeep:
             return len(victims)
 
     def _victims(self) -> tuple[int, ...]:
-        heap, options = self._tablet.state.heap, self._tablet.table.latest().options.kv
+        heap = self._tablet.state.heap
         segments = [
             SegmentUse(
                 number,
@@ -166,7 +167,7 @@ class StateUpkeep:
         return segments_to_compact(
             segments,
             small_bytes=heap.segment_bytes_max // SMALL_SEGMENT_SHARE,
-            age_span_ms_max=options.ttl_ms and options.ttl_ms // AGE_STEPS,
+            age_span_ms_max=age_span_ms(self._tablet.table.latest()),
         )
 
     def _live_in(self, segments: tuple[int, ...]) -> _Live:
