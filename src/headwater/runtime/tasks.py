@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import TypeVar
 
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 
 _events = Events("tasks")
+T = TypeVar("T")
 
 
 class Tasks:
@@ -46,6 +49,18 @@ class Tasks:
         self._tasks.discard(task)
         if not task.cancelled() and (cause := task.exception()) is not None:
             _events.error("task failed", cause=cause, task=task.get_name())
+
+
+async def to_the_end(work: asyncio.Future[T]) -> T:
+    """Wait for work that must not run on alone: whoever is cancelled waits for its end first."""
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        while not work.done():
+            # One who is cancelled again, as when the server stops meanwhile, still waits.
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([work])
+        raise
 
 
 async def repeat(

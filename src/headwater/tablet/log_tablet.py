@@ -12,6 +12,7 @@ from headwater.log.log import Log
 from headwater.log.retention import expired_segments, should_roll_expired
 from headwater.rows.log_batch import BatchHeader, iterate
 from headwater.runtime.clock import Clock
+from headwater.runtime.tasks import to_the_end
 from headwater.store.disk import Part
 from headwater.tablet.group_commit import GroupCommit
 from headwater.tablet.selection import Selected, Selection, select
@@ -190,12 +191,7 @@ class LogTablet:
 
     async def alone(self, work: Callable[[], T]) -> T:
         """Run work in a thread while holding the turn, which stays held until it has ended."""
-        job = self._in_thread(work)
-        try:
-            return await asyncio.shield(job)
-        except asyncio.CancelledError:
-            await asyncio.wait([job])
-            raise
+        return await to_the_end(self._in_thread(work))
 
     def _announce(self) -> None:
         high_watermark = self.high_watermark

@@ -23,6 +23,7 @@ from headwater.rows.log_batch import NO_SEQUENCE, NO_WRITER, read_header
 from headwater.rows.row_bytes import RowBytes
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
+from headwater.runtime.tasks import to_the_end
 from headwater.store.disk import Part
 from headwater.tablet.ages import seal_aged
 from headwater.tablet.auto_ids import AutoIds
@@ -101,12 +102,7 @@ class PkTablet:
 
     async def _finish(self, work: Coroutine[object, object, int]) -> int:
         """Run a write to its end even if whoever asked for it goes away."""
-        task = asyncio.get_running_loop().create_task(work)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait([task])
-            raise
+        return await to_the_end(asyncio.get_running_loop().create_task(work))
 
     async def remove(self, keys: RowBytes, locations: Locations) -> int:
         """Delete rows that are still where they were seen, and return how many."""

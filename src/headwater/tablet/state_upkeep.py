@@ -18,6 +18,7 @@ from headwater.kv.location import OFFSET_BITS, Locations, base_location, schema_
 from headwater.kv.snapshot import Snapshot
 from headwater.kv.store import KvStore, described
 from headwater.rows.row_bytes import PADDING, RowBytes
+from headwater.runtime.tasks import to_the_end
 from headwater.tablet.ages import age_span_ms
 from headwater.tablet.pk_tablet import PkTablet
 
@@ -137,10 +138,13 @@ class StateUpkeep:
                 victims = self._victims()
                 if not victims:
                     return 0
+                offset = tablet.log.log.end_offset
                 live = await tablet.log.alone(partial(self._live_in, victims))
             segment, starts = await self._in_thread(partial(self._copied, live, victims))
             if len(live.locations):
                 await self._in_thread(partial(self._store.write, segment))
+            # Who reads a copy does not wait for the log, so it must be durable already.
+            await tablet.log.acknowledge(offset, acks=-1)
             async with tablet.log.turn:
                 if len(live.locations):
                     number = heap.add(segment)
@@ -241,7 +245,9 @@ class StateUpkeep:
         return records.keys.take(is_old), locations[is_old]
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        """Run work in a thread; the job that asks for it lasts until it has ended."""
+        loop = asyncio.get_running_loop()
+        return await to_the_end(loop.run_in_executor(self._executor, work))
 
 
 def _relocated(locations: Locations, number: int, offsets: npt.NDArray[np.int64]) -> Locations:
