@@ -1,5 +1,7 @@
 """The index of prefixes finds every key that was noted, and may find more."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,3 +53,15 @@ def test_a_key_that_comes_and_goes_takes_room_only_once():
 
     assert index.candidates(1).tolist() == [2]
     assert index.size_bytes <= 16 * (TAIL_COUNT_MAX + 1)
+
+
+def test_whoever_reads_during_a_merge_misses_nothing():
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(100):
+            index = PrefixIndex()
+            for key in range(40):
+                noted(index, [(1, key)])
+            merging = threads.submit(index.arrays)
+
+            while not merging.done():
+                assert len(index.candidates(1)) == 40
