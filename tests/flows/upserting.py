@@ -173,6 +173,20 @@ class Rows:
         held = iter(self.decoded([v.values for v in answer.values if v.HasField("values")]))
         return [next(held) if v.HasField("values") else None for v in answer.values]
 
+    async def by_prefix(self, *prefix) -> list[tuple]:
+        """Return the rows whose keys begin with some values."""
+        names = self.key_names[: len(prefix)]
+        columns = [
+            pa.array([value], self.arrow.field(name).type)
+            for name, value in zip(names, prefix, strict=True)
+        ]
+        keys = key_encoder_of(self.schema, names).encode(columns).to_list()
+        bucket = pb.PrefixLookupBucketRequest(bucket_id=0, keys=keys)
+        request = pb.PrefixLookupRequest(table_id=self.table_id, buckets_req=[bucket])
+        answer = await self.connection.call(request, pb.PrefixLookupResponse)
+        (found,) = answer.buckets_resp[0].value_lists
+        return self.decoded(found.values)
+
     async def changes(self, offset: int = 0) -> list[tuple[int, str, tuple]]:
         """Return offset, kind and row of all changes from an offset on."""
         found, end = [], offset + 1

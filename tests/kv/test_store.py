@@ -29,7 +29,9 @@ def segment_of(text: bytes) -> Segment:
 
 def opened(disk, *, offset_max: int = 1_000, offset_min: int = 0):
     store = KvStore(disk, DIRECTORY)
-    return store, store.load(offset_min=offset_min, offset_max=offset_max)
+    loaded = store.load(offset_min=offset_min, offset_max=offset_max)
+    store.tidy()
+    return store, loaded
 
 
 class Writing:

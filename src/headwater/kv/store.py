@@ -59,7 +59,7 @@ class KvStore:
         A snapshot beyond the end of its log is not taken: the log is the truth. One before the
         start of its log is of no use beside a newer one.
 
-        1. read the snapshots  2. take the newest whose segments are whole  3. tidy up
+        Nothing is removed: should the rows be lost, what is left of them is not.
         """
         self._disk.make_directories(self._directory)
         names = self._disk.listdir(self._directory)
@@ -75,8 +75,11 @@ class KvStore:
                 loaded = loaded or found
             elif found is None and loaded is None:
                 self.faults.append(f"Snapshot {serial} is not whole.")
-        self._remove_unnamed(in_use=())
         return loaded
+
+    def tidy(self) -> None:
+        """Remove what no snapshot names, once the rows are known to be safe without it."""
+        self._remove_unnamed(in_use=())
 
     def write(self, segment: Segment) -> None:
         """Write a sealed segment to a file and read it from there from now on.

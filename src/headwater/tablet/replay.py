@@ -44,6 +44,7 @@ def recover_state(
     """Build the state of a bucket.
 
     1. take the newest whole snapshot that the log reaches  2. replay the log from there
+    3. remove the files that are not needed any more
     """
     loaded = store.load(offset_min=log.start_offset, offset_max=log.end_offset)
     offset = loaded.snapshot.offset if loaded else 0
@@ -64,6 +65,7 @@ def recover_state(
             f"The rows cannot be rebuilt from the log: {fault}",
             hint="Restore the bucket from a backup; its log can still be read.",
         ) from fault
+    store.tidy()
     return Recovered(state, ids, offset)
 
 
