@@ -13,6 +13,7 @@ from tests.flows.upserting import Rows, keyed_json
 from tests.server.support import HeldSyncs, connected, disk_with, running
 
 OUT_OF_ORDER, NOT_KEYED, INVALID_TABLE, UNKNOWN_BUCKET = 31, 20, 15, 21
+TIMED_OUT, TOO_LARGE = 25, 13
 SCAN_EXPIRED, SCAN_UNKNOWN, INVALID_SCAN, TOO_MANY_SCANS = 66, 67, 68, 69
 ANN, BOB = (1, "ann", 10), (2, "bob", 20)
 NUMBERED = {"name": "STRING", "number": "BIGINT", "score": "BIGINT"}
@@ -381,6 +382,46 @@ async def test_scans_and_prefixes_wait_for_what_they_would_show_to_be_durable(tm
 
         assert is_waiting
         assert await scanning == [BOB, (3, "cat", 30)]
+
+
+async def test_a_write_that_is_late_is_told_so_and_known_when_it_is_sent_again(tmp_path):
+    syncs = HeldSyncs("1/0/")
+    async with (
+        running(tmp_path, disk=disk_with(syncs, tmp_path)) as server,
+        connected(server) as connection,
+    ):
+        rows = await held_back(tmp_path, connection)
+        records = rows.batch([(1, "anna", 11)], writer=(await rows.writer_id(), 0))
+        syncs.hold()
+
+        late = await rows.send(records, timeout_ms=1)
+        inserting = await rows.looked_up(
+            rows.keys([9]), insert_if_not_exists=True, timeout_ms=1, acks=-1
+        )
+        syncs.release()
+        again = await rows.send(records)
+
+        assert (late.error_code, inserting.error_code) == (TIMED_OUT, TIMED_OUT)
+        assert (again.error_code, again.log_end_offset) == (0, 5)
+        assert await rows.get(1, 9) == [(1, "anna", 11), (9, None, None)]
+
+
+async def test_a_lookup_whose_rows_are_too_large_for_an_answer_is_refused(tmp_path):
+    async with (
+        running(tmp_path, request_bytes_max=100_000) as server,
+        connected(server) as connection,
+    ):
+        rows = await Rows.create(connection)
+        for number in range(4):
+            await rows.put((number, "x" * 40_000, 0))
+
+        few, repeated = (
+            await rows.looked_up(rows.keys([0, 1, 2, 3])),
+            await rows.looked_up(rows.keys([0] * 50)),
+        )
+
+        assert (few.error_code, repeated.error_code) == (TOO_LARGE, TOO_LARGE)
+        assert await rows.get(0, 1) == [(0, "x" * 40_000, 0), (1, "x" * 40_000, 0)]
 
 
 # ---- tables of the other kind, and tables that go away

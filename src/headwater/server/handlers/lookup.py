@@ -4,11 +4,12 @@ import asyncio
 
 import numpy as np
 
-from headwater.errors import HeadwaterError, RecordTooLargeError, RequestError
+from headwater.errors import HeadwaterError, RecordTooLargeError
 from headwater.kv.values import framed
 from headwater.model.bucket import TableBucket
 from headwater.rows.row_bytes import RowBytes
 from headwater.server.context import Context
+from headwater.server.handlers.produce import REQUEST_TIMED_OUT
 from headwater.store.disk import Part
 from headwater.tablet.lookups import HeldValues, Values
 from headwater.tablet.pk_tablet import PkTablet
@@ -64,8 +65,8 @@ async def _looked_up(
     except HeadwaterError as fault:
         return _fault(bucket, fault)
     except TimeoutError:
-        late = RequestError("The missing rows were not durable in time.")
-        return _fault(bucket, late)
+        late = "The missing rows were not durable in time."
+        return BucketFault(bucket.bucket_id, bucket.partition_id, REQUEST_TIMED_OUT, late)
     return BucketValues(bucket.bucket_id, bucket.partition_id, encoded)
 
 
@@ -95,6 +96,7 @@ async def _with_missing(
 
 def _encoded(values: Values, context: Context) -> Part:
     if not isinstance(values, HeldValues):
+        _check_size(sum(len(value) for value in values if value), context)
         return encoded_values(values)
     _check_size(int(values.values.lengths.sum()), context)
     return _encoded_in_place(values)
