@@ -12,7 +12,7 @@ from headwater.rows.row_bytes import RowBytes
 from tests.flows.upserting import Rows, keyed_json
 
 TOO_LARGE, CORRUPT, SCHEMA_NOT_EXIST, INVALID_TARGET, DELETION_DISABLED = 13, 14, 9, 35, 57
-UNSUPPORTED, NOT_KEYED = 2, 20
+UNSUPPORTED = 2
 ANN, BOB = (1, "ann", 10), (2, "bob", 20)
 
 

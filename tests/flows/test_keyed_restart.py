@@ -7,6 +7,7 @@ import pytest
 
 from headwater.kv.settings import KvSettings
 from headwater.server.tablets import StorageSettings
+from tests.flows.appending import fetch
 from tests.flows.upserting import Rows, keyed_json
 from tests.server.support import (
     SMALL_SEGMENTS,
@@ -28,7 +29,7 @@ BY_KIND = {"kind": "STRING", "id": "INTEGER", "score": "BIGINT"}
 
 
 def kept(turns: int) -> list[tuple]:
-    """Return the rows that are there after so many turns of `filled`."""
+    """Return the rows that are there after so many turns of `change`."""
     return [(n, f"n{n}", turns - 1) for n in range(100) if n % 10 != (turns - 1) % 10]
 
 
@@ -185,10 +186,6 @@ async def test_numbers_go_on_after_a_restart_without_being_given_twice(tmp_path)
 # ---- retention of the log
 
 
-async def tablet_start(connection, rows) -> int:
-    return await earliest(connection, rows.table_id)
-
-
 async def test_the_log_is_kept_as_long_as_a_rebuild_needs_it(tmp_path):
     clock = FakeClock()
     given = {"clock": clock, "storage": STORAGE}
@@ -198,12 +195,12 @@ async def test_the_log_is_kept_as_long_as_a_rebuild_needs_it(tmp_path):
         clock.milliseconds += 2 * HOUR_MS
 
         await server.upkeep.expire_rows()
-        unsaved = await tablet_start(connection, rows)
+        unsaved = await earliest(connection, rows.table_id)
         await server.upkeep.save_states()
         await rows.put((1_000, "x", 0))
         await server.upkeep.save_states()
         await server.upkeep.expire_rows()
-        saved = await tablet_start(connection, rows)
+        saved = await earliest(connection, rows.table_id)
 
         assert unsaved == 0
         assert saved > 500
@@ -222,7 +219,7 @@ async def test_rows_whose_log_is_gone_come_from_their_snapshot(tmp_path):
 
     async with running(tmp_path, **given) as server, connected(server) as connection:
         rows = rows.through(connection)
-        assert await tablet_start(connection, rows) > 500
+        assert await earliest(connection, rows.table_id) > 500
         assert await rows.all() == kept(5)
 
 
@@ -264,6 +261,23 @@ async def test_what_is_left_of_rows_that_are_lost_is_never_removed(tmp_path):
     after = [path.name.removesuffix(".damaged") for path in tmp_path.glob("log/1/0/kv/*")]
     assert answer.error_code == KV_STORAGE_ERROR
     assert sorted(after) == sorted(before)
+
+
+@pytest.mark.parametrize("saves", [(), (4,)])
+async def test_damage_in_the_log_costs_the_rows_only_if_no_snapshot_has_them(tmp_path, saves):
+    rows = await stopped(tmp_path, saves=saves)
+    victim = sorted(tmp_path.glob("log/1/0/*.log"))[2]
+    flip_bit(victim, victim.stat().st_size // 2)
+
+    async with running(tmp_path, storage=STORAGE) as server, connected(server) as connection:
+        rows = rows.through(connection)
+        found = await rows.looked_up(rows.keys([1]))
+        start = await fetch(connection, rows.table_id, 0, 0)
+
+        assert found.error_code == (0 if saves else KV_STORAGE_ERROR)
+        assert start.records, "the log is read up to the damage"
+        if saves:
+            assert await rows.all() == kept(5)
 
 
 # ---- rows that had their time

@@ -336,8 +336,7 @@ async def test_a_scan_that_begins_with_a_later_call_takes_no_room(tmp_path):
 # ---- what is not durable
 
 
-async def held_back(tmp_path, connection):
-    """Return rows of which an insert, an update and a delete wait for their sync."""
+async def three_rows(connection):
     rows = await Rows.create(connection)
     await rows.put(ANN, BOB, (3, "cat", 30))
     return rows
@@ -350,7 +349,7 @@ async def test_lookups_wait_for_what_they_would_show_to_be_durable(tmp_path, key
         running(tmp_path, disk=disk_with(syncs, tmp_path)) as server,
         connected(server) as connection,
     ):
-        rows = await held_back(tmp_path, connection)
+        rows = await three_rows(connection)
         syncs.hold()
         await rows.put((1, "anna", 11), (2,), (4, "dan", 40), acks=0)
 
@@ -371,7 +370,7 @@ async def test_scans_and_prefixes_wait_for_what_they_would_show_to_be_durable(tm
         running(tmp_path, disk=disk_with(syncs, tmp_path)) as server,
         connected(server) as connection,
     ):
-        rows = await held_back(tmp_path, connection)
+        rows = await three_rows(connection)
         syncs.hold()
         await rows.put((1,), acks=0)
 
@@ -390,7 +389,7 @@ async def test_a_write_that_is_late_is_told_so_and_known_when_it_is_sent_again(t
         running(tmp_path, disk=disk_with(syncs, tmp_path)) as server,
         connected(server) as connection,
     ):
-        rows = await held_back(tmp_path, connection)
+        rows = await three_rows(connection)
         records = rows.batch([(1, "anna", 11)], writer=(await rows.writer_id(), 0))
         syncs.hold()
 
