@@ -93,6 +93,14 @@ class Heap:
         """Return the bytes of all records."""
         return sum(segment.end - LEAD for segment in self.segments.values())
 
+    @property
+    def unwritten_count(self) -> int:
+        """Return how many full segments are still in memory only."""
+        return sum(
+            segment.serial is None and number != self.active
+            for number, segment in self.segments.items()
+        )
+
     def append(self, records: Bytes, *, schema_id: int, timestamp_ms: int = 0) -> int:
         """Write records behind each other and return the location of the first."""
         assert len(records) <= APPEND_BYTES_MAX

@@ -13,12 +13,13 @@ import numpy as np
 from headwater.errors import CorruptFileError, KvStorageError
 from headwater.kv.heap import LEAD, Segment
 from headwater.kv.snapshot import SegmentFile, Snapshot, decode_snapshot, encode_snapshot
-from headwater.rows.checksum import crc32c
+from headwater.rows.checksum import crc32c, crc32c_of_parts
 from headwater.rows.row_bytes import PADDING
 from headwater.runtime.events import Events
-from headwater.store.disk import TEMPORARY_SUFFIX, Disk
+from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File
 
 SNAPSHOTS_KEPT = 2
+READ_BYTES = 8 << 20
 _events = Events("kv")
 _NAME = re.compile(r"(segment|snapshot)-(\d{16})(\.damaged)?")
 
@@ -136,14 +137,14 @@ class KvStore:
     def _load_segment(self, described: SegmentFile) -> Segment | None:
         path = self._path("segment", described.serial)
         try:
-            view = self._disk.map(path)
+            file = self._disk.open(path)
         except FileNotFoundError:
             return None
-        if len(view) != described.end + PADDING or crc32c(view[: described.end]) != described.crc:
+        if file.size != described.end + PADDING or _crc(file, described.end) != described.crc:
             self._set_aside(path, "Its checksum or length does not fit.")
             return None
         return Segment(
-            np.frombuffer(view, np.uint8),
+            np.frombuffer(self._disk.map(path), np.uint8),
             described.end,
             described.live_bytes,
             described.oldest_ms,
@@ -185,6 +186,14 @@ class KvStore:
 def _serials(names: Iterable[str], kind: str) -> set[int]:
     matches = filter(None, map(_NAME.fullmatch, names))
     return {int(match[2]) for match in matches if match[1] == kind and match[3] is None}
+
+
+def _crc(file: File, end: int) -> int:
+    """Return the checksum of a file, read from its start to an end."""
+    return crc32c_of_parts(
+        file.read(position, min(READ_BYTES, end - position))
+        for position in range(0, end, READ_BYTES)
+    )
 
 
 def described(number: int, segment: Segment) -> SegmentFile:

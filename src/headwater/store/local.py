@@ -87,9 +87,12 @@ class LocalDisk:
         try:
             if not os.fstat(descriptor).st_size:
                 return memoryview(b"")
-            return memoryview(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
+            mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
         finally:
             os.close(descriptor)
+        # Reading ahead of every row would push out of memory what others need.
+        mapped.madvise(mmap.MADV_RANDOM)
+        return memoryview(mapped)
 
     def replace(self, path: str, content: bytes) -> None:
         """Put a small file in place, whole and durable or not at all."""

@@ -1,7 +1,7 @@
 """The upsert path of one bucket of a primary-key table, and reading its rows by key."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +35,8 @@ from headwater.tablet.state_scan import StateScan
 from headwater.tablet.unsynced import DURABLE, Unsynced
 
 _events = Events("pk_tablet")
+# More full segments than this in memory make writers wait for the disk.
+UNWRITTEN_SEGMENTS_MAX = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class PkTablet:
         self._failure = ""
         self._unsynced = Unsynced()
         self._lookups = Lookups(state, self._unsynced, log=log)
+        # Writes full segments out; whoever keeps the files of the state provides it.
+        self.make_room: Callable[[], Awaitable[None]] = _nothing
         log.listen(self._synced)
 
     # ---- writing
@@ -92,6 +96,8 @@ class PkTablet:
         is_small = len(records) <= INLINE_BYTES_MAX
         view = memoryview(records).toreadonly()
         read = _read(view) if is_small else await self._in_thread(view)
+        if self.state.heap.unwritten_count > UNWRITTEN_SEGMENTS_MAX:
+            await self.make_room()
         async with self.log.turn:
             end_offset = await self._finish(self._write(*read, rules=rules, is_small=is_small))
         await self.log.acknowledge(end_offset, acks=acks)
@@ -232,6 +238,10 @@ class PkTablet:
 
     def _synced(self) -> None:
         self._unsynced.forget(self.log.high_watermark)
+
+
+async def _nothing() -> None:
+    pass
 
 
 def _read(view: memoryview) -> tuple[KvBatchHeader, KvRecords]:

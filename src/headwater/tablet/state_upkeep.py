@@ -50,6 +50,7 @@ class StateUpkeep:
         self._job = asyncio.Lock()
         self._saved_offset = saved_offset
         tablet.log.needed_from = lambda: store.rebuild_offset
+        tablet.make_room = self.spill
 
     @property
     def unsaved_rows(self) -> int:
