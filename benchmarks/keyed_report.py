@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from tests.serving import ServerProcess
 
-from benchmarks import keyed, redis
+from benchmarks import keyed, official, redis
 from benchmarks.blocking import BenchTable, BlockingConnection
 from benchmarks.redis import Redis
 from benchmarks.report import ROUNDS, Report
@@ -39,6 +39,7 @@ def bench_keyed(report: Report, server: ServerProcess, directory: Path) -> Bench
         bench = Bench(report, server, connection, baseline)
         tables = [_bench_upserts(bench, codec) for codec in CODECS]
         _bench_lookups(bench, tables[0])
+        _bench_official(bench, f"keyed_{CODECS[0]}")
     connection.close()
     return tables[0]
 
@@ -78,6 +79,22 @@ def _bench_lookups(bench: Bench, table: BenchTable) -> None:
     what = "look up 1,000 keys over the wire"
     _add_rates(bench.report, what, ours, theirs=theirs, target="≥ 0.5 M")
     _add_latency(bench.report, single, redis_single)
+
+
+def _bench_official(bench: Bench, table: str) -> None:
+    if not official.is_installed():
+        return
+    work = partial(official.upsert, bench.server.port, table)
+    found = [keyed.measured(official.ROWS, bench.server.pid, work) for _ in range(ROUNDS)]
+    rate, _ = _median_rates(found)
+    share = statistics.median(each.server_s / each.wall_s for each in found)
+    bench.report.add(
+        "upsert through pyfluss, row by row",
+        f"{rate:.3f} M/s",
+        f"server busy {share:.0%} of that time",
+        "",
+        "bounded by the client",
+    )
 
 
 def bench_state(report: Report, directory: Path, table: BenchTable) -> None:
