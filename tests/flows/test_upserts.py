@@ -17,6 +17,7 @@ TIMED_OUT, TOO_LARGE = 25, 13
 SCAN_EXPIRED, SCAN_UNKNOWN, INVALID_SCAN, TOO_MANY_SCANS = 66, 67, 68, 69
 ANN, BOB = (1, "ann", 10), (2, "bob", 20)
 NUMBERED = {"name": "STRING", "number": "BIGINT", "score": "BIGINT"}
+BY_KIND = {"kind": "STRING", "id": "INTEGER", "score": "BIGINT"}
 BY_DAY = {"day": "STRING", "id": "INTEGER", "score": "BIGINT"}
 
 
@@ -143,6 +144,24 @@ async def test_lookups_amid_writes_see_whole_batches(rows):
     )
 
     assert all(len(scores) == 1 for scores in seen)
+
+
+async def test_prefixes_that_no_key_begins_with_find_nothing(connection):
+    content = keyed_json(BY_KIND, key=["kind", "id"], bucket_key=["kind"])
+    rows = await Rows.create(connection, content)
+    await rows.put(("a", 1, 0), ("ab", 2, 0))
+
+    answer = await rows.prefixed([b"", b"\x01", b"\x01ab", b"\xff" * 100])
+
+    assert not answer.error_code
+    assert [list(each.values) for each in answer.value_lists] == [[]] * 4
+
+
+async def test_a_table_whose_bucket_key_is_no_prefix_is_searched_all_the_same(rows):
+    await rows.put(ANN, BOB)
+
+    assert await rows.by_prefix(1) == [ANN]
+    assert await rows.by_prefix(3) == []
 
 
 # ---- lookups that insert
@@ -364,7 +383,7 @@ async def test_lookups_wait_for_what_they_would_show_to_be_durable(tmp_path, key
         assert await reading == [held.get(key) for key in keys]
 
 
-async def test_scans_and_prefixes_wait_for_what_they_would_show_to_be_durable(tmp_path):
+async def test_scans_wait_for_what_they_would_show_to_be_durable(tmp_path):
     syncs = HeldSyncs("1/0/")
     async with (
         running(tmp_path, disk=disk_with(syncs, tmp_path)) as server,
@@ -381,6 +400,27 @@ async def test_scans_and_prefixes_wait_for_what_they_would_show_to_be_durable(tm
 
         assert is_waiting
         assert await scanning == [BOB, (3, "cat", 30)]
+
+
+async def test_prefixes_wait_for_what_they_would_show_to_be_durable(tmp_path):
+    syncs = HeldSyncs("1/0/")
+    content = keyed_json(BY_KIND, key=["kind", "id"], bucket_key=["kind"])
+    async with (
+        running(tmp_path, disk=disk_with(syncs, tmp_path)) as server,
+        connected(server) as connection,
+    ):
+        rows = await Rows.create(connection, content)
+        await rows.put(("a", 1, 0), ("b", 2, 0))
+        syncs.hold()
+        await rows.put(("a", 3, 0), acks=0)
+
+        reading = asyncio.ensure_future(rows.by_prefix("a"))
+        other = await rows.by_prefix("b")
+        is_waiting = not reading.done()
+        syncs.release()
+
+        assert (is_waiting, other) == (True, [("b", 2, 0)])
+        assert sorted(await reading) == [("a", 1, 0), ("a", 3, 0)]
 
 
 async def test_a_write_that_is_late_is_told_so_and_known_when_it_is_sent_again(tmp_path):

@@ -181,11 +181,15 @@ class Rows:
             for name, value in zip(names, prefix, strict=True)
         ]
         keys = key_encoder_of(self.schema, names).encode(columns).to_list()
-        bucket = pb.PrefixLookupBucketRequest(bucket_id=0, keys=keys)
+        answer = await self.prefixed(keys)
+        assert not answer.error_code, answer.error_message
+        return self.decoded(answer.value_lists[0].values)
+
+    async def prefixed(self, prefixes: Sequence[bytes]) -> pb.PrefixLookupBucketResponse:
+        """Send prefixes as they are and return what the bucket answers."""
+        bucket = pb.PrefixLookupBucketRequest(bucket_id=0, keys=prefixes)
         request = pb.PrefixLookupRequest(table_id=self.table_id, buckets_req=[bucket])
-        answer = await self.connection.call(request, pb.PrefixLookupResponse)
-        (found,) = answer.buckets_resp[0].value_lists
-        return self.decoded(found.values)
+        return (await self.connection.call(request, pb.PrefixLookupResponse)).buckets_resp[0]
 
     async def changes(self, offset: int = 0) -> list[tuple[int, str, tuple]]:
         """Return offset, kind and row of all changes from an offset on."""
