@@ -16,11 +16,13 @@ STOP_WITHIN_S = 30
 class ServerProcess:
     """Start, kill and stop a server on one directory."""
 
-    def __init__(self, directory: Path, *options: str, port: int = 0) -> None:
+    def __init__(
+        self, directory: Path, *options: str, port: int = 0, module: str = "headwater"
+    ) -> None:
         self.directory = directory
         self.log = directory.with_name(f"{directory.name}.log")
         self._output = self.log.open("a+", encoding="utf-8")
-        command = [sys.executable, "-m", "headwater", "serve", str(directory)]
+        command = [sys.executable, "-m", module, "serve", str(directory)]
         self._process = subprocess.Popen(
             [*command, "--port", str(port), *options], stderr=subprocess.PIPE, text=True, bufsize=1
         )
