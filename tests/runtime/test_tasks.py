@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from headwater.runtime.clock import SystemClock
-from headwater.runtime.tasks import Tasks, repeat
+from headwater.runtime.tasks import Tasks, repeat, to_the_end
 
 
 async def fail():
@@ -64,3 +64,24 @@ async def test_a_step_that_fails_is_tried_again(caplog):
 
     assert steps == [0, 1, 2]
     assert [each.message for each in caplog.records] == ["step failed"]
+
+
+async def test_whoever_is_cancelled_again_and_again_still_waits_for_the_end_of_its_work():
+    work = asyncio.get_running_loop().create_future()
+    waiting = asyncio.get_running_loop().create_task(to_the_end(work))
+
+    for _ in range(3):
+        await asyncio.wait([waiting], timeout=0)
+        waiting.cancel()
+    await asyncio.wait([waiting], timeout=0)
+    before = waiting.done()
+    work.set_result(7)
+    await asyncio.wait([waiting])
+
+    assert not before
+    assert waiting.cancelled()
+
+
+async def test_work_that_fails_fails_whoever_waits_for_it():
+    with pytest.raises(ValueError, match="why"):
+        await to_the_end(asyncio.get_running_loop().create_task(fail()))

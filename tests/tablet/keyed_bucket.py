@@ -38,6 +38,7 @@ Records = Sequence[tuple[Key, Row | None]]
 DIRECTORY = "1/0"
 SMALL_LOG = LogSettings(segment_bytes_max=3_000, index_interval_bytes=300)
 SEGMENT_BYTES = 400
+SEED = 7
 SYMBOLS = {1: "+I", 2: "-U", 3: "+U", 4: "-D"}
 STEPS_MAX = 1_000
 
@@ -95,9 +96,11 @@ class Versions:
 class Bucket:
     """Open, write, tend and crash one bucket; every wait is driven from here."""
 
-    def __init__(self, versions: Versions, *, disk: Disk | None = None, seed: int = 7) -> None:
+    def __init__(
+        self, versions: Versions, *, disk: Disk | None = None, is_stepped: bool = False
+    ) -> None:
         self.loop = asyncio.new_event_loop()
-        self.versions, self.seed = versions, seed
+        self.versions, self.is_stepped = versions, is_stepped
         self.disk = MemoryDisk() if disk is None else disk
         self.clock = ManualClock()
         self.open()
@@ -113,17 +116,17 @@ class Bucket:
             self.log,
             self.store,
             self.table,
-            seed=lambda: self.seed,
+            seed=lambda: SEED,
             segment_bytes_max=SEGMENT_BYTES,
         )
-        direct = DirectExecutor()
-        self.log_tablet = LogTablet(self.log, executor=direct, clock=self.clock)
+        executor = self.jobs if self.is_stepped else DirectExecutor()
+        self.log_tablet = LogTablet(self.log, executor=executor, clock=self.clock)
         self.tablet = PkTablet(
             self.log_tablet,
             self.table,
             recovered.state,
             ids=recovered.ids,
-            executor=direct,
+            executor=executor,
             clock=self.clock,
         )
         self.upkeep = StateUpkeep(
@@ -135,7 +138,7 @@ class Bucket:
         self.replayed_from = recovered.replayed_from
 
     def restart(self) -> None:
-        self.run(self.log_tablet.close())
+        self.tend(self.log_tablet.close())
         self.abandon()
         self.open()
 
@@ -179,6 +182,12 @@ class Bucket:
             if self.jobs.jobs:
                 self.jobs.jobs.pop(0)()
         raise AssertionError("the work does not end")
+
+    def step(self) -> None:
+        """Run one job that waits for a thread, then let the loop turn once."""
+        if self.jobs.jobs:
+            self.jobs.jobs.pop(0)()
+        self.run(turn())
 
     # ---- writing
 
@@ -224,15 +233,15 @@ class Bucket:
         return as_tuples(decoded)
 
     def lookup(self, keys: Sequence[Key]) -> list[Row | None]:
-        values = as_list(self.run(self.tablet.lookup(self.keys(keys).to_list())))
+        values = as_list(self.tend(self.tablet.lookup(self.keys(keys).to_list())))
         rows = iter(self.rows([value for value in values if value is not None]))
         return [None if value is None else next(rows) for value in values]
 
     def prefix_lookup(self, prefix: bytes) -> list[Row]:
-        return self.rows(self.run(self.tablet.prefix_lookup([prefix]))[0])
+        return self.rows(self.tend(self.tablet.prefix_lookup([prefix]))[0])
 
     def scan(self) -> list[Row]:
-        scan = self.run(self.tablet.scan())
+        scan = self.tend(self.tablet.scan())
         values: list[bytes] = []
         while not scan.is_done:
             values += scan.read(200).to_list()
@@ -264,6 +273,14 @@ class Bucket:
         for number, length in zip(segment_of(locations).tolist(), lengths.tolist(), strict=True):
             counted[number] += length
         return counted
+
+
+async def turn() -> None:
+    """Let everything run that is ready now."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.call_soon(ready.set_result, None)
+    await ready
 
 
 def as_arrow(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:

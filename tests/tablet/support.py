@@ -18,6 +18,8 @@ class HeldExecutor(Executor):
         future: Future[object] = Future()
 
         def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
             try:
                 future.set_result(function(*arguments, **named))
             except Exception as error:  # noqa: BLE001 - the outer edge of a job
