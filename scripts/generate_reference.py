@@ -40,7 +40,11 @@ OPTION_GROUPS = {
         ),
         (
             "Primary-key tables",
-            "Not served yet. A log table refuses these options or does nothing with them.",
+            (
+                "See [merge engines](../how-to/merge-engines.md) and"
+                " [deletes, numbers, expiry, images](../how-to/primary-key-tables.md). A log table"
+                " refuses these options or does nothing with them."
+            ),
         ),
     ),
     "table.": (
@@ -73,7 +77,9 @@ def _table_options() -> Iterator[str]:
     yield (
         "Options are texts, given as `properties` when a table is created. An unknown name or a"
         " value of the wrong kind is refused with a hint. Names that do not start with `table.` are"
-        " custom properties: pass them as `custom_properties`; they are kept and shown, no more."
+        " custom properties: pass them as `custom_properties`; they are kept and shown, no more,"
+        " except `fields.<column>.agg` and its parameters, which name"
+        " [aggregate functions](../how-to/merge-engines.md#aggregation)."
     )
     groups: dict[tuple[str, str], list[Option[object]]] = {}
     for name, option in sorted(TABLE_OPTIONS.items()):
