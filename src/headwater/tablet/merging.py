@@ -10,6 +10,7 @@ import pyarrow as pa
 from headwater.errors import RecordTooLargeError
 from headwater.kv.groups import KeyGroups
 from headwater.kv.heap import APPEND_BYTES_MAX
+from headwater.kv.merge.combining import Combining
 from headwater.kv.merge.engine import Engine
 from headwater.kv.merge.fold import fold
 from headwater.kv.merge.plan import Plan
@@ -21,6 +22,7 @@ from headwater.rows.row_bytes import PADDING, RowBytes
 from headwater.tablet.keyed_table import KeyedTable, TableVersion, concat
 
 HEADER_BYTES = 28
+MERGED_BYTES_MAX = 256 << 20
 Ids = Callable[[int], npt.NDArray[np.int64]]
 
 
@@ -66,6 +68,8 @@ def prepare(batch: Batch, *, table: KeyedTable, state: KvState, ids: Ids | None)
     """
     groups = state.group(batch.records.keys)
     found = state.reserve(state.find_groups(groups))
+    if isinstance(batch.engine.rule, Combining):
+        _check_merged_size(groups, found)
     pool = _Pool(batch, table, groups, found)
     writes = Writes(groups.key_of, batch.records.is_delete, found.is_held, pool.written, pool.held)
     plan = fold(batch.engine, writes, image=batch.version.image, ids=ids)
@@ -83,6 +87,18 @@ def prepare(batch: Batch, *, table: KeyedTable, state: KvState, ids: Ids | None)
         np.flatnonzero((plan.final < 0) & found.is_held),
         table.prefix_hashes(state, groups.keys),
     )
+
+
+def _check_merged_size(groups: KeyGroups, found: Found) -> None:
+    """Refuse a batch whose changelog would show large rows again and again."""
+    lengths = np.zeros(len(groups.keys), np.int64)
+    lengths[found.is_held] = found.records.lengths
+    size = int(lengths[groups.key_of].sum())
+    if size > MERGED_BYTES_MAX:
+        raise RecordTooLargeError(
+            f"Merging shows each row once per record, {size} bytes in all.",
+            hint="Write smaller batches.",
+        )
 
 
 class _Pool:

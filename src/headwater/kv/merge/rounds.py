@@ -21,8 +21,8 @@ from headwater.model.aggregate import AggregateFunction
 
 # Below so many keys a round costs more as vectors than value by value.
 ROUND_KEYS_MIN: Final = 64
-# Arrow counts the bytes of a text column in 31 bits.
-COLUMN_BYTES_MAX: Final = 1 << 30
+# Each record of a key shows the whole value, so a long text on a hot key grows quadratically.
+COLUMN_BYTES_MAX: Final = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
