@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headwater.errors import BucketFencedError, HeadwaterError
+from headwater.errors import BucketFencedError, HeadwaterError, KvStorageError
 from headwater.model.schema import Column, Schema
 from headwater.model.types import IntType, StringType
 from headwater.store.memory import MemoryDisk
@@ -139,6 +139,40 @@ def put_with(fault: Fault, text: str) -> bool:
         bucket.put(batch)
         assert held(bucket) == folded(bucket) == after
     return bool(fault.failed)
+
+
+def test_a_state_that_finds_no_room_on_disk_refuses_writes_until_it_does():
+    failing: set[str] = set()
+
+    def fail(operation: str, path: str) -> None:
+        if operation in failing and "/kv/" in path:
+            raise OSError(errno.ENOSPC, "injected", path)
+
+    with filled(disk=InterposedDisk(MemoryDisk(), before=fail)) as bucket:
+        failing.add("append")
+        batch = upserts(bucket, {0: (0, "x" * 500)})
+        for _ in range(2):
+            bucket.put(batch)
+        with pytest.raises(KvStorageError, match="injected"):
+            bucket.put(batch)
+        assert held(bucket) == folded(bucket)
+
+        failing.clear()
+        bucket.put(upserts(bucket, {0: (0, "again")}))
+
+        assert held(bucket) == folded(bucket) == BEFORE | {0: (0, "again")}
+
+
+def test_a_clock_that_goes_back_makes_no_row_older():
+    with filled() as bucket:
+        bucket.clock.milliseconds = 5_000
+        bucket.put(upserts(bucket, {0: (0, "later")}))
+        bucket.clock.milliseconds = 2_000
+        bucket.put(upserts(bucket, {1: (1, "earlier")}))
+
+        (segment,) = bucket.tablet.state.heap.segments.values()
+
+        assert (segment.oldest_ms, segment.newest_ms) == (1_000, 5_000)
 
 
 # ---- giving up

@@ -107,7 +107,7 @@ class Heap:
         if self.active < 0 or not self._fits(self.segments[self.active], len(records)):
             self.active = self.add(self._fresh(len(records), timestamp_ms))
         segment = self.segments[self.active]
-        segment.newest_ms = timestamp_ms
+        segment.newest_ms = max(segment.newest_ms, timestamp_ms)
         start = segment.end
         segment.data[start : start + len(records)] = records
         segment.end += len(records)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.errors import KvStorageError
 from headwater.kv.compaction import SegmentUse, segments_to_compact
 from headwater.kv.heap import LEAD, HeapView, Segment
 from headwater.kv.location import OFFSET_BITS, Locations, base_location, schema_of, segment_of
@@ -50,7 +51,7 @@ class StateUpkeep:
         self._job = asyncio.Lock()
         self._saved_offset = saved_offset
         tablet.log.needed_from = lambda: store.rebuild_offset
-        tablet.make_room = self.spill
+        tablet.make_room = self._make_room
 
     @property
     def unsaved_rows(self) -> int:
@@ -63,6 +64,15 @@ class StateUpkeep:
         """Write full segments to files, so that their memory can be given back."""
         async with self._job:
             await self._write_sealed(dict(self._tablet.state.heap.segments))
+
+    async def _make_room(self) -> None:
+        """Spill for a writer, who is to learn why that cannot be done."""
+        try:
+            await self.spill()
+        except OSError as error:
+            raise KvStorageError(
+                f"There is no room for more rows: {error}.", hint="Check the disk of the server."
+            ) from error
 
     async def snapshot(self) -> bool:
         """Save the state as it is now, unless nothing changed, and tell whether that was done.
