@@ -150,11 +150,14 @@ class Bucket:
         self.open()
 
     def abandon(self) -> None:
-        tasks = asyncio.all_tasks(self.loop)
-        for task in tasks:
+        """End everything that still waits for something."""
+        for task in asyncio.all_tasks(self.loop):
             task.cancel()
-        if tasks:
-            self.run(asyncio.wait(tasks))
+        for _ in range(STEPS_MAX):
+            if not asyncio.all_tasks(self.loop):
+                return
+            self.step()
+        raise AssertionError("a task does not end")
 
     def close(self) -> None:
         self.abandon()

@@ -2,7 +2,7 @@
 
 import errno
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -139,6 +139,48 @@ def put_with(fault: Fault, text: str) -> bool:
         bucket.put(batch)
         assert held(bucket) == folded(bucket) == after
     return bool(fault.failed)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_whichever_operation_of_upkeep_fails_the_rows_are_right_now_and_after_a_crash(code):
+    number = 1
+    while tended_with(Fault(number, code=code)):
+        number += 1
+
+    assert number > 20
+
+
+def tended_with(fault: Fault) -> bool:
+    """Keep a state up while an operation on its files fails, and tell whether one did."""
+    memory, faults = MemoryDisk(), []
+
+    def before(operation: str, path: str) -> None:
+        if "/kv" in path:
+            for each in faults:
+                each(operation, path)
+
+    with filled(disk=InterposedDisk(memory, before=before)) as bucket:
+        faults.append(fault)
+        for number in range(4):
+            tend_once(bucket, number)
+        faults.clear()
+        expected = held(bucket)
+        assert expected == folded(bucket)
+        for left in (memory, memory.crashed(lambda change: None)):
+            bucket.abandon()
+            bucket.disk = left
+            bucket.open()
+            assert held(bucket) == folded(bucket) == expected
+            assert bucket.store.faults == []
+    return bool(fault.failed)
+
+
+def tend_once(bucket: Bucket, number: int) -> None:
+    with suppress(KvStorageError):
+        bucket.put(upserts(bucket, {number % 4: (number % 4, "x" * 300), 9: (9, str(number))}))
+    for job in (bucket.upkeep.spill, bucket.upkeep.compact, bucket.upkeep.snapshot):
+        with suppress(OSError, KvStorageError):
+            bucket.tend(job())
 
 
 def test_a_state_that_finds_no_room_on_disk_refuses_writes_until_it_does():

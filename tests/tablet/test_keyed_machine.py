@@ -236,9 +236,19 @@ class KeyedMachine(RuleBasedStateMachine):
         self.bucket.restart()
         self.acked = self.bucket.log.end_offset
 
-    @rule(kept=st.integers(0, 12), torn=st.integers(0, 300), lost=st.sets(st.integers(0, 12)))
-    def crash(self, kept: int, torn: int, lost: set[int]) -> None:
+    @rule(
+        kept=st.integers(0, 12),
+        torn=st.integers(0, 300),
+        lost=st.sets(st.integers(0, 12)),
+        during=st.sampled_from((None, "snapshot", "compact", "spill")),
+        steps=st.integers(0, 15),
+    )
+    def crash(self, kept: int, torn: int, lost: set[int], during: str | None, steps: int) -> None:
         """Keep some changes that are not synced; those of the log up to one that is torn."""
+        if during is not None:
+            self.bucket.loop.create_task(getattr(self.bucket.upkeep, during)())
+            for _ in range(steps):
+                self.bucket.step()
         changes = [each for each in self.bucket.disk.unsynced() if "/kv/" not in each.path]
         fates = {
             change.number: change.data[:torn] if at == kept else change.data
