@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from headwater.rows.row_bytes import Longs, Mask, Words
 
@@ -29,6 +30,12 @@ _FEW_JOINS = (
 )
 _JOINS = tuple(tuple(np.uint64(each) for each in join) for join in _FEW_JOINS)
 _FEW = 4
+_MORE_OF_SHORT = np.uint32(0x8080_8080)
+_SHORT_JOINS = tuple(
+    tuple(np.uint32(int(each) & 0xFFFF_FFFF) for each in join) for join in _FEW_JOINS[:2]
+)
+# The marks of numbers that end in the first, second and third byte.
+_SHORT_ENDS = tuple(np.uint32(0x80 << 8 * count) for count in range(3))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +64,8 @@ def read_varints(words: Words, at: Longs, *, bytes_max: int) -> Varints:
         return Varints(word & _REST_OF_BYTE, at + 1, None)
     if len(at) <= _FEW and (found := _read_few(word, at, bytes_max=bytes_max)) is not None:
         return found
+    if (short := _read_short(word.astype(np.uint32), at)) is not None:
+        return short
     stop = ~word & _MORE
     last = stop & (~stop + _ONE)
     # Where no byte of the word is the last, `last` is 0 and the mask keeps all of them.
@@ -69,6 +78,25 @@ def read_varints(words: Words, at: Longs, *, bytes_max: int) -> Varints:
         _read_tails(words, at, word=word, lengths=lengths, long=np.flatnonzero(last == 0))
     too_long = lengths > bytes_max
     return Varints(word, at + lengths, too_long if np.count_nonzero(too_long) else None)
+
+
+def _read_short(word: npt.NDArray[np.uint32], at: Longs) -> Varints | None:
+    """Read numbers of up to four bytes in half the width, unless one of them is longer."""
+    last = ~word & _MORE_OF_SHORT
+    if not last.all():
+        return None
+    last &= ~last + np.uint32(1)
+    word &= last - np.uint32(1)
+    word &= ~_MORE_OF_SHORT
+    for low, high, shift in _SHORT_JOINS:
+        joined = word & high
+        joined >>= shift
+        word &= low
+        word |= joined
+    ends = at + 1
+    for ended in _SHORT_ENDS:
+        ends += last > ended
+    return Varints(word.astype(np.uint64), ends, None)
 
 
 def _read_few(words: Words, at: Longs, *, bytes_max: int) -> Varints | None:
