@@ -1,16 +1,20 @@
 """How a log comes back after a crash, an outage or damage."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from headwater.errors import DamagedRangeError, StorageError
+from headwater.log.checkpoint import decode_checkpoint, encode_checkpoint
 from headwater.log.log import Appended
+from headwater.log.names import CHECKPOINT
 from headwater.log.settings import LogSettings
 from headwater.rows.log_batch import build_batch
 from headwater.store.memory import MemoryDisk
 from tests.log.support import (
     DIRECTORY,
+    SMALL,
     Fault,
     InterposedDisk,
     append,
@@ -279,3 +283,48 @@ def test_a_disk_that_cannot_be_read_is_an_error_that_says_what_to_do():
 
     with pytest.raises(StorageError, match="Check the disk"):
         open_log(disk)
+
+
+@pytest.mark.parametrize("restarts", [1, 2, 3])
+@pytest.mark.parametrize("settings", [SMALL, LogSettings()])
+def test_restarts_without_writes_leave_a_good_log_good(restarts, settings):
+    disk = MemoryDisk()
+    filled(disk, settings=settings).close()
+
+    for _ in range(restarts):
+        open_log(disk, settings=settings).close()
+    log = open_log(disk, settings=settings)
+
+    log.verify(1 << 30)
+    assert not log.faults
+    assert readable(log) == whole()
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_a_roll_right_after_a_restart_leaves_a_good_log_good(restarts):
+    disk = MemoryDisk()
+    filled(disk).close()
+
+    for _ in range(restarts):
+        log = open_log(disk)
+        log.roll()
+        log.close()
+    log = open_log(disk)
+
+    log.verify(1 << 30)
+    assert not log.faults
+    assert readable(log) == whole()
+
+
+def test_a_checkpoint_without_the_chain_of_its_tail_is_taken_as_it_is():
+    disk = MemoryDisk()
+    filled(disk).close()
+    known = decode_checkpoint(content(disk, CHECKPOINT))
+    tail = replace(known.marks[-1], chain=0)
+    overwrite(disk, CHECKPOINT, encode_checkpoint(replace(known, marks=(*known.marks[:-1], tail))))
+
+    log = open_log(disk)
+
+    log.verify(1 << 30)
+    assert not log.faults
+    assert readable(log) == whole()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from headwater.errors import RecordTooLargeError, StorageError
 from headwater.log.checkpoint import encode_checkpoint
 from headwater.log.index import encode_index
+from headwater.log.mark import covering
 from headwater.log.names import CHECKPOINT, SegmentName, index_name
 from headwater.log.reader import Reader
 from headwater.log.reading import StoredBatch, Wanted
@@ -272,7 +273,7 @@ class Log:
             for segment in state.shape.segments[:-1]:
                 if not (segment.is_indexed or segment.is_damaged):
                     path = f"{state.directory}/{index_name(segment.base_offset)}"
-                    state.disk.replace(path, encode_index([*segment.marks, segment.tail]))
+                    state.disk.replace(path, encode_index(covering(segment.marks, segment.tail)))
                     segment.is_indexed = True
             content = encode_checkpoint(covered.checkpoint(start_offset))
             state.disk.replace(f"{state.directory}/{CHECKPOINT}", content)

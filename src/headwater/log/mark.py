@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.errors import CorruptFileError
 from headwater.rows.checksum import crc32c
@@ -30,6 +30,22 @@ class Mark:
 def extend_chain(chain: int, head: bytes) -> int:
     """Return the chain after one more batch header."""
     return crc32c(_CHAIN.pack(chain) + head[:CRC_END])
+
+
+def covering(marks: Sequence[Mark], tail: Mark) -> tuple[Mark, ...]:
+    """Return the marks up to a tail and the tail itself, each place once.
+
+    A tail that nothing was written behind since it was marked says nothing of the headers before
+    it: the mark does.
+    """
+    before = [mark for mark in marks if mark.position < tail.position]
+    same = [mark for mark in marks if 0 < mark.position == tail.position]
+    return (*before, *(same[:1] or [tail]))
+
+
+def fits(mark: Mark, found: Mark) -> bool:
+    """Tell whether a mark is what was found at its place; a chain of 0 is not known."""
+    return mark == (found if mark.chain else replace(found, chain=0))
 
 
 def encode_marks(marks: Sequence[Mark]) -> bytes:

@@ -16,7 +16,7 @@ from headwater.errors import (
     StoppingError,
 )
 from headwater.log.checkpoint import Checkpoint
-from headwater.log.mark import Mark
+from headwater.log.mark import Mark, covering
 from headwater.log.names import SegmentName, segment_name
 from headwater.log.recovery import Recovered
 from headwater.log.segment import Damage, Segment, new_segment
@@ -40,8 +40,7 @@ class Covered:
 
     def checkpoint(self, start_offset: int) -> Checkpoint:
         """Return the checkpoint that says so."""
-        marks = [mark for mark in self.segment.marks if mark.position < self.tail.position]
-        return Checkpoint(start_offset, (*marks, self.tail), self.writers)
+        return Checkpoint(start_offset, covering(self.segment.marks, self.tail), self.writers)
 
 
 class LogState:
