@@ -153,6 +153,12 @@ class LogMachine(RuleBasedStateMachine):
             assert header.commit_timestamp == row.timestamp_ms
             assert bytes(found[position + 48 : position + header.size]).decode() == row.text
 
+    @rule()
+    def verify(self) -> None:
+        while self.log.verify(1 << 30):
+            pass
+        assert not self.log.faults
+
     @rule(beyond=st.integers(1, 5))
     def read_outside(self, beyond: int) -> None:
         for offset in (self.log.start_offset - beyond, self.end + beyond):
