@@ -183,6 +183,29 @@ def tend_once(bucket: Bucket, number: int) -> None:
             bucket.tend(job())
 
 
+def test_whichever_operation_fails_while_a_state_is_opened_it_is_right_or_said_to_be_lost():
+    faults: list[Fault] = []
+
+    def before(operation: str, path: str) -> None:
+        if "/kv" in path:
+            for each in faults:
+                each(operation, path)
+
+    with filled(disk=InterposedDisk(MemoryDisk(), before=before)) as bucket:
+        for number in range(4):
+            tend_once(bucket, number)
+        expected, is_failing, number = held(bucket), True, 0
+        while is_failing:
+            bucket.abandon()
+            number += 1
+            faults[:] = [Fault(number)]
+            with suppress(KvStorageError):
+                bucket.open()
+            is_failing, faults[:] = bool(faults[0].failed), []
+            bucket.open()
+            assert held(bucket) == folded(bucket) == expected
+
+
 def test_a_state_that_finds_no_room_on_disk_refuses_writes_until_it_does():
     failing: set[str] = set()
 

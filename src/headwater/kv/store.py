@@ -160,20 +160,22 @@ class KvStore:
 
     def _remove_unnamed(self, *, in_use: Collection[int]) -> None:
         """Remove files that neither a kept snapshot nor the running state names."""
-        named = {each.serial for kept in self._kept.values() for each in kept.segments}
-        named |= {*in_use}
-        names = self._disk.listdir(self._directory)
-        gone = [
-            *(self._path("segment", serial) for serial in _serials(names, "segment") - named),
-            *(self._path("snapshot", each) for each in _serials(names, "snapshot") - {*self._kept}),
-            *(f"{self._directory}/{name}" for name in names if name.endswith(TEMPORARY_SUFFIX)),
-        ]
         try:
-            for path in gone:
+            for path in self._unnamed(in_use):
                 self._disk.unlink(path)
         except OSError as error:
             # They only take room, and the next round tries again.
             _events.warning("files not removed", directory=self._directory, cause=str(error))
+
+    def _unnamed(self, in_use: Collection[int]) -> list[str]:
+        named = {each.serial for kept in self._kept.values() for each in kept.segments}
+        named |= {*in_use}
+        names = self._disk.listdir(self._directory)
+        return [
+            *(self._path("segment", serial) for serial in _serials(names, "segment") - named),
+            *(self._path("snapshot", each) for each in _serials(names, "snapshot") - {*self._kept}),
+            *(f"{self._directory}/{name}" for name in names if name.endswith(TEMPORARY_SUFFIX)),
+        ]
 
     def _take_serial(self) -> int:
         serial, self._next_serial = self._next_serial, self._next_serial + 1

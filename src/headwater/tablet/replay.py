@@ -46,7 +46,7 @@ def recover_state(
     1. take the newest whole snapshot that the log reaches  2. replay the log from there
     3. remove the files that are not needed any more
     """
-    loaded = store.load(offset_min=log.start_offset, offset_max=log.end_offset)
+    loaded = _load(store, log)
     offset = loaded.snapshot.offset if loaded else 0
     if offset < log.start_offset:
         raise KvStorageError(
@@ -67,6 +67,16 @@ def recover_state(
         ) from fault
     store.tidy()
     return Recovered(state, ids, offset)
+
+
+def _load(store: KvStore, log: Log) -> Loaded | None:
+    try:
+        return store.load(offset_min=log.start_offset, offset_max=log.end_offset)
+    except OSError as error:
+        raise KvStorageError(
+            f"The files of the rows cannot be read: {error}.",
+            hint="Check the disk, then restart the server; the log can still be read.",
+        ) from error
 
 
 def _state_of(
