@@ -6,7 +6,7 @@
     │   │   InvalidPartitionError, NotPartitionedError, InvalidProjectionError,
     │   │   InvalidAcksError, InvalidTimestampError, RecordTooLargeError, UnsupportedError,
     │   │   OffsetOutOfRangeError, NotPrimaryKeyTableError, InvalidTargetColumnError,
-    │   │   DeletionDisabledError, InvalidScanError, ValueOverflowError
+    │   │   DeletionDisabledError, InvalidScanError, InvalidValueError, ValueOverflowError
     ├── MissingError         create the thing first, or name another
     │   ├── DatabaseMissingError, TableMissingError, PartitionMissingError,
     │   │   SchemaMissingError, BucketMissingError, LakeMissingError, ScannerMissingError,
@@ -143,6 +143,12 @@ class InvalidScanError(RequestError):
     """Tell that a call of a scan contradicts itself or the calls before it."""
 
     code = 68
+
+
+class InvalidValueError(RequestError):
+    """Tell that a column cannot hold a value, such as a null where none is allowed."""
+
+    code = 15
 
 
 class ValueOverflowError(RequestError):

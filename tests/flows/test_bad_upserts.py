@@ -12,6 +12,7 @@ from headwater.rows.row_bytes import RowBytes
 from tests.flows.upserting import Rows, keyed_json
 
 TOO_LARGE, CORRUPT, SCHEMA_NOT_EXIST, INVALID_TARGET, DELETION_DISABLED = 13, 14, 9, 35, 57
+INVALID_VALUE = 15
 UNSUPPORTED = 2
 ANN, BOB = (1, "ann", 10), (2, "bob", 20)
 
@@ -75,8 +76,7 @@ BROKEN_RECORDS = {
     "an empty key": lambda rows, key, row: (b"", row),
     "a row that ends early": lambda rows, key, row: (key, row[:-1]),
     "a row with bytes behind it": lambda rows, key, row: (key, row + b"\x00"),
-    "a row of noise": lambda rows, key, row: (key, b"\xff" * 9),
-    "a row without its key": lambda rows, key, row: (key, b"\x01" + row[2:]),
+    "a row of noise": lambda rows, key, row: (key, b"\x00" + b"\xff" * 9),
     "text that is no UTF-8": lambda rows, key, row: (key, row.replace(b"bob", b"\xffob")),
 }
 
@@ -131,6 +131,17 @@ async def test_a_broken_record_is_refused_though_a_later_one_replaces_it(rows, n
     answer = await rows.send(made_of([key, good_key], [row, good_row]))
 
     assert answer.error_code == CORRUPT
+    await check_unchanged(rows)
+
+
+async def test_a_null_in_a_key_is_refused_for_good(rows):
+    (key,), (row,) = rows.keys([BOB[0]]), rows.rows([BOB])
+
+    answer = await rows.send(made_of([key], [b"\x01" + row[2:]]))
+
+    # Clients send a batch again that they take for damaged on its way, but not this one.
+    assert answer.error_code == INVALID_VALUE
+    assert "NOT NULL" in answer.error_message
     await check_unchanged(rows)
 
 

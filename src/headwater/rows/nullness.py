@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import CorruptBatchError
+from headwater.errors import InvalidValueError
 
 
 def columns_to_check(schema: pa.Schema) -> tuple[int, ...]:
@@ -26,7 +26,7 @@ def check_nulls(rows: pa.RecordBatch, positions: Sequence[int]) -> None:
 
 def _check(field: pa.Field, array: pa.Array, *, path: str) -> None:
     if not field.nullable and array.null_count:
-        raise CorruptBatchError(
+        raise InvalidValueError(
             f"Column '{path}' holds {array.null_count} nulls, but it is declared NOT NULL.",
             hint="Write a value in every row, or let the column be null.",
         )

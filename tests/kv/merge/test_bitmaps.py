@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from headwater.errors import CorruptBatchError, UnsupportedError
+from headwater.errors import InvalidValueError, UnsupportedError
 from headwater.kv.merge import bitmaps
 from headwater.kv.merge.art import art_from_portable, portable_from_art
 from headwater.model.types import BytesType
@@ -106,7 +106,7 @@ def test_the_32_bit_function_unites_numbers():
 def test_a_malformed_bitmap_is_refused_before_it_is_kept(kind):
     one = Table(table(folded("v", kind, BytesType())), AGGREGATION)
 
-    with pytest.raises(CorruptBatchError, match="Column 'v'"):
+    with pytest.raises(InvalidValueError, match="Column 'v'"):
         one.put([(0, (0, b"\x01 no bitmap"))])
 
     assert one.rows == {}
@@ -118,7 +118,7 @@ def test_damaged_bytes_are_refused_or_read_but_never_crash(numbers, data):
     content = bytearray(art(numbers))
     content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
 
-    with contextlib.suppress(CorruptBatchError):
+    with contextlib.suppress(InvalidValueError):
         bitmaps.check64(bytes(content[: data.draw(st.integers(0, len(content)))]))
 
 

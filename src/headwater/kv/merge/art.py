@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from headwater.errors import CorruptBatchError
+from headwater.errors import InvalidValueError
 
 _EMPTY, _NOT_EMPTY = b"\x00", 1
 _NOT_TRIMMED: Final = 0xFE
@@ -54,7 +54,7 @@ class _Reader:
     def take(self, count: int) -> bytes:
         taken = self._content[self._at : self._at + count]
         if count < 0 or len(taken) < count:
-            raise CorruptBatchError("A bitmap ends too early.")
+            raise InvalidValueError("A bitmap ends too early.")
         self._at += count
         return taken
 
@@ -77,7 +77,7 @@ def portable_from_art(content: bytes) -> bytes:
     found: dict[int, Container] = {}
     for key, index in leaves:
         if index not in containers:
-            raise CorruptBatchError("A bitmap names a container that it does not hold.")
+            raise InvalidValueError("A bitmap names a container that it does not hold.")
         found[key] = containers[index]
     return _portable64(found)
 
@@ -96,7 +96,7 @@ def _leaves(reader: _Reader) -> Iterator[tuple[int, int]]:
             reader.take(_NODE_BYTES[kind])
             pending += child_count
         else:
-            raise CorruptBatchError(f"A bitmap has a node of kind {kind}.")
+            raise InvalidValueError(f"A bitmap has a node of kind {kind}.")
 
 
 def _containers(reader: _Reader) -> dict[int, Container]:
@@ -121,7 +121,7 @@ def _container(reader: _Reader) -> Container:
         return _dense(reader.take(_BITS_BYTES), cardinality)
     if kind == _ARRAY and 0 < cardinality <= _ARRAY_CARDINALITY_MAX:
         return Container(_ARRAY, cardinality, reader.take(2 * cardinality))
-    raise CorruptBatchError(f"A bitmap has a container of kind {kind} with {cardinality} numbers.")
+    raise InvalidValueError(f"A bitmap has a container of kind {kind} with {cardinality} numbers.")
 
 
 def _dense(body: bytes, cardinality: int) -> Container:

@@ -1,6 +1,6 @@
 """The union of serialised roaring bitmaps, 32 and 64 bits wide."""
 
-from headwater.errors import CorruptBatchError, UnsupportedError
+from headwater.errors import InvalidValueError, UnsupportedError
 from headwater.kv.merge.art import art_from_portable, portable_from_art
 
 try:
@@ -51,7 +51,7 @@ def _read32(content: bytes) -> "BitMap":
     try:
         return BitMap.deserialize(content)
     except (ValueError, IndexError) as error:
-        raise CorruptBatchError(f"These are not the bytes of a 32-bit bitmap: {error}.") from error
+        raise InvalidValueError(f"These are not the bytes of a 32-bit bitmap: {error}.") from error
 
 
 def _read64(content: bytes) -> "BitMap64":
@@ -59,4 +59,4 @@ def _read64(content: bytes) -> "BitMap64":
     try:
         return BitMap64.deserialize(portable_from_art(content))
     except (ValueError, IndexError) as error:
-        raise CorruptBatchError(f"These are not the bytes of a 64-bit bitmap: {error}.") from error
+        raise InvalidValueError(f"These are not the bytes of a 64-bit bitmap: {error}.") from error

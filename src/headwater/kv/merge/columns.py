@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import (
-    CorruptBatchError,
+    InvalidValueError,
     NumbersExhaustedError,
     RecordTooLargeError,
     ValueOverflowError,
@@ -126,7 +126,7 @@ def naming(column: Column) -> Iterator[None]:
     try:
         yield
     except (
-        CorruptBatchError,
+        InvalidValueError,
         NumbersExhaustedError,
         RecordTooLargeError,
         ValueOverflowError,

@@ -101,7 +101,7 @@ def _read_present(element: Field, slots: _Slots, *, nulls: Mask, origin: Origin)
     if not nulls.any():
         return _read_slots(element.form, slots, origin)
     if not element.nullable:
-        origin.refuse(nulls, "is null, but it is declared NOT NULL")
+        origin.refuse_nulls(nulls)
     present = np.flatnonzero(~nulls)
     if not len(present):
         return pa.nulls(len(nulls), element.arrow)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headwater.errors import CorruptBatchError
+from headwater.errors import InvalidValueError
 from headwater.model.types import DataType
 from headwater.rows.compacted.cursor import Cursor
 from headwater.rows.compacted.form_of import fields_of
@@ -32,7 +32,7 @@ class KeyEncoder:
         """Write one key per element of the columns, none of which may be null."""
         for field, column in zip(self.fields, columns, strict=True):
             if column.null_count:
-                raise CorruptBatchError(
+                raise InvalidValueError(
                     f"{field.name} of a key holds {column.null_count} nulls.",
                     hint="Write a value for every primary-key column in every row.",
                 )

@@ -43,7 +43,7 @@ def read_rows(
         cursor.origin = origin.named(_path(origin.field, field.name))
         nulls = _nulls(null_bytes[index // _BITS], index % _BITS)
         if enforce_not_null and not field.nullable:
-            cursor.origin.refuse(nulls, "is null, but it is declared NOT NULL")
+            cursor.origin.refuse_nulls(nulls)
         columns.append(_read_column(field, cursor, nulls))
     cursor.finish()
     return columns
