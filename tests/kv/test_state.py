@@ -1,5 +1,7 @@
 """Rows by key, where hashes tell keys apart and where they do not."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -120,8 +122,9 @@ class StateMachine(RuleBasedStateMachine):
     def it_finds_keys_by_their_start(self):
         if not hasattr(self, "state"):
             return
-        for prefix in range(3):
-            found = self.state.find_prefix(bytes([prefix]))
+        ways = {False, self.state.prefixes is not None}
+        for prefix, is_indexed in itertools.product(range(3), ways):
+            found = self.state.find_prefix(bytes([prefix]), is_indexed=is_indexed)
             expected = sorted(key for key in self.model if key[0] == prefix)
             assert found.keys.to_list() == expected
             assert found.records.rows.to_list() == [self.model[key] for key in expected]

@@ -15,6 +15,7 @@ from headwater.rows.row_bytes import RowBytes
 
 # A key whose hash belongs to another key; such keys are kept in a dictionary.
 COLLIDED = -2
+SCAN_ROWS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +93,32 @@ class KvState:
             return self.collided[key], self.heap.read_one(self.collided[key])[1]
         return None
 
-    def find_prefix(self, prefix: bytes) -> Found:
-        """Return the keys that begin with a prefix, in the order of their bytes."""
-        if self.prefixes is None:
-            _, locations = self.entries()
-        else:
-            hashes = self.prefixes.candidates(hash_key(prefix, seed=self.seed))
-            collided = np.array(list(self.collided.values()), np.int64)
-            locations = np.concatenate([self.index.find(hashes)[1], collided])
-        locations = locations[locations >= 0]
+    def find_prefix(self, prefix: bytes, *, is_indexed: bool) -> Found:
+        """Return the keys that begin with a prefix, in the order of their bytes.
+
+        Prefixes of the length that is indexed are found at once, others by looking at all keys.
+        """
+        locations = self._candidates(prefix) if is_indexed else self._scanned(prefix)
         records = self.heap.view().read(locations)
         begins = np.flatnonzero(begin_with(records.keys, prefix))
         keys = records.keys.take(begins).to_list()
         order = sorted(range(len(keys)), key=keys.__getitem__)
         return _picked(locations, records, begins[np.array(order, np.int64)])
+
+    def _candidates(self, prefix: bytes) -> Locations:
+        assert self.prefixes is not None
+        hashes = self.prefixes.candidates(hash_key(prefix, seed=self.seed))
+        collided = np.array(list(self.collided.values()), np.int64)
+        locations = np.concatenate([self.index.find(hashes)[1], collided])
+        return locations[locations >= 0]
+
+    def _scanned(self, prefix: bytes) -> Locations:
+        view, locations = self.heap.view(), np.sort(self.entries()[1])
+        found = [np.empty(0, np.int64)]
+        for start in range(0, len(locations), SCAN_ROWS):
+            part = locations[start : start + SCAN_ROWS]
+            found.append(part[begin_with(view.read(part).keys, prefix)])
+        return np.concatenate(found)
 
     def reserve(self, found: Found) -> Found:
         """Make room for all keys that are new, and return where the others are now."""

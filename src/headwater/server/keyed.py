@@ -118,6 +118,8 @@ class KeyedTablets:
         for damage in store.faults:
             _events.error("state was damaged", bucket=str(bucket), fault=damage)
         self._open[bucket] = self._keyed(log, table, store, recovered)
+        if not log.log.end_offset:
+            return
         _events.info(
             "state recovered",
             bucket=str(bucket),

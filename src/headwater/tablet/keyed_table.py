@@ -89,6 +89,7 @@ class KeyedTable:
         types = [descriptor.schema.column(name).type for name in descriptor.physical_primary_key]
         self._key_encoder, self.key_decoder = KeyEncoder.of(types), KeyDecoder.of(types)
         self.prefix_count = _prefix_count(descriptor)
+        self._prefix_decoder = KeyDecoder.of(types[: self.prefix_count])
 
     def latest(self) -> TableVersion:
         """Return the current version."""
@@ -188,6 +189,16 @@ class KeyedTable:
             return None
         ends = self.key_decoder.prefix_ends(keys, self.prefix_count)
         return state.hash(RowBytes(keys.data, keys.starts, ends))
+
+    def is_indexed(self, prefix: bytes) -> bool:
+        """Tell whether a prefix is one of whole columns that keys are found by."""
+        if not self.prefix_count:
+            return False
+        try:
+            self._prefix_decoder.decode(RowBytes.of([prefix]))
+        except CorruptBatchError:
+            return False
+        return True
 
     def check_keys(self, rows: pa.RecordBatch, keys: RowBytes, version: TableVersion) -> None:
         """Refuse rows whose key columns are not what the key says."""

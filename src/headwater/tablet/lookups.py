@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from headwater.kv.location import ABSENT, Locations
-from headwater.kv.state import Found, KvState
+from headwater.kv.state import KvState
 from headwater.kv.values import values_of
 from headwater.rows.row_bytes import RowBytes
+from headwater.tablet.keyed_table import KeyedTable
 from headwater.tablet.log_tablet import ACKS_DURABLE, LogTablet
 from headwater.tablet.unsynced import DURABLE, Unsynced
 
@@ -44,8 +45,11 @@ class _Waiting:
 class Lookups:
     """Gather lookups and answer them together, without waiting for more to come."""
 
-    def __init__(self, state: KvState, unsynced: Unsynced, *, log: LogTablet) -> None:
+    def __init__(
+        self, state: KvState, unsynced: Unsynced, *, table: KeyedTable, log: LogTablet
+    ) -> None:
         self._state = state
+        self._table = table
         self._unsynced = unsynced
         self._log = log
         self._waiting: list[_Waiting] = []
@@ -72,21 +76,21 @@ class Lookups:
 
     async def prefix_lookup(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
         """Return for each prefix the values of the keys that begin with it, in key order."""
-        if self._state.prefixes is None:
+        found = []
+        for prefix in prefixes:
+            if self._table.is_indexed(prefix):
+                found.append(self._state.find_prefix(prefix, is_indexed=True))
+                continue
             # All rows have to be looked at, which takes long.
             async with self._log.turn:
-                found = await self._log.alone(partial(self._find_all, prefixes))
-        else:
-            found = self._find_all(prefixes)
+                look = partial(self._state.find_prefix, prefix, is_indexed=False)
+                found.append(await self._log.alone(look))
         # A key that is gone leaves no trace here, so removals count for all.
         absent = np.array([ABSENT], np.int64)
         locations = np.concatenate([absent, *(each.locations for each in found)])
         values = [values_of(each.records).to_list() for each in found]
         await self._durable(self._unsynced.offset_for(locations))
         return values
-
-    def _find_all(self, prefixes: Sequence[bytes]) -> list[Found]:
-        return [self._state.find_prefix(prefix) for prefix in prefixes]
 
     async def _durable(self, offset: int) -> None:
         if offset != DURABLE:

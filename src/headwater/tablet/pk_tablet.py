@@ -79,7 +79,7 @@ class PkTablet:
         self._clock = clock
         self._failure = ""
         self._unsynced = Unsynced()
-        self._lookups = Lookups(state, self._unsynced, log=log)
+        self._lookups = Lookups(state, self._unsynced, table=table, log=log)
         # Writes full segments out; whoever keeps the files of the state provides it.
         self.make_room: Callable[[], Awaitable[None]] = _nothing
         log.listen(self._synced)
