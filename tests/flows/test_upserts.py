@@ -151,7 +151,7 @@ async def test_prefixes_that_no_key_begins_with_find_nothing(connection):
     rows = await Rows.create(connection, content)
     await rows.put(("a", 1, 0), ("ab", 2, 0))
 
-    answer = await rows.prefixed([b"", b"\x01", b"\x01ab", b"\xff" * 100])
+    answer = await rows.prefixed([b"\x03", b"\x01b", b"\x01ab", b"\xff" * 100])
 
     assert not answer.error_code
     assert [list(each.values) for each in answer.value_lists] == [[]] * 4
