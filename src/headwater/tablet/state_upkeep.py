@@ -20,7 +20,7 @@ from headwater.kv.snapshot import Snapshot
 from headwater.kv.store import KvStore, described
 from headwater.rows.row_bytes import PADDING, RowBytes
 from headwater.runtime.tasks import to_the_end
-from headwater.tablet.ages import age_span_ms
+from headwater.tablet.ages import AGE_STEPS, age_span_ms
 from headwater.tablet.pk_tablet import PkTablet
 
 T = TypeVar("T")
@@ -28,6 +28,7 @@ T = TypeVar("T")
 COPY_ROWS = 65_536
 EXPIRE_ROWS = 10_000
 SMALL_SEGMENT_SHARE = 4
+LOOK_INTERVAL_MS_MAX = 600_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,6 +51,7 @@ class StateUpkeep:
         self._executor = executor
         self._job = asyncio.Lock()
         self._saved_offset = saved_offset
+        self._expire_from_ms = 0
         tablet.log.needed_from = lambda: store.rebuild_offset
         tablet.make_room = self._make_room
 
@@ -142,6 +144,8 @@ class StateUpkeep:
         1. choose them, and find their rows, under the turn  2. copy the rows to a new segment
         3. point to the copies, under the turn, where rows are still what they were
         """
+        if not self._victims():
+            return 0
         async with self._job:
             tablet, heap = self._tablet, self._tablet.state.heap
             async with tablet.log.turn:
@@ -215,29 +219,33 @@ class StateUpkeep:
 
     async def expire(self, now_ms: int) -> int:
         """Delete rows that are too old, as deletes in the changelog, and return how many."""
-        version = self._tablet.table.latest()
-        if not version.options.kv.ttl_ms:
+        options, expired = self._tablet.table.latest().options.kv, 0
+        if not options.ttl_ms or now_ms < self._expire_from_ms:
             return 0
-        before_ms, expired = now_ms - version.options.kv.ttl_ms, 0
+        if options.ttl_time_column is not None:
+            # All rows have to be looked at, so that is not done at every turn.
+            self._expire_from_ms = now_ms + min(options.ttl_ms // AGE_STEPS, LOOK_INTERVAL_MS_MAX)
+        self._tablet.seal_aged(now_ms)
+        before_ms = now_ms - options.ttl_ms
+        old = self._old_segments(before_ms)
+        if not old:
+            return 0
         async with self._tablet.log.turn:
-            self._tablet.seal_aged(now_ms)
-            live = await self._tablet.log.alone(partial(self._old_rows, before_ms))
+            live = await self._tablet.log.alone(partial(self._live_in, old))
         for first in range(0, len(live.locations), EXPIRE_ROWS):
             locations = live.locations[first : first + EXPIRE_ROWS]
             choose = partial(self._expired_keys, live.view, locations, before_ms)
             expired += await self._tablet.remove(*await self._in_thread(choose))
         return expired
 
-    def _old_rows(self, before_ms: int) -> _Live:
-        """Return the rows of segments that were last written long ago, or all by a column."""
-        segments = self._tablet.state.heap.segments
+    def _old_segments(self, before_ms: int) -> tuple[int, ...]:
+        """Return the segments that were last written long ago, or all to look at a column."""
         by_column = self._tablet.table.latest().options.kv.ttl_time_column is not None
-        old = [
+        return tuple(
             number
-            for number, segment in segments.items()
-            if by_column or segment.newest_ms < before_ms
-        ]
-        return self._live_in(tuple(old))
+            for number, segment in self._tablet.state.heap.segments.items()
+            if segment.live_bytes and (by_column or segment.newest_ms < before_ms)
+        )
 
     def _expired_keys(
         self, view: HeapView, locations: Locations, before_ms: int
