@@ -199,7 +199,7 @@ KV_TTL_TIME_COLUMN = Option(
     name="table.kv.ttl.time-column",
     kind=TEXT,
     description="Column of type TIMESTAMP, TIMESTAMP_LTZ or BIGINT (milliseconds since 1970) from "
-    "which a row's age counts; unset means its last write. Not an option of Fluss.",
+    "which a row's age counts; unset means its last write.",
 )
 MERGE_ENGINE = Option(
     name="table.merge-engine",
