@@ -1,0 +1,61 @@
+"""What a snapshot waits for, and what upkeep leaves alone."""
+
+import pytest
+
+from headwater.model.schema import Column, Schema
+from headwater.model.types import IntType
+from tests.tablet.keyed_bucket import Bucket, Versions
+
+SCHEMA = Schema(
+    columns=(
+        Column(name="id", type=IntType(nullable=False)),
+        Column(name="count", type=IntType()),
+    ),
+    primary_key=("id",),
+)
+
+
+@pytest.fixture
+def bucket():
+    bucket = Bucket(Versions(SCHEMA))
+    yield bucket
+    bucket.close()
+
+
+def put(bucket, *rows, acks=-1):
+    bucket.put(bucket.batch([((row[0],), row) for row in rows]), acks=acks)
+
+
+def test_a_snapshot_counts_only_once_its_log_is_durable(bucket):
+    put(bucket, (1, 1), acks=0)
+    assert bucket.log.synced_offset < bucket.log.end_offset
+
+    bucket.tend(bucket.upkeep.snapshot())
+
+    assert bucket.log.synced_offset == bucket.log.end_offset
+
+
+def test_a_state_that_did_not_change_is_not_saved_again(bucket):
+    put(bucket, (1, 1))
+
+    assert bucket.tend(bucket.upkeep.snapshot())
+    assert not bucket.tend(bucket.upkeep.snapshot())
+
+
+def test_a_state_that_only_moved_is_saved_again(bucket):
+    for number in range(40):
+        put(bucket, *((key, number) for key in range(10)))
+    bucket.tend(bucket.upkeep.snapshot())
+    offset = bucket.log.end_offset
+
+    assert bucket.tend(bucket.upkeep.compact())
+
+    assert bucket.log.end_offset == offset
+    assert bucket.tend(bucket.upkeep.snapshot())
+    assert bucket.lookup([(3,)]) == [(3, 39)]
+
+
+def test_a_small_state_is_not_compacted(bucket):
+    put(bucket, (1, 1))
+
+    assert bucket.tend(bucket.upkeep.compact()) == 0
