@@ -2,6 +2,7 @@
 
 import pytest
 
+from headwater.kv.index import LOAD_MAX, SLOTS_MIN
 from headwater.model.schema import Column, Schema
 from headwater.model.types import IntType
 from tests.tablet.keyed_bucket import Bucket, Versions
@@ -59,3 +60,27 @@ def test_a_small_state_is_not_compacted(bucket):
     put(bucket, (1, 1))
 
     assert bucket.tend(bucket.upkeep.compact()) == 0
+
+
+def test_a_row_that_was_written_meanwhile_does_not_expire(bucket):
+    put(bucket, (1, 1), (2, 1))
+    keys = bucket.keys([(1,), (2,)])
+    seen = bucket.tablet.state.find(keys).locations
+
+    put(bucket, (1, 2))
+
+    assert bucket.tend(bucket.tablet.remove(keys, seen)) == 1
+    assert bucket.lookup([(1,), (2,)]) == [(1, 2), None]
+
+
+def test_a_batch_may_update_rows_while_it_makes_the_index_grow(bucket):
+    count = int(SLOTS_MIN * LOAD_MAX) - 1
+    put(bucket, *((key, 1) for key in range(count)))
+    before = bucket.tablet.state.index_bytes
+
+    put(bucket, *((key, 2) for key in range(count // 2, 2 * count)))
+
+    assert bucket.tablet.state.index_bytes > before
+    expected = [(key, 1 if key < count // 2 else 2) for key in range(2 * count)]
+    assert bucket.lookup([(key,) for key in range(2 * count)]) == expected
+    assert bucket.tablet.row_count == 2 * count
