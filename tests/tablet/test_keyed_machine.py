@@ -189,7 +189,11 @@ class KeyedMachine(RuleBasedStateMachine):
 
     def puts(self, many: list[list[tuple[Key, int | None]]]) -> list[Callable[[], object]]:
         def put(records: list[tuple[Key, int | None]]) -> None:
-            self.put([(key, n and (*key, n, "between")) for key, n in records], acks=0, schema_id=1)
+            self.put(
+                [(key, None if n is None else (*key, n, "between")) for key, n in records],
+                acks=0,
+                schema_id=1,
+            )
 
         return [lambda records=records: put(records) for records in many]
 

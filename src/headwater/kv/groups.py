@@ -25,15 +25,15 @@ class KeyGroups:
 
 
 def group_keys(keys: RowBytes, hashes: Hashes) -> KeyGroups:
-    """Number the distinct keys, in the order of their hashes."""
+    """Number the distinct keys, in the order of records where none occurs twice."""
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     starts = np.ones(len(keys), np.bool_)
     starts[1:] = ordered[1:] != ordered[:-1]
     if starts.all():
-        key_of = np.empty(len(keys), np.int64)
-        key_of[order] = np.arange(len(keys))
-        return KeyGroups(keys.take(order), ordered, key_of, order)
+        # In the order of records the rows are read and written from start to end.
+        numbers = np.arange(len(keys))
+        return KeyGroups(keys, hashes, numbers, numbers)
     first = order[starts]
     key_of = np.empty(len(keys), np.int64)
     key_of[order] = np.cumsum(starts) - 1
