@@ -31,7 +31,7 @@ bench: $(READY) ## Measure throughput and latency on this machine
 	$(BIN)/python -m benchmarks
 
 torture: $(READY) ## Run the long tests: crashes, faults, seeds
-	$(BIN)/python -m pytest -q -m torture
+	HEADWATER_RANDOM=1 $(BIN)/python -m pytest -q -m torture
 
 docs: $(READY) ## Generate the reference pages from the code
 	$(BIN)/python scripts/generate_reference.py
