@@ -1,0 +1,1 @@
+"""Cursors: named positions that several readers share."""

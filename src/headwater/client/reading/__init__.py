@@ -1,0 +1,1 @@
+"""Reading rows: scans, tails, lookups."""

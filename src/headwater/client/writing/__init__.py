@@ -1,0 +1,1 @@
+"""Writing rows: batches, sequences, acknowledgements."""

@@ -1,0 +1,1 @@
+"""The whole storage inside the process of its user."""
