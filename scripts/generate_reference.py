@@ -132,13 +132,14 @@ def _errors() -> Iterator[str]:
     yield (
         "One tree, sorted by what the caller should do. The code travels over the wire and is the"
         " one that Fluss clients know; `pyfluss` shows it as `FlussError.error_code`. *Retriable*"
-        " means that the same request may succeed later."
+        " means that the same request may succeed later. An error that was raised without a hint"
+        " of its own carries the one shown here, as its attribute `hint`."
     )
-    for kind in HeadwaterError.__subclasses__():
+    for kind in _branches():
         yield f"## {kind.__name__}"
         yield f"What to do: {_advice(kind)}."
         yield _table(
-            ("code", "class", "retriable", "tells"),
+            ("code", "class", "retriable", "tells", "hint"),
             [_error_row(each) for each in (kind, *_below(kind))],
         )
     yield (
@@ -153,7 +154,14 @@ def _error_row(kind: type[HeadwaterError]) -> tuple[str, ...]:
         f"`{kind.__name__}`",
         "yes" if kind.retriable else "no",
         _first_line(kind).removeprefix("Tell "),
+        kind.hint,
     )
+
+
+def _branches() -> list[type[HeadwaterError]]:
+    """Return the children of the root in the order of the tree in the docstring."""
+    drawn = re.findall(r"[├└]── (\w+Error)  ", errors.__doc__ or "")
+    return sorted(HeadwaterError.__subclasses__(), key=lambda kind: drawn.index(kind.__name__))
 
 
 def _advice(kind: type[HeadwaterError]) -> str:

@@ -1,0 +1,35 @@
+"""The root of all errors: what each of them carries."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class HeadwaterError(Exception):
+    """Be the root of all errors raised on purpose.
+
+    The text of an error is its message, and the hint that it was raised with, if any. The
+    attribute `hint` falls back to the advice of the class; that is not part of the text, so
+    that it is not sent over the wire, where the other side has advice of its own.
+    """
+
+    code: int = -1
+    retriable: ClassVar[bool] = False
+    hint: str = "Read the message; this version of Headwater does not know the code."
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(f"{message} {hint}".rstrip())
+        self.message = message
+        if hint:
+            self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (type(self), str(self), self.__dict__)
+
+
+def _restored(
+    kind: type[HeadwaterError], text: str, fields: Mapping[str, object]
+) -> HeadwaterError:
+    """Return a copy from another process; `__init__` of a subclass may want more than text."""
+    fault = kind.__new__(kind, text)
+    fault.__dict__.update(fields)
+    return fault
