@@ -1,41 +1,58 @@
-"""One connection to a server: many requests in flight, each with a deadline."""
+"""A link over TCP: many requests in flight, each with a deadline."""
 
 import asyncio
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from google.protobuf.message import Message
 
-from headwater.errors import HeadwaterError, RetryLaterError, error_of_code
-from headwater.runtime.tasks import Tasks
+from headwater.errors import DisconnectedError, HeadwaterError, UnsupportedError, error_of_code
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.apis import API_OF_REQUEST
-from headwater.wire.frames import LENGTH, ResponseFrame, ResponseKind, request_head, response_frame
+from headwater.wire.apis import API_OF_REQUEST, Api, ApiKey
+from headwater.wire.fields import Part
+from headwater.wire.frames import (
+    FrameAssembler,
+    ResponseFrame,
+    ResponseKind,
+    request_head,
+    response_frame,
+)
 
 RESPONSE_BYTES_MAX = 1 << 30
 CLIENT_NAME = "headwater"
+# One small write costs less than a vector of smaller ones.
+JOIN_BYTES_MAX = 16 * 1024
+REQUEST_ID_MAX = 2**31 - 1
 
 Response = TypeVar("Response", bound=Message)
 
 
-class Connection:
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Hold the user name and password that a server asks for."""
+
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.user!r}, ...)"
+
+
+class Connection(asyncio.BufferedProtocol):
     """Send requests and match the responses that come back in any order."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        *,
-        timeout_s: float,
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, peer: str, *, timeout_s: float) -> None:
+        self.peer = peer
         self._timeout_s = timeout_s
+        self._assembler = FrameAssembler(frame_bytes_max=RESPONSE_BYTES_MAX)
         self._next_id = 0
+        self._frames_received = 0
         self._waiting: dict[int, asyncio.Future[ResponseFrame]] = {}
-        self._failure: HeadwaterError | None = None
-        self._tasks = Tasks()
-        self._tasks.start(self._receive(), name="receive")
+        self._failure = ""
+        self._transport: asyncio.Transport | None = None
+        self._lost = asyncio.Event()
+        self._versions: dict[int, int] = {ApiKey.API_VERSIONS: 0}
 
     @classmethod
     async def open(
@@ -43,83 +60,177 @@ class Connection:
         host: str,
         port: int,
         *,
-        credentials: tuple[str, str] | None = None,
+        credentials: Credentials | tuple[str, str] | None = None,
         timeout_s: float = 30.0,
     ) -> "Connection":
         """Connect, exchange versions, and authenticate where credentials are given."""
-        async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_connection(host, port, limit=1 << 20)
-        connection = cls(reader, writer, timeout_s=timeout_s)
-        await connection.call(
+        connection = cls(f"{host}:{port}", timeout_s=timeout_s)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await loop.create_connection(lambda: connection, host, port)
+        except (OSError, TimeoutError) as cause:
+            raise DisconnectedError(
+                f"Cannot reach {host}:{port}: {_reason(cause, timeout_s)}."
+            ) from cause
+        try:
+            await connection._greet(credentials)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def _greet(self, credentials: Credentials | tuple[str, str] | None) -> None:
+        answer = await self.call(
             pb.ApiVersionsRequest(client_software_name=CLIENT_NAME, client_software_version="0"),
             pb.ApiVersionsResponse,
         )
-        if credentials is not None:
-            name, password = credentials
-            token = f"\0{name}\0{password}".encode()
-            await connection.call(
-                pb.AuthenticateRequest(protocol="PLAIN", token=token), pb.AuthenticateResponse
-            )
-        return connection
+        self._versions |= {each.api_key: each.max_version for each in answer.api_versions}
+        if credentials is None:
+            return
+        if isinstance(credentials, tuple):
+            credentials = Credentials(*credentials)
+        token = f"\0{credentials.user}\0{credentials.password}".encode()
+        # A server that asks for credentials may list this API or not.
+        self._versions.setdefault(ApiKey.AUTHENTICATE, 0)
+        await self.call(
+            pb.AuthenticateRequest(protocol="PLAIN", token=token), pb.AuthenticateResponse
+        )
+
+    # ---- requests
 
     async def call(self, request: Message, response: type[Response]) -> Response:
         """Send a request and return its response, or raise the error that came instead."""
-        frame = await self.exchange(request)
+        body = await self.exchange(
+            API_OF_REQUEST[type(request)],
+            [request.SerializeToString()],
+            timeout_s=self._timeout_s,
+        )
         answer = response()
-        answer.ParseFromString(bytes(frame.body))
+        answer.ParseFromString(bytes(body))
         return answer
 
-    async def exchange(self, request: Message) -> ResponseFrame:
-        """Send a request and return the frame that answers it."""
-        if self._failure is not None:
-            raise self._failure
-        api, body = API_OF_REQUEST[type(request)], request.SerializeToString()
-        self._next_id += 1
-        request_id = self._next_id
-        answer: asyncio.Future[ResponseFrame] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = answer
+    async def exchange(self, api: Api, parts: Sequence[Part], *, timeout_s: float) -> memoryview:
+        """Send a request and return the body of its answer, or raise the error that came."""
+        request_id, answer = self._send(api, parts)
+        received = self._frames_received
         try:
-            head = request_head(api.key, api.version_max, request_id, body_bytes=len(body))
-            self._writer.writelines((head, body))
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(timeout_s):
                 frame = await answer
         except TimeoutError:
-            raise RetryLaterError(f"No answer came within {self._timeout_s} s.") from None
+            if received == self._frames_received:
+                # Nothing at all came meanwhile: the other side is gone without a word.
+                self._fail(f"{self.peer} does not answer.")
+            raise DisconnectedError(
+                f"{self.peer} did not answer {api.key.name} within {timeout_s} s."
+            ) from None
         finally:
             self._waiting.pop(request_id, None)
         if frame.kind is not ResponseKind.ANSWER:
             raise _fault(frame)
-        return frame
+        return frame.body
+
+    def _send(self, api: Api, parts: Sequence[Part]) -> tuple[int, "asyncio.Future[ResponseFrame]"]:
+        if self._failure:
+            raise DisconnectedError(self._failure)
+        assert self._transport is not None
+        self._next_id = request_id = self._next_id % REQUEST_ID_MAX + 1
+        answer: asyncio.Future[ResponseFrame] = asyncio.get_running_loop().create_future()
+        size = sum(map(len, parts))
+        head = request_head(api.key, self._version_of(api), request_id, body_bytes=size)
+        self._waiting[request_id] = answer
+        if size <= JOIN_BYTES_MAX:
+            self._transport.write(b"".join((head, *parts)))
+        else:
+            self._transport.writelines((head, *parts))
+        return request_id, answer
+
+    def _version_of(self, api: Api) -> int:
+        served = self._versions.get(api.key)
+        if served is None:
+            raise UnsupportedError(
+                f"{self.peer} does not serve {api.key.name}.",
+                hint="It is older than this client, or lacks the feature.",
+            )
+        return min(served, api.version_max)
+
+    # ---- life
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether requests can still be sent."""
+        return not self._failure
 
     async def close(self) -> None:
         """Close the connection; requests in flight fail."""
-        await self._tasks.stop()
-        self._fail(RetryLaterError("The connection was closed."))
-        with suppress(ConnectionError):
-            await self._writer.wait_closed()
+        self._fail("The connection was closed.")
+        if self._transport is not None:
+            await self._lost.wait()
 
-    async def _receive(self) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what waits for an answer."""
+        reason = f": {exc}" if exc else "."
+        self._fail(f"{self.peer} closed the connection{reason}")
+        self._lost.set()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's shape
+        """Return where the next bytes go."""
+        return self._assembler.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hand out the answers that are whole now."""
         try:
-            while True:
-                (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
-                frame = response_frame(memoryview(await self._reader.readexactly(length)))
-                waiting = self._waiting.get(frame.request_id)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(frame)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self._fail(RetryLaterError("The server closed the connection."))
+            for data in self._assembler.filled(nbytes):
+                self._received(response_frame(data))
+        except (HeadwaterError, ValueError, IndexError) as fault:
+            self._fail(f"{self.peer} sent what is no answer: {fault}")
+            return
+        if self._assembler.wanted_bytes:
+            self._assembler.make_room()
 
-    def _fail(self, fault: HeadwaterError) -> None:
-        self._failure = self._failure or fault
-        self._writer.close()
+    def _received(self, frame: ResponseFrame) -> None:
+        self._frames_received += 1
+        if frame.kind is ResponseKind.FAILURE:
+            self._fail(f"{self.peer} failed.")
+            return
+        waiting = self._waiting.get(frame.request_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(frame)
+
+    def _fail(self, reason: str) -> None:
+        self._failure = self._failure or reason
+        if self._transport is not None:
+            self._transport.abort()
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(fault)
+                waiting.set_exception(DisconnectedError(reason))
+
+
+@dataclass(frozen=True, slots=True)
+class TcpDialer:
+    """Reach servers over TCP."""
+
+    credentials: Credentials | None = None
+    timeout_s: float = 10.0
+
+    async def dial(self, host: str, port: int) -> Connection:
+        """Connect to a server."""
+        return await Connection.open(
+            host, port, credentials=self.credentials, timeout_s=self.timeout_s
+        )
+
+
+def _reason(cause: OSError | TimeoutError, timeout_s: float) -> str:
+    if isinstance(cause, TimeoutError) and not cause.errno:
+        return f"no answer within {timeout_s} s"
+    return cause.strerror or str(cause)
 
 
 def _fault(frame: ResponseFrame) -> HeadwaterError:
-    if frame.kind is ResponseKind.FAILURE:
-        return RetryLaterError("The server failed.")
     error = pb.ErrorResponse()
     error.ParseFromString(bytes(frame.body))
     return error_of_code(error.error_code, error.error_message)

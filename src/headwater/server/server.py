@@ -9,6 +9,7 @@ from headwater.errors import RequestError
 from headwater.runtime.clock import Clock, SystemClock
 from headwater.runtime.events import Events
 from headwater.server.catalog.catalog import Catalog
+from headwater.server.connection import Serve
 from headwater.server.context import Services
 from headwater.server.dispatch import Dispatcher
 from headwater.server.listener import Listener
@@ -30,13 +31,13 @@ class Server:
     def __init__(self, services: Services, executor: ThreadPoolExecutor) -> None:
         self._services = services
         self._executor = executor
-        self.listener = Listener(
-            Dispatcher(services).serve, settings=services.settings, clock=services.clock
-        )
+        # What answers a request, for whoever shares the process and needs no socket.
+        self.serve: Serve = Dispatcher(services).serve
+        self.listener = Listener(self.serve, settings=services.settings, clock=services.clock)
         self.upkeep = Upkeep(services, self.listener)
 
     @classmethod
-    async def start(
+    async def start(  # noqa: PLR0913 - one argument per part that a test may replace
         cls,
         directory: Path,
         settings: ServerSettings,
@@ -45,12 +46,13 @@ class Server:
         clock: Clock | None = None,
         storage: StorageSettings | None = None,
         disk: Disk | None = None,
+        listens: bool = True,
     ) -> "Server":
         """Lock the directory, recover what is in it, and listen.
 
         1. open the catalog, which locks the directory
         2. recover every log
-        3. bind the port
+        3. bind the port, unless only this process is to be served
         4. begin upkeep
         """
         check_exposure(settings, users)
@@ -65,7 +67,8 @@ class Server:
             await tablets.open_all()
             scanners = Scanners(settings, clock)
             server = cls(Services(catalog, tablets, settings, clock, scanners, users), executor)
-            await server.listener.start()
+            if listens:
+                await server.listener.start()
         except BaseException:
             await tablets.close()
             catalog.close()
@@ -82,7 +85,7 @@ class Server:
 
     @property
     def port(self) -> int:
-        """Return the port that clients reach."""
+        """Return the port that clients reach, or 0 if the server does not listen."""
         return self.listener.port
 
     async def stop(self) -> None:

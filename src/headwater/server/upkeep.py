@@ -9,9 +9,9 @@ from headwater.config.table_options import TableOptions
 from headwater.errors import BucketMissingError, HeadwaterError
 from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
+from headwater.model.table import TableInfo
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, repeat
-from headwater.server.catalog.entries import TableInfo
 from headwater.server.context import Services
 from headwater.server.keyed import KeyedBucket
 from headwater.server.listener import Listener

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from headwater.errors import DatabaseExistsError, DatabaseNotEmptyError
 from headwater.model.path import check_database_name
+from headwater.model.table import TableInfo
 from headwater.runtime.clock import Clock
-from headwater.server.catalog.entries import DatabaseInfo, TableInfo
+from headwater.server.catalog.entries import DatabaseInfo
 from headwater.server.catalog.image import Image
 from headwater.server.catalog.store import CatalogStore
 

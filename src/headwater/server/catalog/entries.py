@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.partition import PartitionSpec
-from headwater.model.path import TablePath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,18 +13,6 @@ class DatabaseInfo:
     name: str
     comment: str | None = None
     custom_properties: Mapping[str, str] = field(default_factory=dict)
-    created_ms: int
-    modified_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableInfo:
-    """Describe a table; the descriptor holds the current schema and every filled-in option."""
-
-    table_id: int
-    path: TablePath
-    schema_id: int
-    descriptor: TableDescriptor
     created_ms: int
     modified_ms: int
 

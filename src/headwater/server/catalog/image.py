@@ -11,7 +11,8 @@ from headwater.errors import (
 )
 from headwater.model.path import TablePath
 from headwater.model.schema import Schema
-from headwater.server.catalog.entries import DatabaseInfo, PartitionInfo, TableInfo
+from headwater.model.table import TableInfo
+from headwater.server.catalog.entries import DatabaseInfo, PartitionInfo
 
 
 @dataclass(slots=True)

@@ -14,8 +14,9 @@ from headwater.model.partition import (
     partial_spec,
 )
 from headwater.model.path import TablePath
+from headwater.model.table import TableInfo
 from headwater.runtime.clock import Clock
-from headwater.server.catalog.entries import PartitionInfo, TableInfo
+from headwater.server.catalog.entries import PartitionInfo
 from headwater.server.catalog.image import Image
 from headwater.server.catalog.store import CatalogStore
 

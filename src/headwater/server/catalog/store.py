@@ -13,8 +13,9 @@ from headwater.model.descriptor import (
 from headwater.model.partition import spec_of_name
 from headwater.model.path import TablePath
 from headwater.model.schema import Schema, schema_from_json, schema_to_json
+from headwater.model.table import TableInfo
 from headwater.model.type_json import Json
-from headwater.server.catalog.entries import DatabaseInfo, PartitionInfo, TableInfo
+from headwater.server.catalog.entries import DatabaseInfo, PartitionInfo
 from headwater.server.catalog.file import CatalogFile, Cell
 from headwater.server.catalog.image import Image
 

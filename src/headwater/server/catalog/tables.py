@@ -8,10 +8,10 @@ from headwater.errors import TableExistsError
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.path import TablePath, check_table_path
 from headwater.model.schema import Schema
+from headwater.model.table import TableInfo
 from headwater.runtime.clock import Clock
 from headwater.server.catalog.alter import altered
 from headwater.server.catalog.changes import TableChange
-from headwater.server.catalog.entries import TableInfo
 from headwater.server.catalog.image import Image
 from headwater.server.catalog.store import CatalogStore
 from headwater.server.catalog.validation import accepted_table, checked_table

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError, InvalidProjectionError
 from headwater.model.predicate import columns_of
-from headwater.server.catalog.entries import TableInfo
+from headwater.model.table import TableInfo
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of
 from headwater.tablet.log_tablet import LogTablet

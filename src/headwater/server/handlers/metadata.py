@@ -1,7 +1,8 @@
 """Where everything is: one server that leads every bucket."""
 
 from headwater.errors import PartitionMissingError
-from headwater.server.catalog.entries import PartitionInfo, TableInfo
+from headwater.model.table import TableInfo
+from headwater.server.catalog.entries import PartitionInfo
 from headwater.server.context import FAULT_DELAY_S, Context
 from headwater.server.handlers.paths import table_path
 from headwater.server.handlers.tables import table_json

@@ -7,6 +7,7 @@ from headwater.model.aggregate import AggregateFunction
 from headwater.model.aggregate_json import aggregate_of
 from headwater.model.descriptor import descriptor_from_json, descriptor_to_json
 from headwater.model.schema import schema_to_json
+from headwater.model.table import TableInfo
 from headwater.model.type_json import Json, type_from_json
 from headwater.server.catalog.changes import (
     AddColumn,
@@ -18,7 +19,6 @@ from headwater.server.catalog.changes import (
     SetOption,
     TableChange,
 )
-from headwater.server.catalog.entries import TableInfo
 from headwater.server.context import Context
 from headwater.server.handlers.databases import DELETE, SET
 from headwater.server.handlers.paths import table_path

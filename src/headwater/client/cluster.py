@@ -1,0 +1,254 @@
+"""The servers behind a client: who leads which bucket, and how to reach them."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from headwater.client.metadata import Metadata, metadata_of
+from headwater.client.paths import wire_path
+from headwater.client.pool import Address, Pool
+from headwater.client.retries import Retries
+from headwater.config.client import ClientSettings
+from headwater.errors import (
+    BucketMissingError,
+    DisconnectedError,
+    LeaderMissingError,
+    PartitionMissingError,
+    TableMissingError,
+)
+from headwater.model.bucket import TableBucket
+from headwater.model.partition import name_of_spec
+from headwater.model.path import TablePath
+from headwater.model.schema import Schema, schema_from_json
+from headwater.model.table import TableInfo
+from headwater.runtime.clock import Clock
+from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import API_OF_REQUEST, Api
+from headwater.wire.fields import Part
+
+Response = TypeVar("Response", bound=Message)
+
+
+class Cluster:
+    """Find leaders, keep what metadata told, and send requests to the right server."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        pool: Pool,
+        *,
+        settings: ClientSettings,
+        clock: Clock,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.retries = Retries(settings, clock)
+        self._bootstrap = tuple(bootstrap)
+        self._pool = pool
+        self._coordinator: Address | None = None
+        self._nodes: dict[int, Address] = {}
+        self._leaders: dict[TableBucket, int] = {}
+        self._paths: dict[int, TablePath] = {}
+        self._partition_ids: dict[tuple[int, str], int] = {}
+        self._schemas: dict[tuple[int, int], Schema] = {}
+        self._looking: dict[TablePath | int, asyncio.Task[Metadata]] = {}
+
+    # ---- what metadata tells
+
+    async def table(self, path: TablePath) -> TableInfo:
+        """Return a table as the cluster knows it now."""
+        request = pb.MetadataRequest(table_path=[wire_path(path)])
+        metadata = await self.retries.run(
+            lambda: self._metadata(request), what=f"Finding the table {path}"
+        )
+        for table in metadata.tables:
+            if table.path == path:
+                return table
+        raise TableMissingError(f"There is no table {path}.")
+
+    async def schema(self, table: TableInfo, schema_id: int) -> Schema:
+        """Return a version of a table's schema."""
+        if schema_id == table.schema_id:
+            return table.schema
+        known = self._schemas.get((table.table_id, schema_id))
+        if known is None:
+            request = pb.GetTableSchemaRequest(
+                table_path=wire_path(table.path), schema_id=schema_id
+            )
+            answer = await self.ask(request, pb.GetTableSchemaResponse)
+            known = schema_from_json(json.loads(answer.schema_json))
+            self._schemas[table.table_id, schema_id] = known
+        return known
+
+    async def partition_id(self, table: TableInfo, name: str) -> int:
+        """Return the id of a partition, or say that there is none."""
+        known = self._partition_ids.get((table.table_id, name))
+        if known is not None:
+            return known
+        path = pb.PhysicalTablePath(
+            database_name=table.path.database, table_name=table.path.table, partition_name=name
+        )
+        request = pb.MetadataRequest(partitions_path=[path])
+        await self.retries.run(
+            lambda: self._metadata(request), what=f"Finding partition {name} of {table.path}"
+        )
+        known = self._partition_ids.get((table.table_id, name))
+        if known is None:
+            raise PartitionMissingError(f"{table.path} has no partition {name}.")
+        return known
+
+    async def partitions(self, table: TableInfo) -> dict[str, int]:
+        """Return the partitions that a table has now: name to id."""
+        request = pb.ListPartitionInfosRequest(table_path=wire_path(table.path))
+        answer = await self.ask(request, pb.ListPartitionInfosResponse)
+        keys = table.descriptor.partition_keys
+        found = {_name(each, keys): each.partition_id for each in answer.partitions_info}
+        for known in [each for each in self._partition_ids if each[0] == table.table_id]:
+            del self._partition_ids[known]
+        self._partition_ids |= {(table.table_id, name): number for name, number in found.items()}
+        return found
+
+    def forget_partition(self, table: TableInfo, name: str) -> None:
+        """Ask anew for a partition, which may have been dropped or made again."""
+        self._partition_ids.pop((table.table_id, name), None)
+
+    async def leader(self, bucket: TableBucket) -> int:
+        """Return the server that leads a bucket, asking the cluster if that is not known."""
+        known = self._leaders.get(bucket)
+        if known is not None and known in self._nodes:
+            return known
+        await self._look_up(bucket)
+        known = self._leaders.get(bucket)
+        if known is None or known not in self._nodes:
+            raise LeaderMissingError(f"No server leads {bucket} at present.")
+        return known
+
+    def stale(self, bucket: TableBucket) -> None:
+        """Ask for the leader of a bucket again before the next use."""
+        self._leaders.pop(bucket, None)
+
+    async def _look_up(self, bucket: TableBucket) -> None:
+        """Refresh a table or partition once, however many of its buckets are asked for."""
+        key = self._path(bucket) if bucket.partition_id is None else bucket.partition_id
+        looking = self._looking.get(key)
+        if looking is None:
+            if isinstance(key, TablePath):
+                request = pb.MetadataRequest(table_path=[wire_path(key)])
+            else:
+                request = pb.MetadataRequest(partitions_id=[key])
+            looking = asyncio.get_running_loop().create_task(self._metadata(request))
+            self._looking[key] = looking
+            looking.add_done_callback(lambda _: self._looking.pop(key, None))
+        await asyncio.shield(looking)
+
+    def _path(self, bucket: TableBucket) -> TablePath:
+        path = self._paths.get(bucket.table_id)
+        if path is None:
+            raise BucketMissingError(f"{bucket} belongs to no table that is known.")
+        return path
+
+    async def _metadata(self, request: pb.MetadataRequest) -> Metadata:
+        answer = await self._ask_once(request, pb.MetadataResponse, coordinator=False)
+        metadata = metadata_of(answer)
+        if metadata.nodes:
+            self._nodes = dict(metadata.nodes)
+        self._coordinator = metadata.coordinator or self._coordinator
+        self._leaders |= metadata.leaders
+        self._partition_ids |= metadata.partition_ids
+        self._paths |= {table.table_id: table.path for table in metadata.tables}
+        return metadata
+
+    # ---- calls
+
+    async def call_leader(
+        self,
+        bucket: TableBucket,
+        api: Api,
+        parts: Sequence[Part],
+        *,
+        timeout_s: float | None = None,
+    ) -> memoryview:
+        """Send a request to the leader of a bucket, once."""
+        node_id = await self.leader(bucket)
+        return await self.call_node(node_id, api, parts, timeout_s=timeout_s)
+
+    async def call_node(
+        self, node_id: int, api: Api, parts: Sequence[Part], *, timeout_s: float | None = None
+    ) -> memoryview:
+        """Send a request to a server, once."""
+        address = self._nodes.get(node_id)
+        if address is None:
+            raise DisconnectedError(f"Server {node_id} has left the cluster.")
+        link = await self._pool.link(address)
+        return await link.exchange(
+            api,
+            parts,
+            timeout_s=self.settings.request_timeout_s if timeout_s is None else timeout_s,
+        )
+
+    async def ask(
+        self, request: Message, response: type[Response], *, coordinator: bool = False
+    ) -> Response:
+        """Send a request to any server, or to the coordinator, until it is answered."""
+        what = API_OF_REQUEST[type(request)].key.name
+        return await self.retries.run(
+            lambda: self._ask_once(request, response, coordinator=coordinator), what=what
+        )
+
+    async def _ask_once(
+        self, request: Message, response: type[Response], *, coordinator: bool
+    ) -> Response:
+        api = API_OF_REQUEST[type(request)]
+        address = await (self._coordinator_address() if coordinator else self._any_address())
+        link = await self._pool.link(address)
+        try:
+            body = await link.exchange(
+                api, [request.SerializeToString()], timeout_s=self.settings.request_timeout_s
+            )
+        except DisconnectedError:
+            if coordinator:  # Another one may have taken its place.
+                self._coordinator = None
+            raise
+        answer = response()
+        answer.ParseFromString(bytes(body))
+        return answer
+
+    async def _coordinator_address(self) -> Address:
+        if self._coordinator is None:
+            await self._metadata(pb.MetadataRequest())
+        if self._coordinator is None:
+            raise LeaderMissingError("The cluster has no coordinator at present.")
+        return self._coordinator
+
+    async def _any_address(self) -> Address:
+        """Return a server that can be reached, trying all that are known."""
+        faults = []
+        # Tablet servers first, as a coordinator serves less, and of these the ones at hand.
+        nodes = sorted(self._nodes.values(), key=lambda each: each not in self._pool.reached)
+        for address in dict.fromkeys((*nodes, *self._bootstrap)):
+            try:
+                await self._pool.link(address)
+                return address
+            except DisconnectedError as fault:
+                faults.append(str(fault))
+        raise DisconnectedError(" ".join(faults) or "There is no server to ask.")
+
+    async def connect(self) -> None:
+        """Reach the cluster for the first time and learn who belongs to it."""
+        await self.retries.run(
+            lambda: self._metadata(pb.MetadataRequest()),
+            what=f"Connecting to {', '.join(map(str, self._bootstrap))}",
+            timeout_s=self.settings.connect_timeout_s,
+        )
+
+    async def close(self) -> None:
+        """Close every link."""
+        await self._pool.close()
+
+
+def _name(partition: pb.PartitionInfo, keys: Sequence[str]) -> str:
+    values = {each.key: each.value for each in partition.partition_spec.partition_key_values}
+    return name_of_spec(tuple((key, values[key]) for key in keys))
