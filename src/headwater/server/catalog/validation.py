@@ -20,10 +20,10 @@ from headwater.config.server import ServerSettings
 from headwater.config.statistics import statistics_columns
 from headwater.config.table_options import TableOptions
 from headwater.errors import BucketLimitError, InvalidOptionError, InvalidTableError
+from headwater.model.aggregate_options import with_aggregates
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Schema, check_schema, with_column_ids
 from headwater.model.types import NESTED_TYPES, DataType, DateType, DecimalType
-from headwater.server.catalog.aggregates import with_aggregates
 from headwater.server.catalog.nested_names import check_nested_names
 from headwater.server.catalog.primary_key import (
     check_auto_increment,
