@@ -1,0 +1,96 @@
+"""The keys of a table's rows in bytes, and the buckets they lead to."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from headwater.config.choices import LakeFormat
+from headwater.config.options import DATALAKE_FORMAT, KV_FORMAT_VERSION
+from headwater.errors import InvalidValueError, UnsupportedError
+from headwater.model.descriptor import TableDescriptor
+from headwater.model.types import DataType
+from headwater.rows.bucketing import BucketFunction, Buckets, buckets_of
+from headwater.rows.compacted.keys import KeyEncoder
+from headwater.rows.lake_keys import IcebergKeys, PaimonKeys
+from headwater.rows.row_bytes import RowBytes
+
+_FIRST_KV_FORMAT = 1
+
+
+class Encoder(Protocol):
+    """Write keys in bytes."""
+
+    def encode(self, columns: Sequence[pa.Array], /) -> RowBytes:
+        """Return one key per element of the columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketKeys:
+    """Find buckets by the key columns of rows; made once for many batches."""
+
+    names: tuple[str, ...]
+    encoder: Encoder
+    function: BucketFunction
+
+    @classmethod
+    def of(cls, descriptor: TableDescriptor) -> "BucketKeys | None":
+        """Work out the bucket key of a table, None if any bucket will do."""
+        names = descriptor.bucket_keys or descriptor.physical_primary_key
+        if not names:
+            return None
+        lake = DATALAKE_FORMAT.of(descriptor.properties)
+        if lake is LakeFormat.HUDI:
+            raise UnsupportedError(
+                "Rows of a table in Hudi's format cannot be written: their bucket is not known.",
+                hint="Write them with a client of Apache Fluss.",
+            )
+        return cls(names, _encoder(descriptor, names, lake), _function(lake))
+
+    def buckets(self, batch: pa.RecordBatch, count: int) -> Buckets:
+        """Return the bucket of every row."""
+        columns = [batch.column(name) for name in self.names]
+        if self.function is not BucketFunction.PAIMON:
+            _check_present(self.names, columns)
+        return buckets_of(self.encoder.encode(columns), count, function=self.function)
+
+
+def primary_key_encoder(descriptor: TableDescriptor) -> Encoder:
+    """Return what writes the physical primary key of a table's rows, as Apache Fluss keeps it."""
+    names = descriptor.physical_primary_key
+    lake = DATALAKE_FORMAT.of(descriptor.properties)
+    version = KV_FORMAT_VERSION.of(descriptor.properties) or _FIRST_KV_FORMAT
+    is_whole = descriptor.bucket_keys in ((), names)
+    # Only Fluss's own keys can begin with a bucket key; newer tables use them for that.
+    is_own = lake is LakeFormat.HUDI or (version > _FIRST_KV_FORMAT and not is_whole)
+    return _encoder(descriptor, names, None if is_own else lake)
+
+
+def _encoder(descriptor: TableDescriptor, names: Sequence[str], lake: LakeFormat | None) -> Encoder:
+    types = [descriptor.schema.column(name).type for name in names]
+    make: Callable[[Sequence[DataType]], Encoder] = KeyEncoder.of
+    if lake is LakeFormat.PAIMON:
+        make = PaimonKeys.of
+    elif lake is LakeFormat.ICEBERG:
+        make = IcebergKeys.of
+    return make(types)
+
+
+def _function(lake: LakeFormat | None) -> BucketFunction:
+    match lake:
+        case LakeFormat.PAIMON:
+            return BucketFunction.PAIMON
+        case LakeFormat.ICEBERG:
+            return BucketFunction.ICEBERG
+        case _:
+            return BucketFunction.FLUSS
+
+
+def _check_present(names: Sequence[str], columns: Sequence[pa.Array]) -> None:
+    for name, column in zip(names, columns, strict=True):
+        if column.null_count:
+            raise InvalidValueError(
+                f"The bucket key '{name}' holds {column.null_count} nulls.",
+                hint="Write a value for every bucket-key column in every row.",
+            )
