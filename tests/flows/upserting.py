@@ -219,7 +219,7 @@ class Rows:
         """Return the rows that a call of a scan brought."""
         if not answer.records:
             return []
-        return self.decoded(read_value_batch(memoryview(answer.records)))
+        return self.decoded(read_value_batch(memoryview(answer.records)).to_list())
 
     async def all(self) -> list[tuple]:
         """Return all rows in the order of their keys."""

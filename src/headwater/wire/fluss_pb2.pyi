@@ -12,7 +12,9 @@ class ErrorResponse(_message.Message):
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     error_message: str
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...
+    ) -> None: ...
 
 class ApiVersion(_message.Message):
     __slots__ = ("api_key", "min_version", "max_version")
@@ -22,7 +24,12 @@ class ApiVersion(_message.Message):
     api_key: int
     min_version: int
     max_version: int
-    def __init__(self, api_key: _Optional[int] = ..., min_version: _Optional[int] = ..., max_version: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        api_key: _Optional[int] = ...,
+        min_version: _Optional[int] = ...,
+        max_version: _Optional[int] = ...,
+    ) -> None: ...
 
 class ApiVersionsRequest(_message.Message):
     __slots__ = ("client_software_name", "client_software_version")
@@ -30,7 +37,11 @@ class ApiVersionsRequest(_message.Message):
     CLIENT_SOFTWARE_VERSION_FIELD_NUMBER: _ClassVar[int]
     client_software_name: str
     client_software_version: str
-    def __init__(self, client_software_name: _Optional[str] = ..., client_software_version: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        client_software_name: _Optional[str] = ...,
+        client_software_version: _Optional[str] = ...,
+    ) -> None: ...
 
 class ApiVersionsResponse(_message.Message):
     __slots__ = ("api_versions", "server_type")
@@ -38,7 +49,11 @@ class ApiVersionsResponse(_message.Message):
     SERVER_TYPE_FIELD_NUMBER: _ClassVar[int]
     api_versions: _containers.RepeatedCompositeFieldContainer[ApiVersion]
     server_type: int
-    def __init__(self, api_versions: _Optional[_Iterable[_Union[ApiVersion, _Mapping]]] = ..., server_type: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        api_versions: _Optional[_Iterable[_Union[ApiVersion, _Mapping]]] = ...,
+        server_type: _Optional[int] = ...,
+    ) -> None: ...
 
 class AuthenticateRequest(_message.Message):
     __slots__ = ("protocol", "token")
@@ -60,7 +75,9 @@ class TablePath(_message.Message):
     TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
     database_name: str
     table_name: str
-    def __init__(self, database_name: _Optional[str] = ..., table_name: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self, database_name: _Optional[str] = ..., table_name: _Optional[str] = ...
+    ) -> None: ...
 
 class PhysicalTablePath(_message.Message):
     __slots__ = ("database_name", "table_name", "partition_name")
@@ -70,7 +87,12 @@ class PhysicalTablePath(_message.Message):
     database_name: str
     table_name: str
     partition_name: str
-    def __init__(self, database_name: _Optional[str] = ..., table_name: _Optional[str] = ..., partition_name: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        database_name: _Optional[str] = ...,
+        table_name: _Optional[str] = ...,
+        partition_name: _Optional[str] = ...,
+    ) -> None: ...
 
 class KeyValue(_message.Message):
     __slots__ = ("key", "value")
@@ -84,7 +106,9 @@ class PartitionSpec(_message.Message):
     __slots__ = ("partition_key_values",)
     PARTITION_KEY_VALUES_FIELD_NUMBER: _ClassVar[int]
     partition_key_values: _containers.RepeatedCompositeFieldContainer[KeyValue]
-    def __init__(self, partition_key_values: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, partition_key_values: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...
+    ) -> None: ...
 
 class AlterConfig(_message.Message):
     __slots__ = ("config_key", "config_value", "op_type")
@@ -94,7 +118,12 @@ class AlterConfig(_message.Message):
     config_key: str
     config_value: str
     op_type: int
-    def __init__(self, config_key: _Optional[str] = ..., config_value: _Optional[str] = ..., op_type: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        config_key: _Optional[str] = ...,
+        config_value: _Optional[str] = ...,
+        op_type: _Optional[int] = ...,
+    ) -> None: ...
 
 class CreateDatabaseRequest(_message.Message):
     __slots__ = ("database_name", "ignore_if_exists", "database_json")
@@ -104,7 +133,12 @@ class CreateDatabaseRequest(_message.Message):
     database_name: str
     ignore_if_exists: bool
     database_json: bytes
-    def __init__(self, database_name: _Optional[str] = ..., ignore_if_exists: bool = ..., database_json: _Optional[bytes] = ...) -> None: ...
+    def __init__(
+        self,
+        database_name: _Optional[str] = ...,
+        ignore_if_exists: bool = ...,
+        database_json: _Optional[bytes] = ...,
+    ) -> None: ...
 
 class CreateDatabaseResponse(_message.Message):
     __slots__ = ()
@@ -118,7 +152,12 @@ class DropDatabaseRequest(_message.Message):
     database_name: str
     ignore_if_not_exists: bool
     cascade: bool
-    def __init__(self, database_name: _Optional[str] = ..., ignore_if_not_exists: bool = ..., cascade: bool = ...) -> None: ...
+    def __init__(
+        self,
+        database_name: _Optional[str] = ...,
+        ignore_if_not_exists: bool = ...,
+        cascade: bool = ...,
+    ) -> None: ...
 
 class DropDatabaseResponse(_message.Message):
     __slots__ = ()
@@ -132,7 +171,12 @@ class DatabaseSummary(_message.Message):
     database_name: str
     created_time: int
     table_count: int
-    def __init__(self, database_name: _Optional[str] = ..., created_time: _Optional[int] = ..., table_count: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        database_name: _Optional[str] = ...,
+        created_time: _Optional[int] = ...,
+        table_count: _Optional[int] = ...,
+    ) -> None: ...
 
 class ListDatabasesRequest(_message.Message):
     __slots__ = ("include_summary",)
@@ -146,7 +190,11 @@ class ListDatabasesResponse(_message.Message):
     DATABASE_SUMMARY_FIELD_NUMBER: _ClassVar[int]
     database_name: _containers.RepeatedScalarFieldContainer[str]
     database_summary: _containers.RepeatedCompositeFieldContainer[DatabaseSummary]
-    def __init__(self, database_name: _Optional[_Iterable[str]] = ..., database_summary: _Optional[_Iterable[_Union[DatabaseSummary, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        database_name: _Optional[_Iterable[str]] = ...,
+        database_summary: _Optional[_Iterable[_Union[DatabaseSummary, _Mapping]]] = ...,
+    ) -> None: ...
 
 class DatabaseExistsRequest(_message.Message):
     __slots__ = ("database_name",)
@@ -174,7 +222,12 @@ class GetDatabaseInfoResponse(_message.Message):
     database_json: bytes
     created_time: int
     modified_time: int
-    def __init__(self, database_json: _Optional[bytes] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        database_json: _Optional[bytes] = ...,
+        created_time: _Optional[int] = ...,
+        modified_time: _Optional[int] = ...,
+    ) -> None: ...
 
 class AlterDatabaseRequest(_message.Message):
     __slots__ = ("database_name", "ignore_if_not_exists", "config_changes", "comment")
@@ -186,7 +239,13 @@ class AlterDatabaseRequest(_message.Message):
     ignore_if_not_exists: bool
     config_changes: _containers.RepeatedCompositeFieldContainer[AlterConfig]
     comment: str
-    def __init__(self, database_name: _Optional[str] = ..., ignore_if_not_exists: bool = ..., config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ..., comment: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        database_name: _Optional[str] = ...,
+        ignore_if_not_exists: bool = ...,
+        config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ...,
+        comment: _Optional[str] = ...,
+    ) -> None: ...
 
 class AlterDatabaseResponse(_message.Message):
     __slots__ = ()
@@ -200,7 +259,12 @@ class CreateTableRequest(_message.Message):
     table_path: TablePath
     table_json: bytes
     ignore_if_exists: bool
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., table_json: _Optional[bytes] = ..., ignore_if_exists: bool = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
+        table_json: _Optional[bytes] = ...,
+        ignore_if_exists: bool = ...,
+    ) -> None: ...
 
 class CreateTableResponse(_message.Message):
     __slots__ = ()
@@ -212,7 +276,11 @@ class DropTableRequest(_message.Message):
     IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
     table_path: TablePath
     ignore_if_not_exists: bool
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., ignore_if_not_exists: bool = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
+        ignore_if_not_exists: bool = ...,
+    ) -> None: ...
 
 class DropTableResponse(_message.Message):
     __slots__ = ()
@@ -236,7 +304,14 @@ class GetTableInfoResponse(_message.Message):
     table_json: bytes
     created_time: int
     modified_time: int
-    def __init__(self, table_id: _Optional[int] = ..., schema_id: _Optional[int] = ..., table_json: _Optional[bytes] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        schema_id: _Optional[int] = ...,
+        table_json: _Optional[bytes] = ...,
+        created_time: _Optional[int] = ...,
+        modified_time: _Optional[int] = ...,
+    ) -> None: ...
 
 class ListTablesRequest(_message.Message):
     __slots__ = ("database_name",)
@@ -268,7 +343,11 @@ class GetTableSchemaRequest(_message.Message):
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
     table_path: TablePath
     schema_id: int
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., schema_id: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
+        schema_id: _Optional[int] = ...,
+    ) -> None: ...
 
 class GetTableSchemaResponse(_message.Message):
     __slots__ = ("schema_id", "schema_json")
@@ -276,10 +355,19 @@ class GetTableSchemaResponse(_message.Message):
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     schema_id: int
     schema_json: bytes
-    def __init__(self, schema_id: _Optional[int] = ..., schema_json: _Optional[bytes] = ...) -> None: ...
+    def __init__(
+        self, schema_id: _Optional[int] = ..., schema_json: _Optional[bytes] = ...
+    ) -> None: ...
 
 class AddColumn(_message.Message):
-    __slots__ = ("column_name", "data_type_json", "comment", "column_position_type", "agg_function_type", "agg_function_params")
+    __slots__ = (
+        "column_name",
+        "data_type_json",
+        "comment",
+        "column_position_type",
+        "agg_function_type",
+        "agg_function_params",
+    )
     COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
     DATA_TYPE_JSON_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
@@ -292,7 +380,15 @@ class AddColumn(_message.Message):
     column_position_type: int
     agg_function_type: str
     agg_function_params: _containers.RepeatedCompositeFieldContainer[KeyValue]
-    def __init__(self, column_name: _Optional[str] = ..., data_type_json: _Optional[bytes] = ..., comment: _Optional[str] = ..., column_position_type: _Optional[int] = ..., agg_function_type: _Optional[str] = ..., agg_function_params: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        column_name: _Optional[str] = ...,
+        data_type_json: _Optional[bytes] = ...,
+        comment: _Optional[str] = ...,
+        column_position_type: _Optional[int] = ...,
+        agg_function_type: _Optional[str] = ...,
+        agg_function_params: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...,
+    ) -> None: ...
 
 class DropColumn(_message.Message):
     __slots__ = ("column_name",)
@@ -306,7 +402,9 @@ class RenameColumn(_message.Message):
     NEW_COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
     old_column_name: str
     new_column_name: str
-    def __init__(self, old_column_name: _Optional[str] = ..., new_column_name: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self, old_column_name: _Optional[str] = ..., new_column_name: _Optional[str] = ...
+    ) -> None: ...
 
 class ModifyColumn(_message.Message):
     __slots__ = ("column_name", "data_type_json", "comment", "column_position_type")
@@ -318,7 +416,13 @@ class ModifyColumn(_message.Message):
     data_type_json: bytes
     comment: str
     column_position_type: int
-    def __init__(self, column_name: _Optional[str] = ..., data_type_json: _Optional[bytes] = ..., comment: _Optional[str] = ..., column_position_type: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        column_name: _Optional[str] = ...,
+        data_type_json: _Optional[bytes] = ...,
+        comment: _Optional[str] = ...,
+        column_position_type: _Optional[int] = ...,
+    ) -> None: ...
 
 class ModifyBucketCount(_message.Message):
     __slots__ = ("new_bucket_count",)
@@ -327,7 +431,16 @@ class ModifyBucketCount(_message.Message):
     def __init__(self, new_bucket_count: _Optional[int] = ...) -> None: ...
 
 class AlterTableRequest(_message.Message):
-    __slots__ = ("table_path", "ignore_if_not_exists", "config_changes", "add_columns", "drop_columns", "rename_columns", "modify_columns", "modify_bucket_count")
+    __slots__ = (
+        "table_path",
+        "ignore_if_not_exists",
+        "config_changes",
+        "add_columns",
+        "drop_columns",
+        "rename_columns",
+        "modify_columns",
+        "modify_bucket_count",
+    )
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
     IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
     CONFIG_CHANGES_FIELD_NUMBER: _ClassVar[int]
@@ -344,7 +457,17 @@ class AlterTableRequest(_message.Message):
     rename_columns: _containers.RepeatedCompositeFieldContainer[RenameColumn]
     modify_columns: _containers.RepeatedCompositeFieldContainer[ModifyColumn]
     modify_bucket_count: ModifyBucketCount
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., ignore_if_not_exists: bool = ..., config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ..., add_columns: _Optional[_Iterable[_Union[AddColumn, _Mapping]]] = ..., drop_columns: _Optional[_Iterable[_Union[DropColumn, _Mapping]]] = ..., rename_columns: _Optional[_Iterable[_Union[RenameColumn, _Mapping]]] = ..., modify_columns: _Optional[_Iterable[_Union[ModifyColumn, _Mapping]]] = ..., modify_bucket_count: _Optional[_Union[ModifyBucketCount, _Mapping]] = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
+        ignore_if_not_exists: bool = ...,
+        config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ...,
+        add_columns: _Optional[_Iterable[_Union[AddColumn, _Mapping]]] = ...,
+        drop_columns: _Optional[_Iterable[_Union[DropColumn, _Mapping]]] = ...,
+        rename_columns: _Optional[_Iterable[_Union[RenameColumn, _Mapping]]] = ...,
+        modify_columns: _Optional[_Iterable[_Union[ModifyColumn, _Mapping]]] = ...,
+        modify_bucket_count: _Optional[_Union[ModifyBucketCount, _Mapping]] = ...,
+    ) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ()
@@ -358,7 +481,12 @@ class CreatePartitionRequest(_message.Message):
     table_path: TablePath
     partition_spec: PartitionSpec
     ignore_if_exists: bool
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ..., ignore_if_exists: bool = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
+        partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...,
+        ignore_if_exists: bool = ...,
+    ) -> None: ...
 
 class CreatePartitionResponse(_message.Message):
     __slots__ = ()
@@ -372,7 +500,12 @@ class DropPartitionRequest(_message.Message):
     table_path: TablePath
     partition_spec: PartitionSpec
     ignore_if_not_exists: bool
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ..., ignore_if_not_exists: bool = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
+        partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...,
+        ignore_if_not_exists: bool = ...,
+    ) -> None: ...
 
 class DropPartitionResponse(_message.Message):
     __slots__ = ()
@@ -384,7 +517,11 @@ class ListPartitionInfosRequest(_message.Message):
     PARTIAL_PARTITION_SPEC_FIELD_NUMBER: _ClassVar[int]
     table_path: TablePath
     partial_partition_spec: PartitionSpec
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partial_partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
+        partial_partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...,
+    ) -> None: ...
 
 class PartitionInfo(_message.Message):
     __slots__ = ("partition_id", "partition_spec")
@@ -392,13 +529,19 @@ class PartitionInfo(_message.Message):
     PARTITION_SPEC_FIELD_NUMBER: _ClassVar[int]
     partition_id: int
     partition_spec: PartitionSpec
-    def __init__(self, partition_id: _Optional[int] = ..., partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...,
+    ) -> None: ...
 
 class ListPartitionInfosResponse(_message.Message):
     __slots__ = ("partitions_info",)
     PARTITIONS_INFO_FIELD_NUMBER: _ClassVar[int]
     partitions_info: _containers.RepeatedCompositeFieldContainer[PartitionInfo]
-    def __init__(self, partitions_info: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, partitions_info: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ...
+    ) -> None: ...
 
 class MetadataRequest(_message.Message):
     __slots__ = ("table_path", "partitions_path", "partitions_id")
@@ -408,7 +551,12 @@ class MetadataRequest(_message.Message):
     table_path: _containers.RepeatedCompositeFieldContainer[TablePath]
     partitions_path: _containers.RepeatedCompositeFieldContainer[PhysicalTablePath]
     partitions_id: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ..., partitions_path: _Optional[_Iterable[_Union[PhysicalTablePath, _Mapping]]] = ..., partitions_id: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ...,
+        partitions_path: _Optional[_Iterable[_Union[PhysicalTablePath, _Mapping]]] = ...,
+        partitions_id: _Optional[_Iterable[int]] = ...,
+    ) -> None: ...
 
 class ServerNode(_message.Message):
     __slots__ = ("node_id", "host", "port")
@@ -418,7 +566,9 @@ class ServerNode(_message.Message):
     node_id: int
     host: str
     port: int
-    def __init__(self, node_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self, node_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...
+    ) -> None: ...
 
 class BucketMetadata(_message.Message):
     __slots__ = ("bucket_id", "leader_id", "replica_id", "leader_epoch")
@@ -430,10 +580,24 @@ class BucketMetadata(_message.Message):
     leader_id: int
     replica_id: _containers.RepeatedScalarFieldContainer[int]
     leader_epoch: int
-    def __init__(self, bucket_id: _Optional[int] = ..., leader_id: _Optional[int] = ..., replica_id: _Optional[_Iterable[int]] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        bucket_id: _Optional[int] = ...,
+        leader_id: _Optional[int] = ...,
+        replica_id: _Optional[_Iterable[int]] = ...,
+        leader_epoch: _Optional[int] = ...,
+    ) -> None: ...
 
 class TableMetadata(_message.Message):
-    __slots__ = ("table_path", "table_id", "schema_id", "table_json", "bucket_metadata", "created_time", "modified_time")
+    __slots__ = (
+        "table_path",
+        "table_id",
+        "schema_id",
+        "table_json",
+        "bucket_metadata",
+        "created_time",
+        "modified_time",
+    )
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
@@ -448,7 +612,16 @@ class TableMetadata(_message.Message):
     bucket_metadata: _containers.RepeatedCompositeFieldContainer[BucketMetadata]
     created_time: int
     modified_time: int
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., table_id: _Optional[int] = ..., schema_id: _Optional[int] = ..., table_json: _Optional[bytes] = ..., bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
+        table_id: _Optional[int] = ...,
+        schema_id: _Optional[int] = ...,
+        table_json: _Optional[bytes] = ...,
+        bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ...,
+        created_time: _Optional[int] = ...,
+        modified_time: _Optional[int] = ...,
+    ) -> None: ...
 
 class PartitionMetadata(_message.Message):
     __slots__ = ("table_id", "partition_name", "partition_id", "bucket_metadata")
@@ -460,7 +633,13 @@ class PartitionMetadata(_message.Message):
     partition_name: str
     partition_id: int
     bucket_metadata: _containers.RepeatedCompositeFieldContainer[BucketMetadata]
-    def __init__(self, table_id: _Optional[int] = ..., partition_name: _Optional[str] = ..., partition_id: _Optional[int] = ..., bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        partition_name: _Optional[str] = ...,
+        partition_id: _Optional[int] = ...,
+        bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ...,
+    ) -> None: ...
 
 class MetadataResponse(_message.Message):
     __slots__ = ("coordinator_server", "tablet_servers", "table_metadata", "partition_metadata")
@@ -472,13 +651,21 @@ class MetadataResponse(_message.Message):
     tablet_servers: _containers.RepeatedCompositeFieldContainer[ServerNode]
     table_metadata: _containers.RepeatedCompositeFieldContainer[TableMetadata]
     partition_metadata: _containers.RepeatedCompositeFieldContainer[PartitionMetadata]
-    def __init__(self, coordinator_server: _Optional[_Union[ServerNode, _Mapping]] = ..., tablet_servers: _Optional[_Iterable[_Union[ServerNode, _Mapping]]] = ..., table_metadata: _Optional[_Iterable[_Union[TableMetadata, _Mapping]]] = ..., partition_metadata: _Optional[_Iterable[_Union[PartitionMetadata, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        coordinator_server: _Optional[_Union[ServerNode, _Mapping]] = ...,
+        tablet_servers: _Optional[_Iterable[_Union[ServerNode, _Mapping]]] = ...,
+        table_metadata: _Optional[_Iterable[_Union[TableMetadata, _Mapping]]] = ...,
+        partition_metadata: _Optional[_Iterable[_Union[PartitionMetadata, _Mapping]]] = ...,
+    ) -> None: ...
 
 class InitWriterRequest(_message.Message):
     __slots__ = ("table_path",)
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
     table_path: _containers.RepeatedCompositeFieldContainer[TablePath]
-    def __init__(self, table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ...
+    ) -> None: ...
 
 class InitWriterResponse(_message.Message):
     __slots__ = ("writer_id",)
@@ -494,7 +681,12 @@ class ProduceLogBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     records: bytes
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        records: _Optional[bytes] = ...,
+    ) -> None: ...
 
 class ProduceLogRequest(_message.Message):
     __slots__ = ("acks", "table_id", "timeout_ms", "buckets_req")
@@ -506,7 +698,13 @@ class ProduceLogRequest(_message.Message):
     table_id: int
     timeout_ms: int
     buckets_req: _containers.RepeatedCompositeFieldContainer[ProduceLogBucketRequest]
-    def __init__(self, acks: _Optional[int] = ..., table_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[ProduceLogBucketRequest, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        acks: _Optional[int] = ...,
+        table_id: _Optional[int] = ...,
+        timeout_ms: _Optional[int] = ...,
+        buckets_req: _Optional[_Iterable[_Union[ProduceLogBucketRequest, _Mapping]]] = ...,
+    ) -> None: ...
 
 class ProduceLogBucketResponse(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "base_offset")
@@ -520,13 +718,22 @@ class ProduceLogBucketResponse(_message.Message):
     error_code: int
     error_message: str
     base_offset: int
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., base_offset: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        error_code: _Optional[int] = ...,
+        error_message: _Optional[str] = ...,
+        base_offset: _Optional[int] = ...,
+    ) -> None: ...
 
 class ProduceLogResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[ProduceLogBucketResponse]
-    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[ProduceLogBucketResponse, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, buckets_resp: _Optional[_Iterable[_Union[ProduceLogBucketResponse, _Mapping]]] = ...
+    ) -> None: ...
 
 class PutKvBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "records")
@@ -536,7 +743,12 @@ class PutKvBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     records: bytes
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        records: _Optional[bytes] = ...,
+    ) -> None: ...
 
 class PutKvRequest(_message.Message):
     __slots__ = ("acks", "table_id", "timeout_ms", "target_columns", "buckets_req", "agg_mode")
@@ -552,10 +764,25 @@ class PutKvRequest(_message.Message):
     target_columns: _containers.RepeatedScalarFieldContainer[int]
     buckets_req: _containers.RepeatedCompositeFieldContainer[PutKvBucketRequest]
     agg_mode: int
-    def __init__(self, acks: _Optional[int] = ..., table_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., target_columns: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[PutKvBucketRequest, _Mapping]]] = ..., agg_mode: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        acks: _Optional[int] = ...,
+        table_id: _Optional[int] = ...,
+        timeout_ms: _Optional[int] = ...,
+        target_columns: _Optional[_Iterable[int]] = ...,
+        buckets_req: _Optional[_Iterable[_Union[PutKvBucketRequest, _Mapping]]] = ...,
+        agg_mode: _Optional[int] = ...,
+    ) -> None: ...
 
 class PutKvBucketResponse(_message.Message):
-    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "log_end_offset", "pressure")
+    __slots__ = (
+        "partition_id",
+        "bucket_id",
+        "error_code",
+        "error_message",
+        "log_end_offset",
+        "pressure",
+    )
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -568,16 +795,40 @@ class PutKvBucketResponse(_message.Message):
     error_message: str
     log_end_offset: int
     pressure: float
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., log_end_offset: _Optional[int] = ..., pressure: _Optional[float] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        error_code: _Optional[int] = ...,
+        error_message: _Optional[str] = ...,
+        log_end_offset: _Optional[int] = ...,
+        pressure: _Optional[float] = ...,
+    ) -> None: ...
 
 class PutKvResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[PutKvBucketResponse]
-    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[PutKvBucketResponse, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, buckets_resp: _Optional[_Iterable[_Union[PutKvBucketResponse, _Mapping]]] = ...
+    ) -> None: ...
 
 class LiteralValue(_message.Message):
-    __slots__ = ("literal_type", "is_null", "boolean_value", "int_value", "bigint_value", "float_value", "double_value", "string_value", "binary_value", "decimal_value", "timestamp_millis_value", "timestamp_nano_of_millis_value", "decimal_bytes")
+    __slots__ = (
+        "literal_type",
+        "is_null",
+        "boolean_value",
+        "int_value",
+        "bigint_value",
+        "float_value",
+        "double_value",
+        "string_value",
+        "binary_value",
+        "decimal_value",
+        "timestamp_millis_value",
+        "timestamp_nano_of_millis_value",
+        "decimal_bytes",
+    )
     LITERAL_TYPE_FIELD_NUMBER: _ClassVar[int]
     IS_NULL_FIELD_NUMBER: _ClassVar[int]
     BOOLEAN_VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -604,7 +855,22 @@ class LiteralValue(_message.Message):
     timestamp_millis_value: int
     timestamp_nano_of_millis_value: int
     decimal_bytes: bytes
-    def __init__(self, literal_type: _Optional[int] = ..., is_null: bool = ..., boolean_value: bool = ..., int_value: _Optional[int] = ..., bigint_value: _Optional[int] = ..., float_value: _Optional[float] = ..., double_value: _Optional[float] = ..., string_value: _Optional[str] = ..., binary_value: _Optional[bytes] = ..., decimal_value: _Optional[int] = ..., timestamp_millis_value: _Optional[int] = ..., timestamp_nano_of_millis_value: _Optional[int] = ..., decimal_bytes: _Optional[bytes] = ...) -> None: ...
+    def __init__(
+        self,
+        literal_type: _Optional[int] = ...,
+        is_null: bool = ...,
+        boolean_value: bool = ...,
+        int_value: _Optional[int] = ...,
+        bigint_value: _Optional[int] = ...,
+        float_value: _Optional[float] = ...,
+        double_value: _Optional[float] = ...,
+        string_value: _Optional[str] = ...,
+        binary_value: _Optional[bytes] = ...,
+        decimal_value: _Optional[int] = ...,
+        timestamp_millis_value: _Optional[int] = ...,
+        timestamp_nano_of_millis_value: _Optional[int] = ...,
+        decimal_bytes: _Optional[bytes] = ...,
+    ) -> None: ...
 
 class LeafPredicate(_message.Message):
     __slots__ = ("function", "field_id", "literals")
@@ -614,7 +880,12 @@ class LeafPredicate(_message.Message):
     function: int
     field_id: int
     literals: _containers.RepeatedCompositeFieldContainer[LiteralValue]
-    def __init__(self, function: _Optional[int] = ..., field_id: _Optional[int] = ..., literals: _Optional[_Iterable[_Union[LiteralValue, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        function: _Optional[int] = ...,
+        field_id: _Optional[int] = ...,
+        literals: _Optional[_Iterable[_Union[LiteralValue, _Mapping]]] = ...,
+    ) -> None: ...
 
 class CompoundPredicate(_message.Message):
     __slots__ = ("function", "children")
@@ -622,7 +893,11 @@ class CompoundPredicate(_message.Message):
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
     function: int
     children: _containers.RepeatedCompositeFieldContainer[Predicate]
-    def __init__(self, function: _Optional[int] = ..., children: _Optional[_Iterable[_Union[Predicate, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        function: _Optional[int] = ...,
+        children: _Optional[_Iterable[_Union[Predicate, _Mapping]]] = ...,
+    ) -> None: ...
 
 class Predicate(_message.Message):
     __slots__ = ("type", "leaf", "compound")
@@ -632,7 +907,12 @@ class Predicate(_message.Message):
     type: int
     leaf: LeafPredicate
     compound: CompoundPredicate
-    def __init__(self, type: _Optional[int] = ..., leaf: _Optional[_Union[LeafPredicate, _Mapping]] = ..., compound: _Optional[_Union[CompoundPredicate, _Mapping]] = ...) -> None: ...
+    def __init__(
+        self,
+        type: _Optional[int] = ...,
+        leaf: _Optional[_Union[LeafPredicate, _Mapping]] = ...,
+        compound: _Optional[_Union[CompoundPredicate, _Mapping]] = ...,
+    ) -> None: ...
 
 class FetchLogBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "fetch_offset", "max_fetch_bytes")
@@ -644,10 +924,23 @@ class FetchLogBucketRequest(_message.Message):
     bucket_id: int
     fetch_offset: int
     max_fetch_bytes: int
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_fetch_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        fetch_offset: _Optional[int] = ...,
+        max_fetch_bytes: _Optional[int] = ...,
+    ) -> None: ...
 
 class FetchLogTableRequest(_message.Message):
-    __slots__ = ("table_id", "projection_pushdown_enabled", "projected_fields", "buckets_req", "filter_predicate", "filter_schema_id")
+    __slots__ = (
+        "table_id",
+        "projection_pushdown_enabled",
+        "projected_fields",
+        "buckets_req",
+        "filter_predicate",
+        "filter_schema_id",
+    )
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     PROJECTION_PUSHDOWN_ENABLED_FIELD_NUMBER: _ClassVar[int]
     PROJECTED_FIELDS_FIELD_NUMBER: _ClassVar[int]
@@ -660,7 +953,15 @@ class FetchLogTableRequest(_message.Message):
     buckets_req: _containers.RepeatedCompositeFieldContainer[FetchLogBucketRequest]
     filter_predicate: Predicate
     filter_schema_id: int
-    def __init__(self, table_id: _Optional[int] = ..., projection_pushdown_enabled: bool = ..., projected_fields: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[FetchLogBucketRequest, _Mapping]]] = ..., filter_predicate: _Optional[_Union[Predicate, _Mapping]] = ..., filter_schema_id: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        projection_pushdown_enabled: bool = ...,
+        projected_fields: _Optional[_Iterable[int]] = ...,
+        buckets_req: _Optional[_Iterable[_Union[FetchLogBucketRequest, _Mapping]]] = ...,
+        filter_predicate: _Optional[_Union[Predicate, _Mapping]] = ...,
+        filter_schema_id: _Optional[int] = ...,
+    ) -> None: ...
 
 class FetchLogRequest(_message.Message):
     __slots__ = ("follower_server_id", "max_bytes", "tables_req", "max_wait_ms", "min_bytes")
@@ -674,16 +975,38 @@ class FetchLogRequest(_message.Message):
     tables_req: _containers.RepeatedCompositeFieldContainer[FetchLogTableRequest]
     max_wait_ms: int
     min_bytes: int
-    def __init__(self, follower_server_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        follower_server_id: _Optional[int] = ...,
+        max_bytes: _Optional[int] = ...,
+        tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ...,
+        max_wait_ms: _Optional[int] = ...,
+        min_bytes: _Optional[int] = ...,
+    ) -> None: ...
+
+class RemoteLogFetchInfo(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class FetchLogBucketResponse(_message.Message):
-    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "high_watermark", "log_start_offset", "records", "filtered_end_offset")
+    __slots__ = (
+        "partition_id",
+        "bucket_id",
+        "error_code",
+        "error_message",
+        "high_watermark",
+        "log_start_offset",
+        "remote_log_fetch_info",
+        "records",
+        "filtered_end_offset",
+    )
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_LOG_FETCH_INFO_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     FILTERED_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     partition_id: int
@@ -692,9 +1015,21 @@ class FetchLogBucketResponse(_message.Message):
     error_message: str
     high_watermark: int
     log_start_offset: int
+    remote_log_fetch_info: RemoteLogFetchInfo
     records: bytes
     filtered_end_offset: int
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., filtered_end_offset: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        error_code: _Optional[int] = ...,
+        error_message: _Optional[str] = ...,
+        high_watermark: _Optional[int] = ...,
+        log_start_offset: _Optional[int] = ...,
+        remote_log_fetch_info: _Optional[_Union[RemoteLogFetchInfo, _Mapping]] = ...,
+        records: _Optional[bytes] = ...,
+        filtered_end_offset: _Optional[int] = ...,
+    ) -> None: ...
 
 class FetchLogTableResponse(_message.Message):
     __slots__ = ("table_id", "buckets_resp")
@@ -702,16 +1037,29 @@ class FetchLogTableResponse(_message.Message):
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     buckets_resp: _containers.RepeatedCompositeFieldContainer[FetchLogBucketResponse]
-    def __init__(self, table_id: _Optional[int] = ..., buckets_resp: _Optional[_Iterable[_Union[FetchLogBucketResponse, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        buckets_resp: _Optional[_Iterable[_Union[FetchLogBucketResponse, _Mapping]]] = ...,
+    ) -> None: ...
 
 class FetchLogResponse(_message.Message):
     __slots__ = ("tables_resp",)
     TABLES_RESP_FIELD_NUMBER: _ClassVar[int]
     tables_resp: _containers.RepeatedCompositeFieldContainer[FetchLogTableResponse]
-    def __init__(self, tables_resp: _Optional[_Iterable[_Union[FetchLogTableResponse, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, tables_resp: _Optional[_Iterable[_Union[FetchLogTableResponse, _Mapping]]] = ...
+    ) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
-    __slots__ = ("follower_server_id", "offset_type", "table_id", "partition_id", "bucket_id", "start_timestamp")
+    __slots__ = (
+        "follower_server_id",
+        "offset_type",
+        "table_id",
+        "partition_id",
+        "bucket_id",
+        "start_timestamp",
+    )
     FOLLOWER_SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_TYPE_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -724,7 +1072,15 @@ class ListOffsetsRequest(_message.Message):
     partition_id: int
     bucket_id: _containers.RepeatedScalarFieldContainer[int]
     start_timestamp: int
-    def __init__(self, follower_server_id: _Optional[int] = ..., offset_type: _Optional[int] = ..., table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[_Iterable[int]] = ..., start_timestamp: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        follower_server_id: _Optional[int] = ...,
+        offset_type: _Optional[int] = ...,
+        table_id: _Optional[int] = ...,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[_Iterable[int]] = ...,
+        start_timestamp: _Optional[int] = ...,
+    ) -> None: ...
 
 class ListOffsetsBucketResponse(_message.Message):
     __slots__ = ("bucket_id", "error_code", "error_message", "offset")
@@ -736,13 +1092,21 @@ class ListOffsetsBucketResponse(_message.Message):
     error_code: int
     error_message: str
     offset: int
-    def __init__(self, bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        bucket_id: _Optional[int] = ...,
+        error_code: _Optional[int] = ...,
+        error_message: _Optional[str] = ...,
+        offset: _Optional[int] = ...,
+    ) -> None: ...
 
 class ListOffsetsResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[ListOffsetsBucketResponse]
-    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[ListOffsetsBucketResponse, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, buckets_resp: _Optional[_Iterable[_Union[ListOffsetsBucketResponse, _Mapping]]] = ...
+    ) -> None: ...
 
 class LimitScanRequest(_message.Message):
     __slots__ = ("table_id", "partition_id", "bucket_id", "limit")
@@ -754,7 +1118,13 @@ class LimitScanRequest(_message.Message):
     partition_id: int
     bucket_id: int
     limit: int
-    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        limit: _Optional[int] = ...,
+    ) -> None: ...
 
 class LimitScanResponse(_message.Message):
     __slots__ = ("error_code", "error_message", "is_log_table", "records")
@@ -766,7 +1136,13 @@ class LimitScanResponse(_message.Message):
     error_message: str
     is_log_table: bool
     records: bytes
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., is_log_table: bool = ..., records: _Optional[bytes] = ...) -> None: ...
+    def __init__(
+        self,
+        error_code: _Optional[int] = ...,
+        error_message: _Optional[str] = ...,
+        is_log_table: bool = ...,
+        records: _Optional[bytes] = ...,
+    ) -> None: ...
 
 class LookupBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "keys")
@@ -776,7 +1152,12 @@ class LookupBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     keys: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        keys: _Optional[_Iterable[bytes]] = ...,
+    ) -> None: ...
 
 class LookupRequest(_message.Message):
     __slots__ = ("table_id", "buckets_req", "insert_if_not_exists", "acks", "timeout_ms")
@@ -790,7 +1171,14 @@ class LookupRequest(_message.Message):
     insert_if_not_exists: bool
     acks: int
     timeout_ms: int
-    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[LookupBucketRequest, _Mapping]]] = ..., insert_if_not_exists: bool = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        buckets_req: _Optional[_Iterable[_Union[LookupBucketRequest, _Mapping]]] = ...,
+        insert_if_not_exists: bool = ...,
+        acks: _Optional[int] = ...,
+        timeout_ms: _Optional[int] = ...,
+    ) -> None: ...
 
 class LookupValue(_message.Message):
     __slots__ = ("values",)
@@ -810,13 +1198,22 @@ class LookupBucketResponse(_message.Message):
     error_code: int
     error_message: str
     values: _containers.RepeatedCompositeFieldContainer[LookupValue]
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., values: _Optional[_Iterable[_Union[LookupValue, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        error_code: _Optional[int] = ...,
+        error_message: _Optional[str] = ...,
+        values: _Optional[_Iterable[_Union[LookupValue, _Mapping]]] = ...,
+    ) -> None: ...
 
 class LookupResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[LookupBucketResponse]
-    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[LookupBucketResponse, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, buckets_resp: _Optional[_Iterable[_Union[LookupBucketResponse, _Mapping]]] = ...
+    ) -> None: ...
 
 class PrefixLookupBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "keys")
@@ -826,7 +1223,12 @@ class PrefixLookupBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     keys: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        keys: _Optional[_Iterable[bytes]] = ...,
+    ) -> None: ...
 
 class PrefixLookupRequest(_message.Message):
     __slots__ = ("table_id", "buckets_req")
@@ -834,7 +1236,11 @@ class PrefixLookupRequest(_message.Message):
     BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     buckets_req: _containers.RepeatedCompositeFieldContainer[PrefixLookupBucketRequest]
-    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[PrefixLookupBucketRequest, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        buckets_req: _Optional[_Iterable[_Union[PrefixLookupBucketRequest, _Mapping]]] = ...,
+    ) -> None: ...
 
 class LookupValueList(_message.Message):
     __slots__ = ("values",)
@@ -854,13 +1260,22 @@ class PrefixLookupBucketResponse(_message.Message):
     error_code: int
     error_message: str
     value_lists: _containers.RepeatedCompositeFieldContainer[LookupValueList]
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., value_lists: _Optional[_Iterable[_Union[LookupValueList, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        error_code: _Optional[int] = ...,
+        error_message: _Optional[str] = ...,
+        value_lists: _Optional[_Iterable[_Union[LookupValueList, _Mapping]]] = ...,
+    ) -> None: ...
 
 class PrefixLookupResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[PrefixLookupBucketResponse]
-    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[PrefixLookupBucketResponse, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, buckets_resp: _Optional[_Iterable[_Union[PrefixLookupBucketResponse, _Mapping]]] = ...
+    ) -> None: ...
 
 class ScanKvBucketRequest(_message.Message):
     __slots__ = ("table_id", "partition_id", "bucket_id", "limit")
@@ -872,10 +1287,22 @@ class ScanKvBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     limit: int
-    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        limit: _Optional[int] = ...,
+    ) -> None: ...
 
 class ScanKvRequest(_message.Message):
-    __slots__ = ("scanner_id", "bucket_scan_req", "call_seq_id", "batch_size_bytes", "close_scanner")
+    __slots__ = (
+        "scanner_id",
+        "bucket_scan_req",
+        "call_seq_id",
+        "batch_size_bytes",
+        "close_scanner",
+    )
     SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_SCAN_REQ_FIELD_NUMBER: _ClassVar[int]
     CALL_SEQ_ID_FIELD_NUMBER: _ClassVar[int]
@@ -886,10 +1313,24 @@ class ScanKvRequest(_message.Message):
     call_seq_id: int
     batch_size_bytes: int
     close_scanner: bool
-    def __init__(self, scanner_id: _Optional[bytes] = ..., bucket_scan_req: _Optional[_Union[ScanKvBucketRequest, _Mapping]] = ..., call_seq_id: _Optional[int] = ..., batch_size_bytes: _Optional[int] = ..., close_scanner: bool = ...) -> None: ...
+    def __init__(
+        self,
+        scanner_id: _Optional[bytes] = ...,
+        bucket_scan_req: _Optional[_Union[ScanKvBucketRequest, _Mapping]] = ...,
+        call_seq_id: _Optional[int] = ...,
+        batch_size_bytes: _Optional[int] = ...,
+        close_scanner: bool = ...,
+    ) -> None: ...
 
 class ScanKvResponse(_message.Message):
-    __slots__ = ("error_code", "error_message", "scanner_id", "has_more_results", "records", "log_offset")
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "scanner_id",
+        "has_more_results",
+        "records",
+        "log_offset",
+    )
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -902,7 +1343,15 @@ class ScanKvResponse(_message.Message):
     has_more_results: bool
     records: bytes
     log_offset: int
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., scanner_id: _Optional[bytes] = ..., has_more_results: bool = ..., records: _Optional[bytes] = ..., log_offset: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        error_code: _Optional[int] = ...,
+        error_message: _Optional[str] = ...,
+        scanner_id: _Optional[bytes] = ...,
+        has_more_results: bool = ...,
+        records: _Optional[bytes] = ...,
+        log_offset: _Optional[int] = ...,
+    ) -> None: ...
 
 class TableStatsBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id")
@@ -910,7 +1359,9 @@ class TableStatsBucketRequest(_message.Message):
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     partition_id: int
     bucket_id: int
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ...
+    ) -> None: ...
 
 class GetTableStatsRequest(_message.Message):
     __slots__ = ("table_id", "buckets_req", "target_columns")
@@ -920,7 +1371,12 @@ class GetTableStatsRequest(_message.Message):
     table_id: int
     buckets_req: _containers.RepeatedCompositeFieldContainer[TableStatsBucketRequest]
     target_columns: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[TableStatsBucketRequest, _Mapping]]] = ..., target_columns: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        buckets_req: _Optional[_Iterable[_Union[TableStatsBucketRequest, _Mapping]]] = ...,
+        target_columns: _Optional[_Iterable[int]] = ...,
+    ) -> None: ...
 
 class TableStatsBucketResponse(_message.Message):
     __slots__ = ("error_code", "error_message", "partition_id", "bucket_id", "row_count")
@@ -934,13 +1390,22 @@ class TableStatsBucketResponse(_message.Message):
     partition_id: int
     bucket_id: int
     row_count: int
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self,
+        error_code: _Optional[int] = ...,
+        error_message: _Optional[str] = ...,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        row_count: _Optional[int] = ...,
+    ) -> None: ...
 
 class GetTableStatsResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[TableStatsBucketResponse]
-    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[TableStatsBucketResponse, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self, buckets_resp: _Optional[_Iterable[_Union[TableStatsBucketResponse, _Mapping]]] = ...
+    ) -> None: ...
 
 class GetFileSystemSecurityTokenRequest(_message.Message):
     __slots__ = ()
@@ -956,7 +1421,13 @@ class GetFileSystemSecurityTokenResponse(_message.Message):
     token: bytes
     expiration_time: int
     addition_info: _containers.RepeatedCompositeFieldContainer[KeyValue]
-    def __init__(self, schema: _Optional[str] = ..., token: _Optional[bytes] = ..., expiration_time: _Optional[int] = ..., addition_info: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        schema: _Optional[str] = ...,
+        token: _Optional[bytes] = ...,
+        expiration_time: _Optional[int] = ...,
+        addition_info: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...,
+    ) -> None: ...
 
 class GetLakeSnapshotRequest(_message.Message):
     __slots__ = ("table_path", "snapshot_id", "readable")
@@ -966,7 +1437,12 @@ class GetLakeSnapshotRequest(_message.Message):
     table_path: TablePath
     snapshot_id: int
     readable: bool
-    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., snapshot_id: _Optional[int] = ..., readable: bool = ...) -> None: ...
+    def __init__(
+        self,
+        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
+        snapshot_id: _Optional[int] = ...,
+        readable: bool = ...,
+    ) -> None: ...
 
 class LakeSnapshotBucket(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "log_offset", "partition_name")
@@ -978,7 +1454,13 @@ class LakeSnapshotBucket(_message.Message):
     bucket_id: int
     log_offset: int
     partition_name: str
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., log_offset: _Optional[int] = ..., partition_name: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        partition_id: _Optional[int] = ...,
+        bucket_id: _Optional[int] = ...,
+        log_offset: _Optional[int] = ...,
+        partition_name: _Optional[str] = ...,
+    ) -> None: ...
 
 class GetLakeSnapshotResponse(_message.Message):
     __slots__ = ("table_id", "snapshot_id", "bucket_snapshots")
@@ -988,4 +1470,9 @@ class GetLakeSnapshotResponse(_message.Message):
     table_id: int
     snapshot_id: int
     bucket_snapshots: _containers.RepeatedCompositeFieldContainer[LakeSnapshotBucket]
-    def __init__(self, table_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., bucket_snapshots: _Optional[_Iterable[_Union[LakeSnapshotBucket, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        table_id: _Optional[int] = ...,
+        snapshot_id: _Optional[int] = ...,
+        bucket_snapshots: _Optional[_Iterable[_Union[LakeSnapshotBucket, _Mapping]]] = ...,
+    ) -> None: ...

@@ -16,9 +16,13 @@ from headwater.model.types import (
     DecimalType,
     DoubleType,
     FloatType,
+    IntType,
+    SmallIntType,
     StringType,
     TimestampLtzType,
     TimestampType,
+    TimeType,
+    TinyIntType,
 )
 from headwater.wire import fluss_pb2 as pb
 
@@ -38,6 +42,26 @@ _FIELD_OF_TYPE: dict[type[DataType], str] = {
     BytesType: "binary_value",
     BinaryType: "binary_value",
 }
+_TYPES: tuple[type[DataType], ...] = (
+    BooleanType,
+    TinyIntType,
+    SmallIntType,
+    IntType,
+    BigIntType,
+    FloatType,
+    DoubleType,
+    CharType,
+    StringType,
+    DecimalType,
+    DateType,
+    TimeType,
+    TimestampType,
+    TimestampLtzType,
+    BinaryType,
+    BytesType,
+)
+_NUMBER_OF_TYPE = {kind: number for number, kind in enumerate(_TYPES)}
+COMPACT_PRECISION_MAX = 18
 
 
 def predicate_from_wire(message: pb.Predicate, schema: Schema, *, depth: int = 0) -> Predicate:
@@ -84,6 +108,55 @@ def _literal(message: pb.LiteralValue, column: Column) -> Literal:
         case _:
             value: Literal = getattr(message, _FIELD_OF_TYPE.get(type(column.type), "int_value"))
             return value
+
+
+def predicate_to_wire(predicate: Predicate, schema: Schema) -> pb.Predicate:
+    """Write a filter; its columns are those of the schema."""
+    match predicate:
+        case Leaf(function=function, column_id=column_id, literals=literals):
+            column = next(each for each in schema.columns if each.column_id == column_id)
+            leaf = pb.LeafPredicate(
+                function=function,
+                field_id=column_id,
+                literals=[_literal_to_wire(each, column.type) for each in literals],
+            )
+            return pb.Predicate(type=_LEAF, leaf=leaf)
+        case And(children=children):
+            function = _AND
+        case Or(children=children):
+            function = _OR
+    compound = pb.CompoundPredicate(
+        function=function, children=[predicate_to_wire(child, schema) for child in children]
+    )
+    return pb.Predicate(type=_COMPOUND, compound=compound)
+
+
+def _literal_to_wire(literal: Literal, data_type: DataType) -> pb.LiteralValue:
+    number = _NUMBER_OF_TYPE[type(data_type)]
+    message = pb.LiteralValue(literal_type=number, is_null=literal is None)
+    match data_type, literal:
+        case _, None:
+            pass
+        case DecimalType(), Decimal():
+            _put_decimal(message, literal, data_type)
+        case TimestampType() | TimestampLtzType(), int():
+            millis, nanos = divmod(literal, _NANOS_PER_MILLI)
+            message.timestamp_millis_value = millis
+            message.timestamp_nano_of_millis_value = nanos
+        case _:
+            setattr(message, _FIELD_OF_TYPE.get(type(data_type), "int_value"), literal)
+    return message
+
+
+def _put_decimal(message: pb.LiteralValue, literal: Decimal, data_type: DecimalType) -> None:
+    sign, digits, exponent = literal.as_tuple()
+    assert exponent == -data_type.scale, "a decimal literal has the scale of its column"
+    unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)
+    if data_type.precision <= COMPACT_PRECISION_MAX:
+        message.decimal_value = unscaled
+    else:
+        size = unscaled.bit_length() // 8 + 1
+        message.decimal_bytes = unscaled.to_bytes(size, "big", signed=True)
 
 
 def _decimal(message: pb.LiteralValue, scale: int) -> Decimal:

@@ -7,12 +7,19 @@ where a value is an i16 schema id and a row.
 import struct
 from collections.abc import Sequence
 
+import numpy as np
+
 from headwater.errors import CorruptBatchError
+from headwater.rows.chains import follow_chain
+from headwater.rows.row_bytes import PADDING, Bytes, RowBytes, overlapping
 
 MAGIC = 0
 _HEAD = struct.Struct("<iBi")
 _LENGTH = struct.Struct("<i")
 _LENGTH_MAX = 2**31 - 1
+_TOP_SHIFT = 24
+# Where every few bytes look like a length, walking is faster than sorting them out.
+_PLACE_BYTES_MIN = 12
 HEAD_BYTES = _HEAD.size
 
 
@@ -29,7 +36,7 @@ def value_batch(values: Sequence[bytes]) -> bytes:
     return value_batch_head(len(values), len(records)) + records
 
 
-def read_value_batch(batch: memoryview) -> list[bytes]:
+def read_value_batch(batch: memoryview) -> RowBytes:
     """Read the values of a batch, or say that it is malformed."""
     if len(batch) < _HEAD.size:
         raise CorruptBatchError("A batch of values ends inside its head.")
@@ -38,21 +45,38 @@ def read_value_batch(batch: memoryview) -> list[bytes]:
         raise CorruptBatchError(f"A batch of values has the unknown version {magic}.")
     if length != len(batch) - _LENGTH.size:
         raise CorruptBatchError(f"A batch of values has {len(batch)} bytes, but says {length}.")
-    values, position = [], _HEAD.size
-    for _ in range(count):
-        value = _value_at(batch, position)
-        values.append(value)
-        position += _LENGTH.size + len(value)
-    if count < 0 or position != len(batch):
-        raise CorruptBatchError(f"A batch of values does not end with value {count}.")
+    data = np.zeros(len(batch) + PADDING, np.uint8)
+    data[: len(batch)] = np.frombuffer(batch, np.uint8)
+    values = _values(data, len(batch))
+    if len(values) != count:
+        raise CorruptBatchError(f"A batch of {len(values)} values says that it has {count}.")
     return values
 
 
-def _value_at(batch: memoryview, position: int) -> bytes:
-    start = position + _LENGTH.size
-    if start > len(batch):
-        raise CorruptBatchError("A batch of values ends inside a length.")
-    (length,) = _LENGTH.unpack_from(batch, position)
-    if not 0 <= length <= len(batch) - start:
-        raise CorruptBatchError(f"A value of {length} bytes does not fit into its batch.")
-    return bytes(batch[start : start + length])
+def _values(data: Bytes, end: int) -> RowBytes:
+    # No value is longer than the batch, so the last byte of its length is seldom too large.
+    tops = data[_HEAD.size + _LENGTH.size - 1 : end]
+    places = np.flatnonzero(tops <= end >> _TOP_SHIFT) + _HEAD.size
+    if len(places) * _PLACE_BYTES_MIN > end:
+        return _walked(data, end)
+    starts = places + _LENGTH.size
+    ends = starts + overlapping(data, np.int32)[places].astype(np.int64)
+    fits = (ends >= starts) & (ends <= end)
+    starts, ends = starts[fits], ends[fits]
+    found = follow_chain(starts - _LENGTH.size, ends, start=_HEAD.size, end=end)
+    if found is None:
+        return _walked(data, end)
+    return RowBytes(data, starts[found], ends[found])
+
+
+def _walked(data: Bytes, end: int) -> RowBytes:
+    """Go from value to value, where too many bytes look like a length."""
+    view, position, places = memoryview(data), _HEAD.size, []
+    while position < end:
+        places.append(position)
+        (length,) = _LENGTH.unpack_from(view, position)
+        if not 0 <= length <= end - position - _LENGTH.size:
+            raise CorruptBatchError(f"A value of {length} bytes does not fit into its batch.")
+        position += _LENGTH.size + length
+    bounds = np.array([*places, end], np.int64)
+    return RowBytes(data, bounds[:-1] + _LENGTH.size, bounds[1:])
