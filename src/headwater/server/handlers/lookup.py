@@ -4,12 +4,11 @@ import asyncio
 
 import numpy as np
 
-from headwater.errors import HeadwaterError, RecordTooLargeError
+from headwater.errors import HeadwaterError, RecordTooLargeError, TimedOutError
 from headwater.kv.values import framed
 from headwater.model.bucket import TableBucket
 from headwater.rows.row_bytes import RowBytes
 from headwater.server.context import Context
-from headwater.server.handlers.produce import REQUEST_TIMED_OUT
 from headwater.store.disk import Part
 from headwater.tablet.lookups import HeldValues, Values
 from headwater.tablet.pk_tablet import PkTablet
@@ -66,7 +65,7 @@ async def _looked_up(
         return _fault(bucket, fault)
     except TimeoutError:
         late = "The missing rows were not durable in time."
-        return BucketFault(bucket.bucket_id, bucket.partition_id, REQUEST_TIMED_OUT, late)
+        return BucketFault(bucket.bucket_id, bucket.partition_id, TimedOutError.code, late)
     return BucketValues(bucket.bucket_id, bucket.partition_id, encoded)
 
 

@@ -1,51 +1,34 @@
 """Writing to primary-key tables: batches of upserts and deletes for buckets."""
 
-import asyncio
-
-from headwater.errors import (
-    HeadwaterError,
-    InvalidAcksError,
-    RecordTooLargeError,
-    UnsupportedError,
-)
+from headwater.errors import RecordTooLargeError, UnsupportedError
 from headwater.model.bucket import TableBucket
-from headwater.runtime.events import Events
 from headwater.server.context import Context
-from headwater.server.handlers.produce import ACKS, REQUEST_TIMED_OUT
+from headwater.server.handlers.writes import refusals, time_limit, together
+from headwater.tablet.log_tablet import check_acks
 from headwater.tablet.pk_tablet import PutRules
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.bucket_records import BucketRecords
 from headwater.wire.put import PutRequest
 
-_events = Events("put")
 AGGREGATE, OVERWRITE = 0, 1
 
 
 async def put_kv(request: PutRequest, context: Context) -> pb.PutKvResponse:
     """Upsert into buckets and delete from them; each succeeds or fails on its own."""
-    if request.acks not in ACKS:
-        raise InvalidAcksError(f"acks must be -1 (all), 0 or 1, not {request.acks}.")
+    check_acks(request.acks)
     if request.agg_mode not in (AGGREGATE, OVERWRITE):
         raise UnsupportedError(f"Aggregation mode {request.agg_mode} is none of 0 and 1.")
-    puts = [_put(bucket, request, context) for bucket in request.buckets]
-    if len(puts) == 1:
-        return pb.PutKvResponse(buckets_resp=[await puts[0]])
-    return pb.PutKvResponse(buckets_resp=await asyncio.gather(*puts))
+    puts = (_put(bucket, request, context) for bucket in request.buckets)
+    return pb.PutKvResponse(buckets_resp=await together(puts))
 
 
 async def _put(
     bucket: BucketRecords, request: PutRequest, context: Context
 ) -> pb.PutKvBucketResponse:
     answer = pb.PutKvBucketResponse(bucket_id=bucket.bucket_id, partition_id=bucket.partition_id)
-    try:
-        async with asyncio.timeout(max(request.timeout_ms, 1) / 1000):
+    with refusals(answer, request):
+        async with time_limit(request):
             answer.log_end_offset = await _end_offset(bucket, request, context)
-    except HeadwaterError as fault:
-        _events.debug("refused", table=request.table_id, bucket=bucket.bucket_id, why=str(fault))
-        answer.error_code, answer.error_message = fault.code, str(fault)
-    except TimeoutError:
-        answer.error_code = REQUEST_TIMED_OUT
-        answer.error_message = f"The rows were not durable after {request.timeout_ms} ms."
     return answer
 
 

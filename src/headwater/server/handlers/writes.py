@@ -1,0 +1,53 @@
+"""What the answers to both kinds of writes share: each bucket succeeds or fails on its own."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from headwater.errors import HeadwaterError, TimedOutError
+from headwater.runtime.events import Events
+from headwater.wire import fluss_pb2 as pb
+
+_events = Events("writes")
+
+BucketAnswer = pb.ProduceLogBucketResponse | pb.PutKvBucketResponse
+Answer = TypeVar("Answer", pb.ProduceLogBucketResponse, pb.PutKvBucketResponse)
+
+
+class WriteRequest(Protocol):
+    """Be a request to write to buckets of one table."""
+
+    @property
+    def table_id(self) -> int:
+        """Return the table."""
+
+    @property
+    def timeout_ms(self) -> int:
+        """Return how long the rows may take to become durable."""
+
+
+async def together(writes: Iterable[Coroutine[object, object, Answer]]) -> list[Answer]:
+    """Return the answers to the writes of one request, in order; most requests have one."""
+    several = list(writes)
+    if len(several) == 1:
+        return [await several[0]]
+    return await asyncio.gather(*several)
+
+
+@contextmanager
+def refusals(answer: BucketAnswer, request: WriteRequest) -> Iterator[None]:
+    """Put into the answer why a bucket was not written, if that is so."""
+    try:
+        yield
+    except HeadwaterError as fault:
+        _events.debug("refused", table=request.table_id, bucket=answer.bucket_id, why=str(fault))
+        answer.error_code, answer.error_message = fault.code, str(fault)
+    except TimeoutError:
+        answer.error_code = TimedOutError.code
+        answer.error_message = f"The rows were not durable after {request.timeout_ms} ms."
+
+
+def time_limit(request: WriteRequest) -> asyncio.Timeout:
+    """Return the limit on how long a client waits for its rows to become durable."""
+    return asyncio.timeout(max(request.timeout_ms, 1) / 1000)
