@@ -186,6 +186,18 @@ async def test_numbers_go_on_after_a_restart_without_being_given_twice(tmp_path)
 # ---- retention of the log
 
 
+async def with_expired_log(tmp_path, *, clock: FakeClock, storage: StorageSettings) -> Rows:
+    """Fill a table, save its state, let its log expire, and stop."""
+    given = {"clock": clock, "storage": storage}
+    async with running(tmp_path, **given) as server, connected(server) as connection:
+        rows = await Rows.create(connection, keyed_json(log_ttl="1h"))
+        await change(rows, range(5))
+        await server.upkeep.save_states()
+        clock.milliseconds += 2 * HOUR_MS
+        await server.upkeep.expire_rows()
+    return rows
+
+
 async def test_the_log_is_kept_as_long_as_a_rebuild_needs_it(tmp_path):
     clock = FakeClock()
     given = {"clock": clock, "storage": STORAGE}
@@ -208,14 +220,8 @@ async def test_the_log_is_kept_as_long_as_a_rebuild_needs_it(tmp_path):
 
 
 async def test_rows_whose_log_is_gone_come_from_their_snapshot(tmp_path):
-    clock = FakeClock()
-    given = {"clock": clock, "storage": STORAGE}
-    async with running(tmp_path, **given) as server, connected(server) as connection:
-        rows = await Rows.create(connection, keyed_json(log_ttl="1h"))
-        await change(rows, range(5))
-        await server.upkeep.save_states()
-        clock.milliseconds += 2 * HOUR_MS
-        await server.upkeep.expire_rows()
+    given = {"clock": FakeClock(), "storage": STORAGE}
+    rows = await with_expired_log(tmp_path, **given)
 
     async with running(tmp_path, **given) as server, connected(server) as connection:
         rows = rows.through(connection)
@@ -224,14 +230,8 @@ async def test_rows_whose_log_is_gone_come_from_their_snapshot(tmp_path):
 
 
 async def test_rows_that_nothing_can_bring_back_are_not_taken_for_an_empty_table(tmp_path):
-    clock = FakeClock()
-    given = {"clock": clock, "storage": STORAGE}
-    async with running(tmp_path, **given) as server, connected(server) as connection:
-        rows = await Rows.create(connection, keyed_json(log_ttl="1h"))
-        await change(rows, range(5))
-        await server.upkeep.save_states()
-        clock.milliseconds += 2 * HOUR_MS
-        await server.upkeep.expire_rows()
+    given = {"clock": FakeClock(), "storage": STORAGE}
+    rows = await with_expired_log(tmp_path, **given)
     shutil.rmtree(tmp_path / "log/1/0/kv")
 
     async with running(tmp_path, **given) as server, connected(server) as connection:
@@ -244,14 +244,8 @@ async def test_rows_that_nothing_can_bring_back_are_not_taken_for_an_empty_table
 
 
 async def test_what_is_left_of_rows_that_are_lost_is_never_removed(tmp_path):
-    clock = FakeClock()
-    given = {"clock": clock, "storage": STORAGE}
-    async with running(tmp_path, **given) as server, connected(server) as connection:
-        rows = await Rows.create(connection, keyed_json(log_ttl="1h"))
-        await change(rows, range(5))
-        await server.upkeep.save_states()
-        clock.milliseconds += 2 * HOUR_MS
-        await server.upkeep.expire_rows()
+    given = {"clock": FakeClock(), "storage": STORAGE}
+    rows = await with_expired_log(tmp_path, **given)
     before = [path.name for path in [*files(tmp_path, "segment"), *files(tmp_path, "snapshot")]]
     flip_bit(files(tmp_path, "segment")[0], 50)
 

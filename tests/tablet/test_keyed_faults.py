@@ -302,3 +302,15 @@ def test_rows_that_compaction_copies_are_durable_before_anybody_reads_the_copies
         assert bucket.tend(bucket.upkeep.compact())
 
         assert bucket.log.synced_offset == end_offset
+
+
+def test_a_scan_is_not_handed_out_before_its_rows_are_durable():
+    with filled(is_stepped=True) as bucket:
+        bucket.put(upserts(bucket, {0: (0, "new")}), acks=0)
+        end_offset = bucket.log.end_offset
+        assert bucket.log.synced_offset < end_offset
+
+        scan = bucket.tend(bucket.tablet.scan())
+
+        assert scan.offset == end_offset
+        assert bucket.log.synced_offset == end_offset
