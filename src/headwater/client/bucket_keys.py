@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.config.choices import LakeFormat
@@ -17,6 +18,8 @@ from headwater.rows.lake_keys import IcebergKeys, PaimonKeys
 from headwater.rows.row_bytes import RowBytes
 
 _FIRST_KV_FORMAT = 1
+# Few enough that the keys of a block stay in the processor's cache until they are hashed.
+_BLOCK_ROWS = 32_768
 
 
 class Encoder(Protocol):
@@ -53,7 +56,12 @@ class BucketKeys:
         columns = [batch.column(name) for name in self.names]
         if self.function is not BucketFunction.PAIMON:
             _check_present(self.names, columns)
-        return buckets_of(self.encoder.encode(columns), count, function=self.function)
+        buckets = np.empty(batch.num_rows, np.int32)
+        for first in range(0, batch.num_rows, _BLOCK_ROWS):
+            keys = self.encoder.encode([column.slice(first, _BLOCK_ROWS) for column in columns])
+            found = buckets_of(keys, count, function=self.function)
+            buckets[first : first + _BLOCK_ROWS] = found
+        return buckets
 
 
 def primary_key_encoder(descriptor: TableDescriptor) -> Encoder:

@@ -107,10 +107,16 @@ def _groups(codes: npt.NDArray[np.integer]) -> list[tuple[int, Longs | None]]:
     least, most = int(codes.min()), int(codes.max())
     if least == most:
         return [(least, None)]
-    # Short numbers are sorted by counting them.
-    near = (codes - least).astype(np.uint16) if most - least < _COUNTED_MAX else codes
-    order = np.argsort(near, kind="stable")
-    arranged = codes[order]
-    starts = np.flatnonzero(np.diff(arranged)) + 1
-    firsts = arranged[np.concatenate(([0], starts))].tolist()
-    return list(zip(firsts, np.split(order, starts), strict=True))
+    if most - least < _COUNTED_MAX:
+        # Short numbers are sorted by counting them.
+        return _sorted_groups((codes - least).astype(np.uint16), np.arange(least, most + 1))
+    present, short = np.unique(codes, return_inverse=True)
+    return _sorted_groups(short, present)
+
+
+def _sorted_groups(
+    places: npt.NDArray[np.integer], codes: npt.NDArray[np.integer]
+) -> list[tuple[int, Longs | None]]:
+    counts = np.bincount(places, minlength=len(codes))
+    parts = np.split(np.argsort(places, kind="stable"), np.cumsum(counts)[:-1])
+    return [(code, rows) for code, rows in zip(codes.tolist(), parts, strict=True) if len(rows)]
