@@ -1,1 +1,1 @@
-"""Cursors: named positions that several readers share."""
+"""Cursors: named positions in a table, shared by the readers of a group."""
