@@ -1,0 +1,36 @@
+"""Arguments of the form name=value, name:TYPE and a,b,c."""
+
+from collections.abc import Iterable, Sequence
+
+from headwater.errors import RequestError
+
+
+def named_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
+    """Return name=value arguments by name, or say which is none or comes twice."""
+    return _paired(texts, mark="=", what=what)
+
+
+def named_types(texts: Iterable[str]) -> dict[str, str]:
+    """Return name:TYPE arguments by name, or say which is none or comes twice."""
+    return _paired(texts, mark=":", what="column")
+
+
+def listed(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """Return names that were given one by one, or several with commas between them."""
+    return tuple(part for text in texts or () for part in map(str.strip, text.split(",")) if part)
+
+
+def _paired(texts: Iterable[str], *, mark: str, what: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition(mark)
+        name = name.strip()
+        if not name or not separator:
+            raise RequestError(
+                f"{text!r} is no {what}.",
+                hint=f"Write it as name{mark}{'TYPE' if mark == ':' else 'value'}.",
+            )
+        if name in found:
+            raise RequestError(f"The {what} '{name}' is given twice.")
+        found[name] = value.strip() if mark == ":" else value
+    return found

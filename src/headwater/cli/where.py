@@ -1,0 +1,90 @@
+"""Conditions as people write them, `amount > 10`, and as scans take them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headwater.cli.typed import typed_value
+from headwater.errors import RequestError
+
+EXAMPLES = "Write it like: amount > 10, city = 'Rome', city in ('Rome', 'Oslo'), or note is null."
+OPERATORS = {"=": "==", "==": "==", "!=": "!=", "<>": "!="} | {x: x for x in ("<=", ">=", "<", ">")}
+_NAME = r"(?:\"(?P<quoted>(?:[^\"]|\"\")+)\"|(?P<name>[A-Za-z_][\w.]*))"
+_COMPARISON = re.compile(
+    rf"\s*{_NAME}\s*(?P<operator><=|>=|<>|!=|==|=|<|>)\s*(?P<value>.+?)\s*\Z", re.DOTALL
+)
+_MEMBERSHIP = re.compile(
+    rf"\s*{_NAME}\s+(?P<operator>(?:not\s+)?in)\s*\((?P<value>.*)\)\s*\Z", re.DOTALL | re.IGNORECASE
+)
+_NULLNESS = re.compile(rf"\s*{_NAME}\s+(?P<operator>is(?:\s+not)?\s+null)\s*\Z", re.IGNORECASE)
+_LITERAL = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^',]*?))\s*(?:,|\Z)", re.DOTALL)
+
+Condition = tuple[str, str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Hold one condition before the type of its column is known."""
+
+    column: str
+    operator: str
+    texts: tuple[str, ...]
+
+
+def parse_condition(text: str) -> Comparison:
+    """Read one condition, or show how one is written."""
+    if found := _NULLNESS.match(text):
+        words = found["operator"].lower().split()
+        return Comparison(_column(found), "is not null" if "not" in words else "is null", ())
+    if found := _MEMBERSHIP.match(text):
+        operator = " ".join(found["operator"].lower().split())
+        return Comparison(_column(found), operator, _literals(found["value"], text))
+    if found := _COMPARISON.match(text):
+        texts = _literals(found["value"], text)
+        if len(texts) == 1:
+            return Comparison(_column(found), OPERATORS[found["operator"]], texts)
+    raise RequestError(f"The condition {text!r} cannot be read.", hint=EXAMPLES)
+
+
+def conditions(texts: Sequence[str], schema: pa.Schema) -> list[Condition]:
+    """Return conditions whose literals have the types of their columns; all of them must hold."""
+    return [_typed(parse_condition(text), schema) for text in texts]
+
+
+def _typed(comparison: Comparison, schema: pa.Schema) -> Condition:
+    kind = column_type(comparison.column, schema)
+    values = [typed_value(text, kind) for text in comparison.texts]
+    match comparison.operator:
+        case "in" | "not in":
+            return comparison.column, comparison.operator, values
+        case "is null" | "is not null":
+            return comparison.column, comparison.operator, None
+        case _:
+            return comparison.column, comparison.operator, values[0]
+
+
+def column_type(name: str, schema: pa.Schema) -> pa.DataType:
+    """Return the type of a column, or say which columns there are."""
+    if name not in schema.names:
+        raise RequestError(
+            f"There is no column '{name}'.", hint=f"The columns are {', '.join(schema.names)}."
+        )
+    return schema.field(name).type
+
+
+def _column(found: re.Match[str]) -> str:
+    return found["name"] or found["quoted"].replace('""', '"')
+
+
+def _literals(text: str, whole: str) -> tuple[str, ...]:
+    texts: list[str] = []
+    place = 0
+    while place < len(text):
+        found = _LITERAL.match(text, place)
+        if found is None or found[0] == "" or (found[1] is None and not found[2]):
+            raise RequestError(f"The condition {whole!r} cannot be read.", hint=EXAMPLES)
+        texts.append(found[2] if found[1] is None else found[1].replace("''", "'"))
+        place = found.end()
+    return tuple(texts)
