@@ -1,7 +1,12 @@
-"""Upserts through the official Fluss client, which takes rows one by one."""
+"""The official Fluss client at the same work as ours, on the same server."""
 
 import asyncio
+import statistics
+import time
+from collections.abc import Coroutine, Iterable, Sequence
 from importlib.util import find_spec
+
+import pyarrow as pa
 
 from benchmarks.rows import narrow_batch
 
@@ -16,18 +21,81 @@ def is_installed() -> bool:
 
 
 def upsert(port: int, table: str) -> None:
-    """Upsert rows and wait until all are durable."""
-    _runner.run(_upsert(port, table))
+    """Upsert rows over a connection of its own and wait until all are durable."""
+    client = Official(port)
+    client.upsert(table, narrow_batch(ROWS, seed=3).to_pylist())
+    client.close()
 
 
-async def _upsert(port: int, table: str) -> None:
-    import fluss  # noqa: PLC0415 - there are no wheels of it for every Python
+class Official:
+    """Hold a connection of the official client."""
 
-    config = fluss.Config({"bootstrap.servers": f"127.0.0.1:{port}"})
-    connection = await fluss.FlussConnection.create(config)
-    target = await connection.get_table(fluss.TablePath("fluss", table))
-    writer = target.new_upsert().create_writer()
-    for row in narrow_batch(ROWS, seed=3).to_pylist():
-        writer.upsert(row)
-    await writer.flush()
-    connection.close()
+    def __init__(self, port: int) -> None:
+        import fluss  # noqa: PLC0415 - there are no wheels of it for every Python
+
+        self._fluss = fluss
+        config = fluss.Config({"bootstrap.servers": f"127.0.0.1:{port}"})
+        config.writer_batch_timeout_ms = 1
+        self._connection = _run(fluss.FlussConnection.create(config))
+
+    def _table(self, name: str):  # noqa: ANN202 - untyped
+        return _run(self._connection.get_table(self._fluss.TablePath("fluss", name)))
+
+    def append(self, name: str, batches: Sequence[pa.RecordBatch]) -> None:
+        """Append batches and wait until all are durable."""
+        writer = self._table(name).new_append().create_writer()
+
+        async def work() -> None:
+            for batch in batches:
+                writer.write_arrow_batch(batch)
+            await writer.flush()
+
+        _run(work())
+
+    def scan(self, name: str, buckets: int) -> int:
+        """Read all rows and return their number."""
+        table = self._table(name)
+
+        async def work() -> int:
+            scanner = await table.new_scan().create_record_batch_log_scanner()
+            earliest = self._fluss.EARLIEST_OFFSET
+            scanner.subscribe_buckets(dict.fromkeys(range(buckets), earliest))
+            return (await scanner.to_arrow()).num_rows
+
+        return _run(work())
+
+    def upsert(self, name: str, rows: Iterable[dict[str, object]]) -> None:
+        """Upsert rows, which it takes one by one, and wait until all are durable."""
+        writer = self._table(name).new_upsert().create_writer()
+
+        async def work() -> None:
+            for row in rows:
+                writer.upsert(row)
+            await writer.flush()
+
+        _run(work())
+
+    def lookups_us(self, name: str, keys: Sequence[int]) -> float:
+        """Look up keys one after the other and return the median microseconds."""
+        lookuper = self._table(name).new_lookup().create_lookuper()
+
+        async def work() -> list[float]:
+            taken = []
+            for key in keys:
+                began = time.perf_counter()
+                assert await lookuper.lookup({"k": key}) is not None
+                taken.append((time.perf_counter() - began) * 1e6)
+            return taken
+
+        return statistics.median(_run(work()))
+
+    def close(self) -> None:
+        """Let go of the server."""
+        _run(self._connection.close())
+
+
+def _run(work: Coroutine):  # noqa: ANN202 - untyped
+    async def awaited():  # noqa: ANN202 - what it returns may be awaitable without a coroutine
+        return await work
+
+    return _runner.run(awaited())
