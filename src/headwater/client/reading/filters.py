@@ -1,0 +1,212 @@
+"""Filters: which rows a reader wants, told to the server and applied to what it sends."""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.client.reading.comparisons import LISTS, NULL_CHECKS, Comparison
+from headwater.client.reading.literals import Native, Value, bound_of, scalar_of
+from headwater.errors import RequestError
+from headwater.model.predicate import And, LeafFunction, Or, Predicate
+from headwater.model.schema import Column, Schema
+from headwater.model.types import (
+    NESTED_TYPES,
+    BooleanType,
+    CharType,
+    StringType,
+)
+
+Term = tuple[str, str] | tuple[str, str, Value | Collection[Value]]
+"""A column, an operator and what to compare with, such as ("amount", ">", 10)."""
+
+Where = Term | Sequence[Term] | Sequence[Sequence[Term]]
+"""Terms that must all hold; a list of lists holds where any of its lists does."""
+
+_OPERATORS: dict[str, LeafFunction] = {
+    "==": LeafFunction.EQUAL,
+    "=": LeafFunction.EQUAL,
+    "!=": LeafFunction.NOT_EQUAL,
+    "<": LeafFunction.LESS_THAN,
+    "<=": LeafFunction.LESS_OR_EQUAL,
+    ">": LeafFunction.GREATER_THAN,
+    ">=": LeafFunction.GREATER_OR_EQUAL,
+    "in": LeafFunction.IN,
+    "not in": LeafFunction.NOT_IN,
+    "is null": LeafFunction.IS_NULL,
+    "is not null": LeafFunction.IS_NOT_NULL,
+    "starts with": LeafFunction.STARTS_WITH,
+    "contains": LeafFunction.CONTAINS,
+    "ends with": LeafFunction.ENDS_WITH,
+}
+_EQUALITIES = (LeafFunction.EQUAL, LeafFunction.NOT_EQUAL)
+_TEXT_SEARCHES = (LeafFunction.STARTS_WITH, LeafFunction.CONTAINS, LeafFunction.ENDS_WITH)
+# A literal between two values is rounded down to the lower: what that makes of a comparison.
+_BETWEEN = {
+    LeafFunction.LESS_THAN: LeafFunction.LESS_OR_EQUAL,
+    LeafFunction.LESS_OR_EQUAL: LeafFunction.LESS_OR_EQUAL,
+    LeafFunction.GREATER_THAN: LeafFunction.GREATER_THAN,
+    LeafFunction.GREATER_OR_EQUAL: LeafFunction.GREATER_THAN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Hold tests of which all must hold, or several lists of them of which any must."""
+
+    branches: tuple[tuple[Comparison, ...], ...]
+
+    @classmethod
+    def of(cls, where: Where, schema: Schema) -> "Filter":
+        """Read a filter, or say what in it makes no sense for the columns of the schema."""
+        return cls(
+            tuple(tuple(_test(term, schema) for term in branch) for branch in _branches(where))
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns that are looked at."""
+        return tuple(dict.fromkeys(test.column.name for branch in self.branches for test in branch))
+
+    def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Return which rows of a batch, with at least the columns looked at, are wanted."""
+        wanted = pa.array(np.zeros(batch.num_rows, np.bool_))
+        for branch in self.branches:
+            held = pa.array(np.ones(batch.num_rows, np.bool_))
+            for test in branch:
+                held = pc.and_(held, test.mask(batch.column(test.column.name)))
+            wanted = pc.or_(wanted, held)
+        return wanted
+
+    def predicate(self, column_ids: Collection[int]) -> Predicate | None:
+        """Return what servers can tell from statistics of these columns, if anything.
+
+        They may send more rows than are wanted, so parts can be left out of an AND.
+        """
+        children = []
+        for branch in self.branches:
+            leaves = [
+                test.leaf()
+                for test in branch
+                if test.column.column_id in column_ids and test.is_pushed
+            ]
+            if not leaves:
+                return None
+            children.append(leaves[0] if len(leaves) == 1 else And(tuple(leaves)))
+        return children[0] if len(children) == 1 else Or(tuple(children))
+
+
+def _branches(where: Where) -> Iterable[Sequence[Term]]:
+    given: object = where
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise _malformed(where)
+    if not given:
+        return [()]
+    first: object = given[0]
+    if isinstance(first, str):
+        return [[cast(Term, where)]]
+    if isinstance(first, Sequence) and first and isinstance(first[0], str):
+        return [cast(Sequence[Term], where)]
+    return cast(Sequence[Sequence[Term]], where)
+
+
+def _malformed(term: object) -> RequestError:
+    return RequestError(
+        f"{term!r} is no filter.",
+        hint='Write [("column", ">", value), …], with a list of lists for alternatives.',
+    )
+
+
+def _test(term: Term, schema: Schema) -> Comparison:
+    given: object = term
+    if not isinstance(given, Sequence) or not all(isinstance(part, str) for part in given[:2]):
+        raise _malformed(term)
+    name, spelled = term[0], " ".join(str(term[1]).lower().split())
+    if schema.index_of(name) < 0:
+        raise RequestError(
+            f"The filter names '{name}', which is no column.",
+            hint=f"The columns are {', '.join(schema.names)}.",
+        )
+    function, column = _OPERATORS.get(spelled), schema.column(name)
+    if function is None:
+        raise RequestError(
+            f"The filter has the unknown operator '{term[1]}'.",
+            hint=f"The operators are {', '.join(_OPERATORS)}.",
+        )
+    if len(term) != (2 if function in NULL_CHECKS else 3):
+        raise _malformed(term)
+    if function in NULL_CHECKS:
+        return Comparison(column, function)
+    assert len(term) == 3  # noqa: PLR2004 - column, operator, value
+    return _with_values(column, function, term[2])
+
+
+def _with_values(
+    column: Column, function: LeafFunction, given: Value | Collection[Value]
+) -> Comparison:
+    if function in LISTS:
+        return _listed(column, function, given)
+    if given is None:
+        return Comparison(column, LeafFunction.IN)
+    _check_order(column, function)
+    bound = bound_of(cast(Value, given), column)
+    if bound.is_exact:
+        return Comparison(column, function, (bound.value,))
+    # Nothing equals a literal between two values, and every other comparison has an equal.
+    if function in _EQUALITIES:
+        never = function is LeafFunction.EQUAL
+        return Comparison(column, LeafFunction.IN if never else LeafFunction.IS_NOT_NULL)
+    return _between(column, _BETWEEN[function], int(bound.value))
+
+
+def _between(column: Column, function: LeafFunction, lower: int) -> Comparison:
+    try:
+        scalar_of(lower, column.type)
+    except (pa.ArrowInvalid, OverflowError):
+        # Below all values that the column can hold.
+        never = function is LeafFunction.LESS_OR_EQUAL
+        return Comparison(column, LeafFunction.IN if never else LeafFunction.IS_NOT_NULL)
+    return Comparison(column, function, (lower,))
+
+
+def _check_order(column: Column, function: LeafFunction) -> None:
+    kind = column.type
+    searches_no_text = function in _TEXT_SEARCHES and not isinstance(kind, StringType | CharType)
+    has_no_order = isinstance(kind, BooleanType) and function not in _EQUALITIES
+    if searches_no_text or has_no_order or isinstance(kind, NESTED_TYPES):
+        spelled = next(text for text, each in _OPERATORS.items() if each is function)
+        raise RequestError(
+            f"'{spelled}' cannot be used with '{column.name}' of type {kind}.",
+            hint="Use another operator, or filter the rows after reading them.",
+        )
+
+
+def _listed(column: Column, function: LeafFunction, given: Value | Collection[Value]) -> Comparison:
+    if isinstance(given, str | bytes) or not isinstance(given, Collection):
+        raise RequestError(
+            f"'{column.name}' is looked for in {given!r}, which is no list.",
+            hint='Write ("column", "in", [value, …]).',
+        )
+    if function is LeafFunction.NOT_IN and None in given:
+        return Comparison(column, LeafFunction.IN)
+    bounds = [bound_of(value, column) for value in given if value is not None]
+    values = dict.fromkeys(bound.value for bound in bounds if bound.is_exact)
+    if not values and given:
+        return Comparison(
+            column, function if function is LeafFunction.IN else LeafFunction.IS_NOT_NULL
+        )
+    return Comparison(column, function, tuple(_told_apart(values)))
+
+
+def _told_apart(values: Iterable[Native]) -> Iterable[Native]:
+    """Leave out NaN, which equals nothing; have both zeros, which Arrow tells apart in lists."""
+    for value in values:
+        if isinstance(value, float) and math.isnan(value):
+            continue
+        yield value
+        if isinstance(value, float) and value == 0:
+            yield -value

@@ -1,0 +1,140 @@
+"""Where the logs of a table begin and end, and how many rows it has."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Literal
+
+from headwater.client.cluster import Cluster
+from headwater.client.reading.by_leader import ask_leaders
+from headwater.client.reading.log_batch import Place
+from headwater.client.reading.places import Buckets
+from headwater.errors import HeadwaterError, RequestError, error_of_code
+from headwater.model.bucket import TableBucket
+from headwater.model.table import TableInfo
+from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import API_OF_REQUEST
+
+When = Literal["earliest", "latest"] | datetime
+"""A moment of a log; at a time stands the first row that was written then or later."""
+
+Start = When | Mapping[Place, int] | Mapping[int, int]
+"""Where to begin to read: a moment, or an offset for each bucket."""
+
+_LIST_OFFSETS = API_OF_REQUEST[pb.ListOffsetsRequest]
+_GET_TABLE_STATS = API_OF_REQUEST[pb.GetTableStatsRequest]
+_NO_FOLLOWER = -1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class OffsetType(IntEnum):
+    """Name the offsets that can be asked for, numbered as on the wire."""
+
+    EARLIEST = 0
+    LATEST = 1
+    TIMESTAMP = 2
+
+
+async def list_offsets(
+    cluster: Cluster, table: TableInfo, when: When, *, buckets: Buckets
+) -> dict[Place, int]:
+    """Return the offset at a moment in each bucket."""
+    offset_type, timestamp_ms = _moment(when)
+
+    async def ask(
+        node: int, asked: list[TableBucket]
+    ) -> Mapping[TableBucket, int | HeadwaterError]:
+        found: dict[TableBucket, int | HeadwaterError] = {}
+        for partition_id in dict.fromkeys(bucket.partition_id for bucket in asked):
+            request = pb.ListOffsetsRequest(
+                follower_server_id=_NO_FOLLOWER,
+                offset_type=offset_type,
+                table_id=table.table_id,
+                partition_id=partition_id,
+                bucket_id=[each.bucket for each in asked if each.partition_id == partition_id],
+                start_timestamp=timestamp_ms,
+            )
+            body = await cluster.call_node(node, _LIST_OFFSETS, [request.SerializeToString()])
+            for each in pb.ListOffsetsResponse.FromString(bytes(body)).buckets_resp:
+                bucket = TableBucket(table.table_id, each.bucket_id, partition_id)
+                found[bucket] = _fault(each) or each.offset
+        return found
+
+    what = f"Finding offsets of {table.path}"
+    found = await ask_leaders(cluster, list(buckets.values()), ask, what=what)
+    return {place: found[bucket] for place, bucket in buckets.items()}
+
+
+async def start_offsets(
+    cluster: Cluster, table: TableInfo, start: Start, *, buckets: Buckets
+) -> dict[Place, int]:
+    """Return where to begin in each bucket; those that are not named begin at the earliest."""
+    if not isinstance(start, Mapping):
+        return await list_offsets(cluster, table, start, buckets=buckets)
+    named = {_place(key): offset for key, offset in start.items()}
+    if unknown := [place for place in named if place not in buckets]:
+        raise RequestError(f"There is no bucket {unknown[0]} to start in.")
+    if negative := [offset for offset in named.values() if offset < 0]:
+        raise RequestError(f"No log has the offset {negative[0]}.", hint="Use 'earliest'.")
+    others = {place: bucket for place, bucket in buckets.items() if place not in named}
+    found = await list_offsets(cluster, table, "earliest", buckets=others) if others else {}
+    return {place: named[place] if place in named else found[place] for place in buckets}
+
+
+async def count_rows(cluster: Cluster, table: TableInfo, *, buckets: Buckets) -> int:
+    """Return how many rows there are: those held by key, or all in the log."""
+
+    async def ask(
+        node: int, asked: list[TableBucket]
+    ) -> Mapping[TableBucket, int | HeadwaterError]:
+        request = pb.GetTableStatsRequest(
+            table_id=table.table_id,
+            buckets_req=[
+                pb.TableStatsBucketRequest(bucket_id=each.bucket, partition_id=each.partition_id)
+                for each in asked
+            ],
+        )
+        body = await cluster.call_node(node, _GET_TABLE_STATS, [request.SerializeToString()])
+        found: dict[TableBucket, int | HeadwaterError] = {}
+        for each in pb.GetTableStatsResponse.FromString(bytes(body)).buckets_resp:
+            partition_id = each.partition_id if each.HasField("partition_id") else None
+            bucket = TableBucket(table.table_id, each.bucket_id, partition_id)
+            found[bucket] = _fault(each) or each.row_count
+        return found
+
+    what = f"Counting the rows of {table.path}"
+    found = await ask_leaders(cluster, list(buckets.values()), ask, what=what)
+    return sum(found.values())
+
+
+def _moment(when: When) -> tuple[OffsetType, int | None]:
+    match when:
+        case "earliest":
+            return OffsetType.EARLIEST, None
+        case "latest":
+            return OffsetType.LATEST, None
+        case datetime() if when.tzinfo is not None:
+            return OffsetType.TIMESTAMP, -((_EPOCH - when) // _MILLISECOND)
+        case datetime():
+            raise RequestError(
+                f"{when} has no time zone, so it could mean many moments.",
+                hint="Give one, as in datetime.now(UTC) or when.astimezone().",
+            )
+        case _:
+            raise RequestError(
+                f"{when!r} is no moment of a log.",
+                hint="Use 'earliest', 'latest', a datetime, or an offset for each bucket.",
+            )
+
+
+def _place(key: Place | int) -> Place:
+    return key if isinstance(key, Place) else Place(None, key)
+
+
+def _fault(
+    answer: pb.ListOffsetsBucketResponse | pb.TableStatsBucketResponse,
+) -> HeadwaterError | None:
+    if not answer.error_code:
+        return None
+    return error_of_code(answer.error_code, answer.error_message)
