@@ -1,10 +1,15 @@
-"""How people name tables: `database.table`, or a table of the default database."""
+"""How people name tables and servers: `database.table`, `host:port`."""
 
-from headwater.errors import InvalidTableError
+from collections.abc import Sequence
+
+from headwater.client.pool import Address
+from headwater.errors import InvalidTableError, RequestError
 from headwater.model.path import TablePath, check_table_path
 from headwater.wire import fluss_pb2 as pb
 
 DEFAULT_DATABASE = "fluss"
+DEFAULT_PORT = 9123
+PORT_MAX = 65535
 _PARTS = 2
 
 
@@ -24,3 +29,21 @@ def table_path(name: str | TablePath) -> TablePath:
 def wire_path(path: TablePath) -> pb.TablePath:
     """Return a path as requests carry it."""
     return pb.TablePath(database_name=path.database, table_name=path.table)
+
+
+def parse_addresses(given: str | Sequence[str]) -> tuple[Address, ...]:
+    """Return the servers that are named, as `host:port` or several of them."""
+    texts = given.split(",") if isinstance(given, str) else list(given)
+    addresses = tuple(_address(text.strip()) for text in texts if text.strip())
+    if not addresses:
+        raise RequestError("No server is named.", hint="Give one as host:port.")
+    return addresses
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return Address(text, DEFAULT_PORT)
+    if not host or not port.isdigit() or int(port) > PORT_MAX:
+        raise RequestError(f"{text!r} is no server.", hint="Give one as host:port.")
+    return Address(host.strip("[]"), int(port))

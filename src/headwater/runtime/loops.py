@@ -2,11 +2,17 @@
 
 import asyncio
 import gc
+import os
+import threading
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from importlib.util import find_spec
+from typing import TypeVar
+
+from headwater.errors import ClosedError
 
 GC_ALLOCATIONS = 20_000
+T = TypeVar("T")
 
 
 def run(work: Coroutine[object, object, None]) -> None:
@@ -23,3 +29,59 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
     return factory
+
+
+class LoopThread:
+    """Run coroutines for callers that do not await, on a loop in a thread of its own."""
+
+    def __init__(self, name: str) -> None:
+        factory = _loop_factory() or asyncio.new_event_loop
+        self._loop = factory()
+        self._process = os.getpid()
+        # A daemon, so that a program that forgets to close still ends.
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether work can still be run."""
+        return not self._loop.is_closed()
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        """Run a coroutine to its end and return what it returns."""
+        if fault := self._fault():
+            work.close()
+            raise ClosedError(fault, hint="Open or connect again.")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Whoever was interrupted while waiting wants no more of it.
+            future.cancel()
+            raise
+
+    def _fault(self) -> str:
+        if self._loop.is_closed():
+            return "The client was closed."
+        if os.getpid() != self._process:
+            return "A client does not survive a fork: this process has none of its threads."
+        if threading.current_thread() is self._thread:
+            return "A blocking call was made from the client's own thread."
+        return ""
+
+    def close(self) -> None:
+        """End the thread; work that still runs is cancelled."""
+        if self._loop.is_closed() or os.getpid() != self._process:
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
