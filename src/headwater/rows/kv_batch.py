@@ -108,12 +108,26 @@ def build_kv_batch(
     is_delete: Mask | None = None,
 ) -> bytes:
     """Build a batch of one record per key; a row that deletes is left out."""
+    body = build_kv_body(keys, rows, is_delete=is_delete)
+    return frame_kv_batch(
+        body, schema_id=schema_id, record_count=len(keys), writer_id=writer_id, sequence=sequence
+    )
+
+
+def build_kv_body(keys: RowBytes, rows: RowBytes, *, is_delete: Mask | None = None) -> bytes:
+    """Build one record per key; bodies may be joined to one."""
     if is_delete is not None:
         rows = RowBytes(rows.data, rows.starts, np.where(is_delete, rows.starts, rows.ends))
     data, _ = build_records(keys, rows)
-    body = data[: len(data) - PADDING].tobytes()
+    return data[: len(data) - PADDING].tobytes()
+
+
+def frame_kv_batch(
+    body: bytes, *, schema_id: int, record_count: int, writer_id: int, sequence: int
+) -> bytes:
+    """Put a header before records."""
     length = HEADER_BYTES - _LENGTH_BYTES + len(body)
-    head = HEADER.pack(length, MAGIC, 0, schema_id, 0, writer_id, sequence, len(keys))
+    head = HEADER.pack(length, MAGIC, 0, schema_id, 0, writer_id, sequence, record_count)
     crc = crc32c_of_parts([head[_CRC_END:], body])
     return b"".join((head[:_CRC_START], _CRC.pack(crc), head[_CRC_END:], body))
 
