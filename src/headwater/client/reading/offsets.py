@@ -18,9 +18,6 @@ from headwater.wire.apis import API_OF_REQUEST
 When = Literal["earliest", "latest"] | datetime
 """A moment of a log; at a time stands the first row that was written then or later."""
 
-Start = When | Mapping[Place, int] | Mapping[int, int]
-"""Where to begin to read: a moment, or an offset for each bucket."""
-
 _LIST_OFFSETS = API_OF_REQUEST[pb.ListOffsetsRequest]
 _GET_TABLE_STATS = API_OF_REQUEST[pb.GetTableStatsRequest]
 _NO_FOLLOWER = -1
@@ -64,22 +61,6 @@ async def list_offsets(
     what = f"Finding offsets of {table.path}"
     found = await ask_leaders(cluster, list(buckets.values()), ask, what=what)
     return {place: found[bucket] for place, bucket in buckets.items()}
-
-
-async def start_offsets(
-    cluster: Cluster, table: TableInfo, start: Start, *, buckets: Buckets
-) -> dict[Place, int]:
-    """Return where to begin in each bucket; those that are not named begin at the earliest."""
-    if not isinstance(start, Mapping):
-        return await list_offsets(cluster, table, start, buckets=buckets)
-    named = {_place(key): offset for key, offset in start.items()}
-    if unknown := [place for place in named if place not in buckets]:
-        raise RequestError(f"There is no bucket {unknown[0]} to start in.")
-    if negative := [offset for offset in named.values() if offset < 0]:
-        raise RequestError(f"No log has the offset {negative[0]}.", hint="Use 'earliest'.")
-    others = {place: bucket for place, bucket in buckets.items() if place not in named}
-    found = await list_offsets(cluster, table, "earliest", buckets=others) if others else {}
-    return {place: named[place] if place in named else found[place] for place in buckets}
 
 
 async def count_rows(cluster: Cluster, table: TableInfo, *, buckets: Buckets) -> int:
@@ -126,10 +107,6 @@ def _moment(when: When) -> tuple[OffsetType, int | None]:
                 f"{when!r} is no moment of a log.",
                 hint="Use 'earliest', 'latest', a datetime, or an offset for each bucket.",
             )
-
-
-def _place(key: Place | int) -> Place:
-    return key if isinstance(key, Place) else Place(None, key)
 
 
 def _fault(

@@ -1,0 +1,199 @@
+"""Asking servers for more of the logs they lead: one long poll at a time for each."""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine, Sequence
+
+from headwater.client.cluster import Cluster
+from headwater.client.reading.fetch_request import FetchSize, fetch_request
+from headwater.client.reading.followed import Arrived, BucketFault, Followed, Lane
+from headwater.client.reading.log_batch import Place
+from headwater.client.reading.log_reader import stored_batches
+from headwater.client.reading.view import View
+from headwater.errors import (
+    HeadwaterError,
+    InvalidProjectionError,
+    OffsetOutOfRangeError,
+    PartitionMissingError,
+    RemoteLogError,
+    error_of_code,
+    moves_leader,
+)
+from headwater.model.bucket import TableBucket
+from headwater.runtime.tasks import Tasks
+from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import API_OF_REQUEST
+from headwater.wire.fetch_answer import BucketAnswer, decode_fetch_answer
+
+_FETCH_LOG = API_OF_REQUEST[pb.FetchLogRequest]
+
+
+class Lanes:
+    """Keep one request under way at every leader, unless an answer of it was not taken yet."""
+
+    def __init__(self, cluster: Cluster, view: View, size: FetchSize) -> None:
+        self._cluster = cluster
+        self._view = view
+        self._size = size
+        self._busy: set[Lane] = set()
+        self._untaken: set[Lane] = set()
+        self._tasks = Tasks()
+        self.followed: dict[Place, Followed] = {}
+        self.answers: deque[tuple[Lane, list[Arrived]]] = deque()
+        self.faults: deque[BucketFault | Exception] = deque()
+        self.wake = asyncio.Event()
+        self.last_fault: HeadwaterError | None = None
+        self.progress_at = cluster.clock.monotonic()
+
+    def send(self) -> None:
+        """Ask for leaders of buckets, and leaders for more, wherever nothing is under way."""
+        now = self._cluster.clock.monotonic()
+        groups: dict[Lane | None, list[Followed]] = {}
+        for each in self.followed.values():
+            if not each.is_busy and not each.is_asked_up and each.ready_at <= now:
+                groups.setdefault(each.lane, []).append(each)
+        for lane, group in groups.items():
+            if lane is None:
+                self._start(self._find_leaders(group), group)
+            elif lane not in self._busy and lane not in self._untaken:
+                self._busy.add(lane)
+                self._start(self._fetch(lane, group), group)
+
+    def taken(self, lane: Lane) -> None:
+        """Let a lane go on, as its answer is being read."""
+        self._untaken.discard(lane)
+        self.send()
+
+    async def close(self) -> None:
+        """Stop asking."""
+        await self._tasks.stop()
+
+    # ---- work under way
+
+    def _start(self, work: Coroutine[object, object, None], group: Sequence[Followed]) -> None:
+        for each in group:
+            each.is_busy = True
+        self._tasks.start(self._guarded(work, group), name="fetch")
+
+    async def _guarded(
+        self, work: Coroutine[object, object, None], group: Sequence[Followed]
+    ) -> None:
+        try:
+            await work
+        except HeadwaterError as fault:
+            for each in group:
+                self._failed(each, fault)
+        except Exception as defect:  # noqa: BLE001 - the outer edge of a task; the caller is told
+            self.faults.append(defect)
+        finally:
+            for each in group:
+                each.is_busy = False
+            self.wake.set()
+
+    async def _find_leaders(self, group: Sequence[Followed]) -> None:
+        for each in group:
+            try:
+                each.node = await self._cluster.leader(each.bucket)
+            except HeadwaterError as fault:
+                self._failed(each, fault)
+
+    async def _fetch(self, lane: Lane, group: Sequence[Followed]) -> None:
+        node, projects = lane
+        settings = self._cluster.settings
+        request = fetch_request(
+            self._view, group, size=self._size, wait_ms=settings.fetch_wait_ms, projects=projects
+        )
+        try:
+            body = await self._cluster.call_node(
+                node,
+                _FETCH_LOG,
+                [request.SerializeToString()],
+                timeout_s=settings.request_timeout_s + settings.fetch_wait_ms / 1000,
+            )
+            self._received(lane, group, body)
+        finally:
+            self._busy.discard(lane)
+
+    # ---- answers
+
+    def _received(self, lane: Lane, group: Sequence[Followed], body: memoryview) -> None:
+        asked = {each.bucket: each for each in group}
+        arrived = []
+        for table in decode_fetch_answer(body):
+            for answer in table.buckets:
+                fields = answer.fields
+                partition_id = fields.partition_id if fields.HasField("partition_id") else None
+                bucket = TableBucket(table.table_id, fields.bucket_id, partition_id)
+                followed = asked.get(bucket)
+                if followed is not None and self.followed.get(followed.place) is followed:
+                    arrived += self._bucket_received(followed, answer)
+        if arrived:
+            self._untaken.add(lane)
+            self.answers.append((lane, arrived))
+
+    def _bucket_received(self, followed: Followed, answer: BucketAnswer) -> list[Arrived]:
+        try:
+            arrived = _arrived(followed, answer)
+        except HeadwaterError as fault:
+            self._failed(followed, fault)
+            return []
+        followed.failures = 0
+        if arrived.end <= followed.next_offset:
+            return []
+        followed.next_offset = arrived.end
+        self.progress_at = self._cluster.clock.monotonic()
+        # Behind the others, so that the next answer has room for those first.
+        self.followed[followed.place] = self.followed.pop(followed.place)
+        return [arrived]
+
+    def _failed(self, followed: Followed, fault: HeadwaterError) -> None:
+        """Have a bucket tried again later; tell the caller what trying again will not mend."""
+        if self.followed.get(followed.place) is not followed:
+            return
+        if isinstance(fault, InvalidProjectionError) and followed.projects:
+            # Some servers cannot cut batches that were written before a column was added.
+            followed.projects = False
+            return
+        if moves_leader(fault) or isinstance(fault, PartitionMissingError):
+            self._cluster.stale(followed.bucket)
+            followed.node = None
+        followed.failures += 1
+        pause_s = self._cluster.retries.backoff_s(followed.failures)
+        followed.ready_at = self._cluster.clock.monotonic() + pause_s
+        self.last_fault = fault
+        if not fault.retriable:
+            self.faults.append(BucketFault(followed, fault))
+
+
+def _arrived(followed: Followed, answer: BucketAnswer) -> Arrived:
+    """Return what came of a bucket and how far it reaches, or raise why nothing came."""
+    fields = answer.fields
+    if fields.error_code:
+        raise _fault(followed, fields)
+    if fields.HasField("remote_log_fetch_info"):
+        raise RemoteLogError(
+            f"{followed.place} keeps offset {followed.next_offset} in remote storage only."
+        )
+    batches = stored_batches(answer.records)
+    ends = [batch.header.end_offset for batch in batches[-1:]]
+    if fields.HasField("filtered_end_offset"):
+        ends.append(fields.filtered_end_offset)
+    return Arrived(
+        followed,
+        batches,
+        start=followed.next_offset,
+        end=max(ends, default=followed.next_offset),
+        is_projected=followed.projects,
+    )
+
+
+def _fault(followed: Followed, fields: pb.FetchLogBucketResponse) -> HeadwaterError:
+    fault = error_of_code(fields.error_code, fields.error_message)
+    if not isinstance(fault, OffsetOutOfRangeError):
+        return fault
+    start, end = fields.log_start_offset, fields.high_watermark
+    known = f"The log goes from {start} to {end}. " if max(start, end) > 0 else ""
+    return OffsetOutOfRangeError(
+        f"{followed.place} has no offset {followed.next_offset}.",
+        hint=f"{known}Old rows expire: start at 'earliest', or at a time.",
+    )

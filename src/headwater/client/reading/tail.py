@@ -1,0 +1,155 @@
+"""Following a table as it is written."""
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from types import TracebackType
+from typing import Self
+
+from headwater.client.cluster import Cluster
+from headwater.client.reading.fetcher import Fetcher
+from headwater.client.reading.filters import Where
+from headwater.client.reading.log_batch import LogBatch, Offsets, Place
+from headwater.client.reading.offsets import list_offsets
+from headwater.client.reading.places import Buckets, buckets_at, buckets_of
+from headwater.client.reading.starts import Start, start_offsets
+from headwater.client.reading.view import View
+from headwater.errors import RequestError
+from headwater.model.table import TableInfo
+from headwater.runtime.tasks import Tasks, repeat
+
+DISCOVERY_S = 10.0
+POLL_S = 1.0
+
+
+class Tail:
+    """Follow the log of a table: batch after batch, as they are written.
+
+    Partitions that are made while it runs are read from their first row on, and those that are
+    dropped end. A reader that is told which buckets to follow follows these and no others.
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument per choice
+        self,
+        cluster: Cluster,
+        table: TableInfo,
+        *,
+        start: Start,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+        partitions: Collection[str] | None = None,
+        buckets: Collection[Place] | None = None,
+        discovery_s: float = DISCOVERY_S,
+    ) -> None:
+        self._cluster = cluster
+        self._table = table
+        self._start = start
+        self._partitions = partitions
+        self._buckets = buckets
+        self._discovery_s = discovery_s
+        self.view = View.of(table, columns=columns, where=where)
+        self._fetcher = Fetcher(cluster, self.view, forgets_dropped=True)
+        self._tasks = Tasks()
+        self._is_started = False
+
+    @property
+    def position(self) -> Offsets:
+        """Return the offset that is read next in each bucket; empty before the first poll."""
+        return {place: each.position for place, each in self._fetcher.followed.items()}
+
+    async def start(self) -> None:
+        """Find the buckets and where to begin; the first poll does it otherwise."""
+        if self._is_started:
+            return
+        buckets = await self._find_buckets()
+        offsets = await start_offsets(self._cluster, self._table, self._start, buckets=buckets)
+        self._is_started = True
+        for place, offset in offsets.items():
+            self._fetcher.follow(place, buckets[place], offset=offset)
+        if self._table.is_partitioned and self._buckets is None:
+            self._tasks.start(
+                repeat(
+                    self._discover,
+                    every_s=self._discovery_s,
+                    clock=self._cluster.clock,
+                    name="discover partitions",
+                ),
+                name="discover partitions",
+            )
+
+    async def poll(self, timeout_s: float = POLL_S) -> list[LogBatch]:
+        """Return the batches that are there, waiting no longer than the timeout for the first."""
+        await self.start()
+        return await self._fetcher.poll(timeout_s)
+
+    async def seek(self, offsets: Offsets) -> None:
+        """Read on from other offsets in some of the buckets."""
+        await self.start()
+        for place, offset in offsets.items():
+            followed = self._fetcher.followed.get(place)
+            if followed is None:
+                raise RequestError(f"{place} is not followed.")
+            self._fetcher.follow(place, followed.bucket, offset=_checked(offset))
+
+    async def assign(self, places: Offsets) -> None:
+        """Follow these buckets and no others; one that goes on where it is is not disturbed."""
+        buckets = await buckets_at(self._cluster, self._table, places)
+        await self._tasks.stop()
+        self._is_started, self._buckets = True, tuple(places)
+        for place in [each for each in self._fetcher.followed if each not in places]:
+            self._fetcher.drop(place)
+        for place, offset in places.items():
+            followed = self._fetcher.followed.get(place)
+            goes_on = followed is not None and (followed.bucket, followed.position) == (
+                buckets[place],
+                offset,
+            )
+            if not goes_on:
+                self._fetcher.follow(place, buckets[place], offset=_checked(offset))
+
+    async def __aiter__(self) -> AsyncIterator[LogBatch]:
+        """Yield batches for ever."""
+        while True:
+            for batch in await self.poll():
+                yield batch
+
+    async def close(self) -> None:
+        """Stop following."""
+        await self._tasks.stop()
+        await self._fetcher.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def _find_buckets(self) -> Buckets:
+        if self._buckets is not None:
+            return await buckets_at(self._cluster, self._table, self._buckets)
+        return await buckets_of(self._cluster, self._table, partitions=self._partitions)
+
+    async def _discover(self) -> None:
+        """Follow partitions that are new, and let go of those that are no more."""
+        found = {
+            place: bucket
+            for place, bucket in (await buckets_of(self._cluster, self._table)).items()
+            if self._partitions is None or place.partition in self._partitions
+        }
+        for place, followed in tuple(self._fetcher.followed.items()):
+            if found.get(place) != followed.bucket:
+                self._fetcher.drop(place)
+        new = {place: b for place, b in found.items() if place not in self._fetcher.followed}
+        if new:
+            offsets = await list_offsets(self._cluster, self._table, "earliest", buckets=new)
+            for place, offset in offsets.items():
+                self._fetcher.follow(place, new[place], offset=offset)
+
+
+def _checked(offset: int) -> int:
+    if offset < 0:
+        raise RequestError(f"No log has the offset {offset}.", hint="Offsets begin at 0.")
+    return offset
