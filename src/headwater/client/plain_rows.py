@@ -1,0 +1,94 @@
+"""Tables made of rows and columns that are plain Python objects."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeGuard
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.client.column_names import Names
+from headwater.client.plain_values import column_of
+from headwater.errors import InvalidValueError
+
+PlainRow: TypeAlias = Mapping[str, object] | tuple[object, ...]
+
+_ARROW_PROTOCOLS = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
+
+
+def is_columns(given: Mapping[str, object], schema: pa.Schema) -> bool:
+    """Tell whether a mapping holds columns: only then has a plain column a sequence for value."""
+    return all(map(_is_column, given.values())) and any(
+        name in given and not pa.types.is_nested(schema.field(name).type) for name in schema.names
+    )
+
+
+def is_row(item: object, schema: pa.Schema) -> TypeGuard[PlainRow]:
+    """Tell whether something is one row."""
+    if isinstance(item, Mapping):
+        return not is_columns(item, schema)
+    return isinstance(item, tuple)
+
+
+def table_of_columns(given: Mapping[str, object], schema: pa.Schema, *, names: Names) -> pa.Table:
+    """Return columns as a table, plain values in the types of the schema."""
+    names.check_known(list(given))
+    wanted = [name for name in schema.names if name in given]
+    columns = {name: _column(given[name], schema.field(name)) for name in wanted}
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"'{name}' {length}" for name, length in lengths.items())
+        raise InvalidValueError(f"The columns differ in length: {shown}.")
+    return pa.table(columns)
+
+
+def table_of_rows(rows: Sequence[PlainRow], schema: pa.Schema, *, names: Names) -> pa.Table:
+    """Return rows as a table in the types of the schema, without columns that no row has."""
+    mappings = [_as_mapping(row, schema.names) for row in rows]
+    given: set[str] = set().union(*mappings)
+    names.check_known(sorted(given))
+    return pa.table(
+        {
+            name: column_of([row.get(name) for row in mappings], schema.field(name))
+            for name in schema.names
+            if name in given
+        }
+    )
+
+
+def _is_column(value: object) -> bool:
+    return isinstance(value, list | tuple | np.ndarray) or any(
+        hasattr(value, name) for name in _ARROW_PROTOCOLS
+    )
+
+
+def _column(values: object, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+        values = values.tolist()
+    if isinstance(values, list | tuple):
+        return column_of(values, field)
+    try:
+        # A stream comes in chunks, and some arrays offer nothing else.
+        is_stream = hasattr(values, "__arrow_c_stream__")
+        return pa.chunked_array(values) if is_stream else pa.array(values)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InvalidValueError(
+            f"The column '{field.name}' cannot be made of a {type(values).__name__}: "
+            f"{str(error).splitlines()[0]}."
+        ) from None
+
+
+def _as_mapping(row: PlainRow, names: Sequence[str]) -> Mapping[str, object]:
+    if isinstance(row, Mapping):
+        return row
+    # Tuples that name their values, such as rows of Spark, are matched by name as well.
+    named: Callable[[], Mapping[str, object]] | None = getattr(
+        row, "_asdict", getattr(row, "asDict", None)
+    )
+    if named is not None:
+        return named()
+    if len(row) != len(names):
+        raise InvalidValueError(
+            f"A tuple has {len(row)} values, but there are {len(names)} columns.",
+            hint=f"Give them in the order {', '.join(names)}.",
+        )
+    return dict(zip(names, row, strict=True))

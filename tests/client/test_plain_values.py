@@ -1,0 +1,92 @@
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from headwater.client.plain_values import column_of
+from headwater.errors import InvalidValueError
+
+DAY = date(2024, 1, 1)
+NOON = datetime(2024, 1, 1, 12)
+INSTANT = datetime(2024, 1, 1, tzinfo=UTC)
+FINE = datetime(2024, 1, 1, 0, 0, 0, 5)
+MAP = pa.map_(pa.string(), pa.timestamp("ms"))
+STRUCT = pa.struct([("a", pa.float32()), ("b", pa.list_(pa.date32()))])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.int8(), 5),
+        (pa.int32(), 5.0),
+        (pa.float32(), 1.5),
+        (pa.float32(), float("inf")),
+        (pa.float32(), 7),
+        (pa.decimal128(5, 2), 1),
+        (pa.decimal128(5, 2), Decimal("1.5")),
+        (pa.binary(2), b"ab"),
+        (pa.date32(), DAY),
+        (pa.time32("s"), time(1, 2, 3)),
+        (pa.timestamp("us"), FINE),
+        (pa.timestamp("ms", "UTC"), INSTANT),
+        (MAP, [("a", NOON), ("b", None)]),
+        (STRUCT, {"a": 1.5, "b": [DAY, None]}),
+        (STRUCT, {"a": 1.5, "b": None}),
+    ],
+    ids=str,
+)
+def test_values_that_fit_are_kept(kind, value):
+    found = column_of([value, None], pa.field("c", kind))
+
+    assert found.type == kind
+    assert found.to_pylist() == [value, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "why"),
+    [
+        (pa.int8(), 300, "does not fit"),
+        (pa.int64(), 2**70, "does not fit"),
+        (pa.int32(), 1.5, "is no whole number"),
+        (pa.int32(), Decimal("1.5"), "is no whole number"),
+        (pa.list_(pa.int32()), [1.5], "is no whole number"),
+        (pa.int32(), "x", "is no whole number"),
+        (pa.int32(), True, "does not fit"),
+        (pa.string(), 5, "does not fit"),
+        (pa.float32(), 1e300, "is too large"),
+        (pa.decimal128(5, 2), 1.5, "does not fit"),
+        (pa.decimal128(5, 2), Decimal("1.555"), "does not fit"),
+        (pa.binary(2), b"abc", "does not fit"),
+        (pa.date32(), NOON, "has a time of day"),
+        (pa.date32(), 5, "is no date"),
+        (pa.time32("ms"), time(1, 2, 3, 4), "is finer than the column"),
+        (pa.time32("ms"), time(1, tzinfo=UTC), "has a time zone"),
+        (pa.time32("ms"), 5, "is no time of day"),
+        (pa.timestamp("ms"), FINE, "is finer than the column"),
+        (pa.timestamp("us"), pd.Timestamp(5), "is finer than the column"),
+        (pa.timestamp("ms"), 5, "is no datetime"),
+        (pa.timestamp("ms"), INSTANT, "has a time zone"),
+        (pa.timestamp("ms", "UTC"), NOON, "has no time zone"),
+        (pa.list_(pa.timestamp("ms")), [None, INSTANT], "has a time zone"),
+        (MAP, {"a": INSTANT}, "has a time zone"),
+        (MAP, [("a",)], "is no map"),
+        (STRUCT, {"a": 1, "z": 2}, "has the field 'z', which is unknown"),
+        (STRUCT, {"b": [NOON]}, "has a time of day"),
+        (pa.list_(pa.int32()), 5, "does not fit"),
+    ],
+    ids=str,
+)
+def test_values_that_do_not_fit_are_named_with_the_reason(kind, value, why):
+    with pytest.raises(InvalidValueError, match=why) as caught:
+        column_of([None, value], pa.field("c", kind))
+
+    assert "The column 'c' of type" in str(caught.value)
+
+
+def test_a_long_value_is_cut_in_the_message():
+    with pytest.raises(InvalidValueError) as caught:
+        column_of(["x" * 1000], pa.field("c", pa.int32()))
+
+    assert len(str(caught.value)) < 250
