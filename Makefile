@@ -24,7 +24,7 @@ check: $(READY) ## Lint, format, types, layers and tidiness
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
-interop: $(READY) ## Run the own test suite of the official Fluss client against a server
+interop: $(READY) ## Test against an Apache Fluss cluster, and with the official client
 	$(BIN)/python -m scripts.interop
 
 bench: $(READY) ## Measure throughput and latency on this machine

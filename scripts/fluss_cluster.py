@@ -62,7 +62,7 @@ class FlussCluster:
         settings: Mapping[str, str] | None = None,
         version: str | None = None,
     ) -> "FlussCluster":
-        """Start a cluster and wait until its coordinator knows all tablet servers."""
+        """Start a cluster and wait until its servers know each other."""
         scratch = tempfile.TemporaryDirectory(prefix="fluss-", ignore_cleanup_errors=True)
         with ExitStack() as ending:
             directory = Path(ending.enter_context(scratch))
@@ -108,18 +108,15 @@ class FlussCluster:
     def restart_tablet_server(self, index: int) -> None:
         """Start a killed tablet server on its old data and port, and wait until it serves."""
         self._start_tablet_server(index)
-        self._wait(
-            lambda: is_listening(HOST, self.layout.tablet_ports[index]),
-            what=f"tablet server {index} serves",
-        )
         self.await_tablet_servers()
 
     def await_tablet_servers(self, ids: Collection[int] | None = None) -> None:
-        """Wait until the coordinator knows exactly these tablet servers; None for all."""
-        wanted = set(range(len(self.layout.tablet_ports)) if ids is None else ids)
+        """Wait until exactly these tablet servers are known to all; None for those that run."""
+        wanted = self._running_tablet_servers() if ids is None else set(ids)
+        asked = [self.layout.coordinator_port, *(self.layout.tablet_ports[id_] for id_ in wanted)]
         self._wait(
-            lambda: tablet_servers(HOST, self.layout.coordinator_port).keys() == wanted,
-            what=f"the coordinator knows the tablet servers {sorted(wanted)}",
+            lambda: all(tablet_servers(HOST, port).keys() == wanted for port in asked),
+            what=f"all know the tablet servers {sorted(wanted)}",
         )
 
     def _start(self) -> None:
@@ -133,6 +130,10 @@ class FlussCluster:
     def _start_tablet_server(self, index: int) -> None:
         arguments = fluss_layout.tablet_server(self.layout, index)
         self._group.start(f"tablet-{index}", [*self._command, *arguments])
+
+    def _running_tablet_servers(self) -> set[int]:
+        names = enumerate(f"tablet-{index}" for index in range(len(self.layout.tablet_ports)))
+        return {index for index, name in names if name in self._group.processes}
 
     def _wait(self, ready: Callable[[], bool], *, what: str) -> None:
         deadline = time.monotonic() + READY_WITHIN_S

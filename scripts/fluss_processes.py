@@ -4,10 +4,8 @@ import os
 import signal
 import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
-STOP_WITHIN_S = 20
 LOG_TAIL_LINES = 40
 # When this process ends, however it ends, the pipe to the guard closes and the group is killed.
 GUARD = ("sh", "-c", "cat > /dev/null; kill -9 0")
@@ -36,22 +34,14 @@ class JavaProcess:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def terminate(self) -> None:
-        """Ask it to stop."""
-        if self.is_running:
-            self._process.send_signal(signal.SIGTERM)
-
     def kill(self) -> None:
         """Kill -9: no chance to tidy up."""
         self._process.kill()
         self._process.wait()
 
     def wait(self) -> None:
-        """Wait for its end, and make an end of it when it takes too long."""
-        try:
-            self._process.wait(STOP_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        """Wait for its end."""
+        self._process.wait()
 
     def log_tail(self) -> str:
         """Return the last lines that it logged."""
@@ -88,12 +78,10 @@ class ProcessGroup:
         return "\n".join(process.log_tail() for process in self.processes.values())
 
     def stop(self) -> None:
-        """Stop the processes, the last started first, and the guard."""
-        for process in reversed(self.processes.values()):
-            process.terminate()
+        """Kill the processes and the guard: their data is not kept, so there is nothing to tidy."""
+        os.killpg(self._guard.pid, signal.SIGKILL)
+        for process in self.processes.values():
             process.wait()
-        with suppress(ProcessLookupError):
-            os.killpg(self._guard.pid, signal.SIGKILL)
         assert self._guard.stdin is not None
         self._guard.stdin.close()
         self._guard.wait()

