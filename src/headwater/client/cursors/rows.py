@@ -19,7 +19,7 @@ from headwater.config.options import DELETE_BEHAVIOR, LOG_TTL, MERGE_ENGINE
 from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.path import TablePath
-from headwater.model.schema import Column, Schema
+from headwater.model.schema import Column, Schema, with_column_ids
 from headwater.model.types import BigIntType, BooleanType, DataType, StringType
 
 CURSORS = TablePath("headwater", "cursors")
@@ -83,7 +83,7 @@ def cursors_descriptor() -> TableDescriptor:
         for name, kind, function in _FOLDED
     )
     return TableDescriptor(
-        schema=Schema(columns=(*keys, *folded), primary_key=key),
+        schema=with_column_ids(Schema(columns=(*keys, *folded), primary_key=key)),
         comment="Positions of cursors, and the members that share them.",
         # All rows of a group in one bucket: one order of writes, and one answer to a reader.
         bucket_keys=GROUP_KEY,

@@ -1,0 +1,299 @@
+"""A cursor: read a table together with others, and go on where any of them stopped."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from headwater.client.cursors.ledger import GroupStore, Ledger
+from headwater.client.cursors.membership import Hold, Listing, Membership
+from headwater.client.cursors.options import CursorOptions
+from headwater.client.cursors.progress import Progress
+from headwater.client.cursors.source import Source
+from headwater.client.reading.log_batch import LogBatch, Offsets, Place
+from headwater.errors import (
+    ClosedError,
+    CursorLostError,
+    HeadwaterError,
+    RequestError,
+    TimedOutError,
+)
+from headwater.model.bucket import TableBucket
+from headwater.runtime.clock import Clock
+from headwater.runtime.events import Events
+from headwater.runtime.tasks import Tasks, repeat
+
+_events = Events("cursors")
+ITERATION_TIMEOUT_S = 1.0
+
+
+class AsyncCursor:
+    """Read the buckets of a table that fall to this member, and commit how far that went.
+
+    Rows are delivered at least once: what a member read after its last commit is read again by
+    the one that takes over. Use it with `async with`, which joins and leaves.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        open_store: Callable[[], Awaitable[GroupStore]],
+        *,
+        member: str,
+        note: str = "",
+        clock: Clock,
+        options: CursorOptions,
+    ) -> None:
+        self.member = member
+        self._note = note
+        self._source = source
+        self._open_store = open_store
+        self._clock = clock
+        self._options = options
+        self._progress = Progress()
+        self._lost: set[TableBucket] = set()
+        self._places: dict[TableBucket, Place] = {}
+        self._listing = Listing(frozenset())
+        self._tasks = Tasks()
+        self._turn = asyncio.Lock()
+        self._joined: Membership | None = None
+        self._polled_s = self._listed_s = self._rounded_s = self._committed_s = clock.monotonic()
+
+    # ---- what the caller sees
+
+    @property
+    def assigned(self) -> tuple[Place, ...]:
+        """Return the buckets that this member reads at present."""
+        held = () if self._joined is None else self._joined.held
+        return tuple(sorted(map(self._place, held), key=lambda p: (p.partition or "", p.bucket)))
+
+    @property
+    def positions(self) -> Offsets:
+        """Return the offset up to which the caller was given each bucket."""
+        return {self._place(bucket): offset for bucket, offset in self._progress.given.items()}
+
+    async def poll(self, timeout_s: float = 1.0) -> list[LogBatch]:
+        """Return the batches that are there, waiting no longer than the timeout for the first.
+
+        With auto-commit, coming back tells that the batches of the call before are done with.
+        """
+        async with self._turn:
+            self._come_back()
+            await self._read(timeout_s)
+            return self._progress.take_all()
+
+    def __aiter__(self) -> AsyncIterator[LogBatch]:
+        """Yield batch after batch, for ever."""
+        return self
+
+    async def __anext__(self) -> LogBatch:
+        async with self._turn:
+            self._come_back()
+            await self._read(ITERATION_TIMEOUT_S)
+            while not self._progress.is_waiting:
+                await self._read(ITERATION_TIMEOUT_S)
+            return self._progress.take_one()
+
+    async def commit(self, positions: Offsets | None = None) -> None:
+        """Commit everything that was given so far, or positions within that.
+
+        Raises:
+            CursorLostError: other members own some of the buckets by now, and read them again
+                from their last commit on. The other buckets are committed.
+        """
+        async with self._turn:
+            wanted = self._progress.given if positions is None else self._checked(positions)
+            await self._commit(dict(wanted))
+            lost, self._lost = self._lost, set()
+        if lost:
+            named = ", ".join(sorted(map(self._named, lost)))
+            raise CursorLostError(f"Other members of the group own {named} by now.")
+
+    # ---- life
+
+    async def join(self) -> Self:
+        """Become a member and take on a share of the buckets."""
+        if self._joined is not None:
+            return self
+        ledger = Ledger(await self._open_store(), self.member, self._clock)
+        options = self._options
+        member = Membership(ledger, self._clock, lease_s=options.lease_s, note=self._note)
+        await member.beat()
+        await self._list_places()
+        if not (await ledger.read()).is_begun:
+            await ledger.begin(await self._source.offsets(options.start))
+        self._joined, self._polled_s = member, self._clock.monotonic()
+        beats = repeat(
+            self._beat, every_s=options.beat_interval_s, clock=self._clock, name="heartbeat"
+        )
+        self._tasks.start(beats, name=f"heartbeat of {self.member}")
+        try:
+            await self._round()
+        except BaseException:
+            self._joined = None
+            await self._tasks.stop()
+            raise
+        return self
+
+    async def leave(self, *, is_done: bool = True) -> None:
+        """Give all buckets to the others; `is_done` tells that what was given last is done with."""
+        member, self._joined = self._joined, None
+        if member is None:
+            return
+        await self._tasks.stop()
+        progress = self._progress.given if is_done else self._progress.done
+        try:
+            # Later than this, the others have helped themselves.
+            async with asyncio.timeout(self._options.lease_s):
+                await member.leave(progress if self._options.auto_commit else {})
+        except TimeoutError:
+            raise TimedOutError("The last positions could not be committed in time.") from None
+        finally:
+            await self._source.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.join()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self.leave(is_done=fault is None)
+        except HeadwaterError as failed:
+            if fault is None:
+                raise
+            # The fault of the caller is the one to tell; the others wait for the lease to end.
+            _events.warning("leaving failed", member=self.member, cause=str(failed))
+
+    # ---- steps
+
+    async def _beat(self) -> None:
+        if self._clock.monotonic() - self._polled_s <= self._options.idle_s:
+            await self._member.beat()
+
+    def _come_back(self) -> None:
+        """Take note that the caller wants more, so that what it was given is done with."""
+        self._polled_s = self._clock.monotonic()
+        self._progress.came_back()
+
+    async def _read(self, timeout_s: float) -> None:
+        deadline_s = self._clock.monotonic() + timeout_s
+        await self._keep_up()
+        while not self._progress.is_waiting:
+            now_s = self._clock.monotonic()
+            pause_s = min(deadline_s, self._rounded_s + self._options.round_interval_s) - now_s
+            if self._member.held:
+                batches = await self._source.poll(max(pause_s, 0.0))
+                self._progress.add(batches, self._source.position)
+            else:
+                await self._clock.sleep(max(pause_s, 0.0))
+            if self._clock.monotonic() >= deadline_s:
+                return
+            await self._keep_up()
+
+    async def _keep_up(self) -> None:
+        """Commit and look at the others when that is due.
+
+        Nothing is read on unless the others must still take this member for alive.
+        """
+        options, now_s = self._options, self._clock.monotonic()
+        if options.auto_commit and now_s - self._committed_s >= options.commit_interval_s:
+            await self._commit(self._progress.done)
+            self._lost.clear()
+        is_fresh = self._member.is_fresh()
+        if not is_fresh:
+            await self._member.beat()
+        if not is_fresh or now_s - self._rounded_s >= options.round_interval_s:
+            await self._round()
+
+    async def _round(self) -> None:
+        if self._clock.monotonic() - self._listed_s >= self._options.listing_interval_s:
+            await self._list_places()
+        before = dict(self._member.held)
+        given = self._progress.done if self._options.auto_commit else {}
+        await self._member.round(self._listing, given)
+        self._rounded_s = self._clock.monotonic()
+        await self._settle(before)
+
+    async def _commit(self, positions: Mapping[TableBucket, int]) -> None:
+        before = dict(self._member.held)
+        lost = await self._member.commit(positions)
+        self._committed_s = self._clock.monotonic()
+        kept = {bucket: offset for bucket, offset in positions.items() if bucket not in lost}
+        self._progress.committed |= kept
+        await self._settle(before)
+        self._lost |= lost
+
+    async def _settle(self, before: Mapping[TableBucket, Hold]) -> None:
+        """Read what is held now, and nothing else."""
+        held = self._member.held
+        ended = {b for b, hold in before.items() if _is_other(held.get(b), hold)}
+        for bucket in ended:
+            if self._progress.is_uncommitted(bucket):
+                self._lost.add(bucket)
+            self._progress.end(bucket)
+        begun = [bucket for bucket in held if bucket not in self._progress.read]
+        if not ended and not begun:
+            return
+        for bucket, position in (await self._starts(begun)).items():
+            self._progress.begin(bucket, position)
+        await self._source.assign({bucket: self._progress.read[bucket] for bucket in held})
+
+    async def _starts(self, buckets: Sequence[TableBucket]) -> dict[TableBucket, int]:
+        known = {bucket: self._member.held[bucket].position for bucket in buckets}
+        starts = {bucket: offset for bucket, offset in known.items() if offset is not None}
+        if len(starts) < len(known):
+            # These came into being after the cursor, so none of their rows were ever read.
+            earliest = await self._source.offsets("earliest")
+            starts |= {b: earliest.get(b, 0) for b, offset in known.items() if offset is None}
+        return starts
+
+    async def _list_places(self) -> None:
+        self._places = await self._source.places()
+        self._listing = Listing(frozenset(self._places))
+        self._listed_s = self._clock.monotonic()
+
+    # ---- words
+
+    @property
+    def _member(self) -> Membership:
+        if self._joined is None:
+            raise ClosedError(
+                "The cursor is not open.", hint="Use it inside `with`, or call join()."
+            )
+        return self._joined
+
+    def _checked(self, positions: Offsets) -> dict[TableBucket, int]:
+        buckets = {place: bucket for bucket, place in self._places.items()}
+        checked = {}
+        for place, offset in positions.items():
+            bucket = buckets.get(place)
+            given = None if bucket is None else self._progress.given.get(bucket)
+            if bucket is None or given is None:
+                raise CursorLostError(f"This member does not own {_words(place)}.")
+            committed = self._progress.committed[bucket]
+            if not committed <= offset <= given:
+                raise RequestError(
+                    f"Offset {offset} of {_words(place)} cannot be committed.",
+                    hint=f"Between {committed} and {given} it can; to go back, reset the cursor.",
+                )
+            checked[bucket] = offset
+        return checked
+
+    def _place(self, bucket: TableBucket) -> Place:
+        return self._places.get(bucket, Place(None, bucket.bucket))
+
+    def _named(self, bucket: TableBucket) -> str:
+        return _words(self._place(bucket))
+
+
+def _is_other(held: Hold | None, before: Hold) -> bool:
+    return held is None or held.generation != before.generation
+
+
+def _words(place: Place) -> str:
+    where = "" if place.partition is None else f" of partition {place.partition}"
+    return f"bucket {place.bucket}{where}"

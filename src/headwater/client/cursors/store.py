@@ -1,0 +1,116 @@
+"""The rows of cursors where they are kept: in a primary-key table of the storage itself."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterable, Sequence
+from dataclasses import asdict, fields
+from typing import Protocol
+
+import pyarrow as pa
+
+from headwater.client.admin import Admin
+from headwater.client.cluster import Cluster
+from headwater.client.cursors.rows import (
+    CURSORS,
+    GROUP_KEY,
+    SLOT_KEY,
+    CursorRow,
+    GroupKey,
+    cursors_descriptor,
+)
+from headwater.config.client import ACKS_ALL
+from headwater.errors import RequestError, TableMissingError
+from headwater.model.table import TableInfo
+
+_FIELDS = tuple(field.name for field in fields(CursorRow))
+
+
+class KeyedTable(Protocol):
+    """Be a primary-key table."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the rows."""
+        ...
+
+    async def upsert(self, rows: pa.RecordBatch) -> object:
+        """Write rows; when this returns, readers see them."""
+        ...
+
+    async def delete(self, keys: pa.RecordBatch) -> object:
+        """Delete rows by key."""
+        ...
+
+    async def prefix_lookup(self, prefixes: pa.RecordBatch) -> pa.Table:
+        """Return the rows whose keys begin with one of these."""
+        ...
+
+    def scan(self) -> AsyncIterable[pa.RecordBatch]:
+        """Return all rows."""
+        ...
+
+
+class TableStore:
+    """Keep the rows of one group in a table."""
+
+    def __init__(self, table: KeyedTable, group: GroupKey) -> None:
+        self._table = table
+        self._group = asdict(group)
+
+    async def upsert(self, rows: Sequence[CursorRow]) -> None:
+        """Fold rows into those that are there."""
+        listed = [{**self._group, **asdict(row)} for row in rows]
+        await self._table.upsert(pa.RecordBatch.from_pylist(listed, self._table.schema))
+
+    async def delete(self, keys: Sequence[tuple[str, int]]) -> None:
+        """Remove rows by slot and generation."""
+        listed = [{**self._group, "slot": slot, "generation": number} for slot, number in keys]
+        schema = pa.schema([self._table.schema.field(name) for name in (*GROUP_KEY, *SLOT_KEY)])
+        await self._table.delete(pa.RecordBatch.from_pylist(listed, schema))
+
+    async def rows(self) -> list[CursorRow]:
+        """Return all rows of the group."""
+        schema = pa.schema([self._table.schema.field(name) for name in GROUP_KEY])
+        prefix = pa.RecordBatch.from_pylist([self._group], schema)
+        found = await self._table.prefix_lookup(prefix)
+        return [row for _, row in _rows_of(found)]
+
+
+async def all_groups(table: KeyedTable) -> dict[GroupKey, list[CursorRow]]:
+    """Return the rows of all groups."""
+    groups: defaultdict[GroupKey, list[CursorRow]] = defaultdict(list)
+    async for batch in table.scan():
+        for group, row in _rows_of(batch):
+            groups[group].append(row)
+    return groups
+
+
+def _rows_of(rows: pa.Table | pa.RecordBatch) -> list[tuple[GroupKey, CursorRow]]:
+    found = []
+    for row in rows.to_pylist():
+        group = GroupKey(*(row.pop(name) for name in GROUP_KEY))
+        # A newer version may have added columns; what they mean is no business of this one.
+        found.append((group, CursorRow(**{name: row[name] for name in _FIELDS})))
+    return found
+
+
+async def find_cursors(cluster: Cluster) -> TableInfo | None:
+    """Return the table of cursors if there is one."""
+    try:
+        return await cluster.table(CURSORS)
+    except TableMissingError:
+        return None
+
+
+async def ensure_cursors(cluster: Cluster) -> TableInfo:
+    """Return the table of cursors, and make it where nobody has used one yet."""
+    if cluster.settings.acks != ACKS_ALL:
+        raise RequestError(
+            "Cursors need to know that what they write is durable.",
+            hint=f"Use `acks={ACKS_ALL}` in the settings of the client.",
+        )
+    if found := await find_cursors(cluster):
+        return found
+    admin = Admin(cluster)
+    await admin.create_database(CURSORS.database, exists_ok=True, comment=None, properties={})
+    descriptor = cursors_descriptor()
+    return await admin.create_table(CURSORS, descriptor, exists_ok=True)
