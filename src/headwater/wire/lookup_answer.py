@@ -1,6 +1,5 @@
 """What a client reads of an answer to a lookup: the values of many keys at once."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,20 +121,3 @@ def _fields(data: Bytes, start: int, *, end: int) -> tuple[Longs, Longs]:
         raise CorruptBatchError("The values do not follow each other.")
     found = np.flatnonzero(fits)[chain]
     return lengths.ends[found], nexts[found]
-
-
-def encode_lookup(
-    table_id: int,
-    buckets: Sequence[pb.LookupBucketRequest],
-    *,
-    insert_timeout_ms: int | None = None,
-    acks: int | None = None,
-) -> bytes:
-    """Write a LookupRequest; with a time to do so in, missing rows are inserted."""
-    request = pb.LookupRequest(table_id=table_id, buckets_req=buckets)
-    if insert_timeout_ms is not None:
-        request.insert_if_not_exists = True
-        request.timeout_ms = insert_timeout_ms
-        if acks is not None:
-            request.acks = acks
-    return request.SerializeToString()

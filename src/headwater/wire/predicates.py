@@ -113,22 +113,29 @@ def _literal(message: pb.LiteralValue, column: Column) -> Literal:
 def predicate_to_wire(predicate: Predicate, schema: Schema) -> pb.Predicate:
     """Write a filter; its columns are those of the schema."""
     match predicate:
-        case Leaf(function=function, column_id=column_id, literals=literals):
-            column = next(each for each in schema.columns if each.column_id == column_id)
-            leaf = pb.LeafPredicate(
-                function=function,
-                field_id=column_id,
-                literals=[_literal_to_wire(each, column.type) for each in literals],
-            )
-            return pb.Predicate(type=_LEAF, leaf=leaf)
+        case Leaf():
+            return pb.Predicate(type=_LEAF, leaf=_leaf_to_wire(predicate, schema))
         case And(children=children):
-            function = _AND
+            return _compound_to_wire(_AND, children, schema)
         case Or(children=children):
-            function = _OR
-    compound = pb.CompoundPredicate(
-        function=function, children=[predicate_to_wire(child, schema) for child in children]
-    )
+            return _compound_to_wire(_OR, children, schema)
+
+
+def _compound_to_wire(
+    function: int, children: tuple[Predicate, ...], schema: Schema
+) -> pb.Predicate:
+    written = [predicate_to_wire(child, schema) for child in children]
+    compound = pb.CompoundPredicate(function=function, children=written)
     return pb.Predicate(type=_COMPOUND, compound=compound)
+
+
+def _leaf_to_wire(leaf: Leaf, schema: Schema) -> pb.LeafPredicate:
+    column = next(each for each in schema.columns if each.column_id == leaf.column_id)
+    return pb.LeafPredicate(
+        function=leaf.function,
+        field_id=leaf.column_id,
+        literals=[_literal_to_wire(each, column.type) for each in leaf.literals],
+    )
 
 
 def _literal_to_wire(literal: Literal, data_type: DataType) -> pb.LiteralValue:

@@ -71,10 +71,10 @@ def _values(data: Bytes, end: int) -> RowBytes:
 
 def _walked(data: Bytes, end: int) -> RowBytes:
     """Go from value to value, where too many bytes look like a length."""
-    view, position, places = memoryview(data), _HEAD.size, []
+    packed, position, places = data.tobytes(), _HEAD.size, []
     while position < end:
         places.append(position)
-        (length,) = _LENGTH.unpack_from(view, position)
+        (length,) = _LENGTH.unpack_from(packed, position)
         if not 0 <= length <= end - position - _LENGTH.size:
             raise CorruptBatchError(f"A value of {length} bytes does not fit into its batch.")
         position += _LENGTH.size + length

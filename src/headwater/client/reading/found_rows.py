@@ -1,0 +1,57 @@
+"""Rows that were found bucket by bucket, put in the order of what was asked for."""
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.client.reading.view import View
+from headwater.rows.row_bytes import Longs
+
+
+class FoundRows:
+    """Gather rows, and for each the place of the key or prefix that it was found by."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._rows: list[pa.RecordBatch] = []
+        self._places: list[Longs] = []
+
+    def add(self, rows: pa.RecordBatch, places: Longs, counts: Longs) -> None:
+        """Take the rows of one bucket; `counts` tells how many each place has."""
+        if rows.num_rows:
+            self._rows.append(self._view.given(rows))
+            self._places.append(np.repeat(places, counts))
+
+    def by_key(self, key_count: int, *, keep_missing: bool) -> pa.Table:
+        """Return at most one row for each key, in the order of the keys."""
+        schema = self._view.schema
+        if keep_missing:
+            # A missing row holds nulls in columns that otherwise have none.
+            schema = pa.schema([field.with_nullable(True) for field in schema])
+        table = self._table(schema)
+        places = self._all_places()
+        if not keep_missing:
+            return _in_order(table, places)
+        if len(places) == key_count:
+            return _in_order(table, places)
+        sources = np.full(key_count, -1, np.int64)
+        sources[places] = np.arange(len(places))
+        return table.take(pa.array(sources, mask=sources < 0))
+
+    def by_prefix(self) -> pa.Table:
+        """Return all rows, in the order of the prefixes."""
+        return _in_order(self._table(self._view.schema), self._all_places())
+
+    def _table(self, schema: pa.Schema) -> pa.Table:
+        table = pa.Table.from_batches(self._rows, schema=self._view.schema)
+        return table if schema is self._view.schema else table.cast(schema)
+
+    def _all_places(self) -> Longs:
+        if len(self._places) == 1:
+            return self._places[0]
+        return np.concatenate(self._places) if self._places else np.empty(0, np.int64)
+
+
+def _in_order(table: pa.Table, places: Longs) -> pa.Table:
+    if len(places) < 2 or bool((places[1:] >= places[:-1]).all()):  # noqa: PLR2004
+        return table
+    return table.take(pa.array(np.argsort(places, kind="stable")))
