@@ -24,6 +24,11 @@ from headwater.errors import (
 from tests.client.writing.model_server import ModelBatch, ModelServer, Request
 
 DEADLINE = 100.0
+FATES = st.sampled_from(
+    ["answered"] * 6
+    + ["duplicate", "overtaking", "taken", "lost", "late", "late"]
+    + ["pushed back", "broken", "broken after it"]
+)
 
 
 class SequencingMachine(RuleBasedStateMachine):
@@ -43,12 +48,16 @@ class SequencingMachine(RuleBasedStateMachine):
 
     # ---- the client
 
-    @rule(size=st.integers(1, 4), bad=st.integers(0, 30))
-    def submit(self, size, bad):
-        rows = tuple(next(self.rows) for _ in range(size))
-        self.submitted += rows
-        batch = ModelBatch(rows, frozenset(rows[bad : bad + 1]))
-        self.sequencer.add(batch, deadline=self.now + DEADLINE)
+    @rule(sizes=st.lists(st.integers(1, 3), max_size=4), bad=st.integers(0, 5))
+    def submit(self, sizes, bad):
+        for size in sizes:
+            rows = tuple(next(self.rows) for _ in range(size))
+            self.submitted += rows
+            # At most one row of the first batch is bad.
+            batch = ModelBatch(rows, frozenset(rows[bad : bad + 1]))
+            self.sequencer.add(batch, deadline=self.now + DEADLINE)
+            bad = size
+        self.drive(len(sizes) + 1)
 
     @rule(steps=st.integers(1, 6))
     def drive(self, steps):
@@ -86,50 +95,41 @@ class SequencingMachine(RuleBasedStateMachine):
 
     # ---- the server
 
-    @precondition(lambda self: self.wire)
-    @rule(at=st.integers(0, 3), says_duplicate=st.booleans())
-    def answer(self, at, says_duplicate):
-        # Large requests may be overtaken by smaller ones.
-        request = self.wire.pop(min(at // 3, len(self.wire) - 1))
+    @rule(fates=st.lists(st.tuples(FATES, st.booleans()), min_size=5, max_size=5))
+    def exchange(self, fates):
+        """Let everything in flight meet its fate, and late requests come in between."""
+        self.drive(6)
+        for fate, late_arrives in fates:
+            if late_arrives and self.late:
+                self.take_in_silence(self.late.pop(0))
+            if self.wire:
+                # Large requests may be overtaken by smaller ones.
+                request = self.wire.pop(fate == "overtaking" and len(self.wire) - 1)
+                self.meet(request, fate)
+        self.collect()
+
+    def meet(self, request: Request, fate: str) -> None:
+        if fate == "taken":
+            self.take_in_silence(request)
+        elif fate == "late":
+            self.late.append(request)
+        faults = {
+            "taken": DisconnectedError,
+            "late": DisconnectedError,
+            "lost": DisconnectedError,
+            "pushed back": BackpressureError,
+            "broken": StorageError,
+        }
         try:
-            offset = self.server.take(request, says_duplicate=says_duplicate)
+            if fate == "broken after it":
+                self.server.take_and_break(request)
+            if fate in faults:
+                raise faults[fate](f"It is {fate}.")
+            offset = self.server.take(request, says_duplicate=fate == "duplicate")
         except HeadwaterError as fault:
             self.sequencer.failed(request.slot, fault)
         else:
             self.sequencer.written(request.slot, offset)
-        self.collect()
-
-    @precondition(lambda self: self.wire)
-    @rule()
-    def push_back(self):
-        self.sequencer.failed(self.wire.pop(0).slot, BackpressureError("Too fast."))
-
-    @precondition(lambda self: self.wire)
-    @rule(is_written=st.booleans())
-    def break_down(self, is_written):
-        request = self.wire.pop(0)
-        try:
-            if is_written:
-                self.server.take_and_break(request)
-            raise StorageError("The disk is gone.")
-        except HeadwaterError as fault:
-            self.sequencer.failed(request.slot, fault)
-
-    @precondition(lambda self: self.wire)
-    @rule(fates=st.lists(st.sampled_from(["taken", "lost", "late"]), min_size=5, max_size=5))
-    def cut_the_connection(self, fates):
-        for request, fate in zip(self.wire, fates, strict=False):
-            if fate == "taken":
-                self.take_in_silence(request)
-            elif fate == "late":
-                self.late.append(request)
-            self.sequencer.failed(request.slot, DisconnectedError("Gone."))
-        self.wire = []
-
-    @precondition(lambda self: self.late)
-    @rule(at=st.integers(0, 10))
-    def a_late_request_arrives(self, at):
-        self.take_in_silence(self.late.pop(at % len(self.late)))
 
     def take_in_silence(self, request: Request) -> None:
         try:
@@ -137,14 +137,16 @@ class SequencingMachine(RuleBasedStateMachine):
         except HeadwaterError:
             return
 
-    @precondition(lambda self: not self.wire and not self.late and self.is_certain)
+    @precondition(lambda self: not self.wire and self.can_be_told_from_new_ones)
     @rule()
     def forget_writers(self):
         self.server.forget()
 
     @property
-    def is_certain(self) -> bool:
-        return not any(slot.may_be_written for slot in self.sequencer._slots)
+    def can_be_told_from_new_ones(self) -> bool:
+        """A server that forgot its writers takes whatever has the first number."""
+        uncertain = [slot.sequence for slot in self.sequencer._slots if slot.may_be_written]
+        return 0 not in (*uncertain, *(request.sequence for request in self.late))
 
     # ---- what must hold
 
@@ -169,7 +171,7 @@ class SequencingMachine(RuleBasedStateMachine):
             if not len(self.sequencer) and not self.wire:
                 break
             if self.wire:
-                self.answer(0, says_duplicate=False)
+                self.meet(self.wire.pop(0), "answered")
             self.step()
         while self.late:
             self.take_in_silence(self.late.pop())
