@@ -1,0 +1,9 @@
+"""The same API for those who await: `async with await headwater.aio.open("./data") as hw: ...`."""
+
+from headwater.client.client import AsyncClient, connect
+from headwater.client.scan import AsyncScan
+from headwater.client.table import AsyncTable
+from headwater.client.writer import AsyncWriter
+from headwater.embedded.storage import open_storage as open  # noqa: A004 - that is its name here
+
+__all__ = ["AsyncClient", "AsyncScan", "AsyncTable", "AsyncWriter", "connect", "open"]

@@ -1,0 +1,165 @@
+"""The client that awaits: databases, tables, and the way to their rows."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from headwater.client.admin import Admin
+from headwater.client.cluster import Cluster
+from headwater.client.connection import Credentials, TcpDialer
+from headwater.client.descriptors import OptionValue, descriptor_of
+from headwater.client.paths import DEFAULT_DATABASE, parse_addresses, table_path
+from headwater.client.pool import Pool
+from headwater.client.schema_in import SchemaLike
+from headwater.client.table import AsyncTable
+from headwater.client.virtual import split_virtual
+from headwater.client.writing.writers import Writers
+from headwater.config.client import ClientSettings
+from headwater.model.path import TablePath
+from headwater.runtime.clock import SystemClock
+
+
+class AsyncClient:
+    """Reach a storage: one in this process, a server, or an Apache Fluss cluster.
+
+    Made by `headwater.aio.open` and `headwater.aio.connect`; use it with `async with`, or
+    `await close()` at the end.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        address: str | None = None,
+        on_close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.address = address
+        self._cluster = cluster
+        self._admin = Admin(cluster)
+        self._writers = Writers(cluster)
+        self._on_close = on_close
+        self._is_closed = False
+
+    @property
+    def cluster(self) -> Cluster:
+        """Return the servers behind the client, for what is built on top of it."""
+        return self._cluster
+
+    # ---- databases
+
+    async def create_database(
+        self,
+        name: str,
+        *,
+        exists_ok: bool = False,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a database."""
+        await self._admin.create_database(
+            name, exists_ok=exists_ok, comment=comment, properties=properties or {}
+        )
+
+    async def drop_database(
+        self, name: str, *, missing_ok: bool = False, cascade: bool = False
+    ) -> None:
+        """Drop a database, and with `cascade` the tables in it."""
+        await self._admin.drop_database(name, missing_ok=missing_ok, cascade=cascade)
+
+    async def list_databases(self) -> list[str]:
+        """Return the names of all databases."""
+        return await self._admin.list_databases()
+
+    # ---- tables
+
+    async def create_table(  # noqa: PLR0913 - one argument per trait of a table
+        self,
+        path: str | TablePath,
+        schema: SchemaLike,
+        *,
+        primary_key: str | Sequence[str] = (),
+        partition_by: str | Sequence[str] = (),
+        bucket_by: str | Sequence[str] = (),
+        buckets: int | None = None,
+        options: Mapping[str, OptionValue] | None = None,
+        comment: str | None = None,
+        auto_increment: str | Sequence[str] = (),
+        exists_ok: bool = False,
+    ) -> AsyncTable:
+        """Create a table and return it."""
+        descriptor = descriptor_of(
+            schema,
+            primary_key=primary_key,
+            partition_by=partition_by,
+            bucket_by=bucket_by,
+            buckets=buckets,
+            options=options or {},
+            comment=comment,
+            auto_increment=auto_increment,
+        )
+        info = await self._admin.create_table(table_path(path), descriptor, exists_ok=exists_ok)
+        return AsyncTable(info, self._cluster, self._writers)
+
+    async def table(self, path: str | TablePath) -> AsyncTable:
+        """Return a table by name; `t$changelog` and `t$binlog` are its virtual tables."""
+        base, kind = split_virtual(str(path))
+        info = await self._cluster.table(table_path(base))
+        return AsyncTable(info, self._cluster, self._writers, virtual=kind)
+
+    async def table_exists(self, path: str | TablePath) -> bool:
+        """Tell whether there is such a table."""
+        return await self._admin.table_exists(table_path(path))
+
+    async def list_tables(self, database: str = DEFAULT_DATABASE) -> list[str]:
+        """Return the names of the tables of a database."""
+        return await self._admin.list_tables(database)
+
+    async def drop_table(self, path: str | TablePath, *, missing_ok: bool = False) -> None:
+        """Drop a table and its rows."""
+        await self._admin.drop_table(table_path(path), missing_ok=missing_ok)
+
+    # ---- life
+
+    async def close(self) -> None:
+        """Write what is still pending and let go of the storage."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            await self._writers.close()
+        finally:
+            await self._cluster.close()
+            if self._on_close is not None:
+                await self._on_close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+async def connect(
+    address: str | Sequence[str],
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    settings: ClientSettings | None = None,
+) -> AsyncClient:
+    """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses."""
+    settings = settings or ClientSettings()
+    credentials = None if user is None else Credentials(user, password or "")
+    dialer = TcpDialer(credentials, settings.connect_timeout_s)
+    addresses = parse_addresses(address)
+    cluster = Cluster(addresses, Pool(dialer), settings=settings, clock=SystemClock())
+    try:
+        await cluster.connect()
+    except BaseException:
+        await cluster.close()
+        raise
+    return AsyncClient(cluster, address=",".join(map(str, addresses)))

@@ -1,0 +1,58 @@
+"""A scan: rows that are read when they are asked for."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Protocol
+
+import pyarrow as pa
+
+from headwater.client.reading.log_batch import Offsets
+
+
+class BatchSource(Protocol):
+    """Read batches of one schema; each iteration is a read of its own."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the schema of the rows."""
+        ...
+
+    @property
+    def offsets(self) -> Offsets:
+        """Return where the last read ended in each bucket."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """Yield the rows."""
+        ...
+
+
+class AsyncScan:
+    """Rows that are read when they are asked for, each time as they are then."""
+
+    def __init__(self, source: BatchSource) -> None:
+        self._source = source
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the schema of the rows."""
+        return self._source.schema
+
+    @property
+    def offsets(self) -> Offsets:
+        """Return where the last read ended in each bucket, which is where a tail goes on."""
+        return self._source.offsets
+
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """Yield the rows batch by batch, never all at once."""
+        return self.batches()
+
+    async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        """Yield the rows batch by batch; close the generator to end the scan early."""
+        async for batch in self._source:
+            if batch.num_rows:
+                yield batch
+
+    async def to_arrow(self) -> pa.Table:
+        """Read all rows."""
+        batches = [batch async for batch in self]
+        return pa.Table.from_batches(batches, schema=self.schema)

@@ -1,0 +1,278 @@
+"""A table for callers that do not await."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+import pyarrow as pa
+
+from headwater.client.descriptors import OptionValue
+from headwater.client.reading.filters import Where
+from headwater.client.reading.log_batch import Offsets
+from headwater.client.reading.starts import Start
+from headwater.client.rows_in import RowsLike
+from headwater.client.sync.scan import Scan
+from headwater.client.sync.tail import Tail
+from headwater.client.sync.writer import Writer
+from headwater.client.table import AsyncTable
+from headwater.client.writing.receipts import Receipt
+from headwater.model.path import TablePath
+from headwater.model.table import TableInfo
+from headwater.model.types import DataType
+from headwater.runtime.loops import LoopThread
+
+
+class Table:
+    """One table: write its rows, look them up, scan them, follow them.
+
+    Rows are given as Arrow (a table, batch or reader), pandas or Polars frames, dictionaries or
+    tuples, and come back as Arrow. The examples use a storage `hw` and these tables:
+
+    >>> orders = hw.create_table("orders", {"id": "BIGINT", "city": "STRING", "amount": "DOUBLE"})
+    >>> customers = hw.create_table(
+    ...     "customers", {"id": "BIGINT", "name": "STRING", "visits": "INT"}, primary_key="id"
+    ... )
+    """
+
+    def __init__(self, loop: LoopThread, table: AsyncTable) -> None:
+        self._loop = loop
+        self._table = table
+
+    # ---- what it is
+
+    @property
+    def path(self) -> TablePath:
+        """Return database and name."""
+        return self._table.path
+
+    @property
+    def info(self) -> TableInfo:
+        """Return what the storage tells of the table: ids, keys, buckets, options."""
+        return self._table.info
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the rows."""
+        return self._table.schema
+
+    @property
+    def is_keyed(self) -> bool:
+        """Tell whether the table has a primary key."""
+        return self._table.is_keyed
+
+    def __repr__(self) -> str:
+        return f"Table({self._table.name!r})"
+
+    # ---- writing
+
+    def append(self, rows: RowsLike) -> Receipt:
+        """Append rows to a log table; when this returns, they are on disk.
+
+        >>> orders.append([{"id": 1, "city": "Ulm", "amount": 9.5}, {"id": 2, "city": "Bonn"}]).rows
+        2
+        """
+        return self._loop.run(self._table.append(rows))
+
+    def upsert(self, rows: RowsLike, *, columns: Sequence[str] | None = None) -> Receipt:
+        """Insert rows into a primary-key table, or replace those that have the same key.
+
+        With `columns` only these are written and the others stay as they are; the key is part
+        of them.
+
+        >>> customers.upsert({"id": 1, "name": "Ada", "visits": 1}).rows
+        1
+        >>> customers.upsert({"id": 1, "visits": 2}, columns=["id", "visits"]).rows
+        1
+        >>> customers.get({"id": 1})
+        {'id': 1, 'name': 'Ada', 'visits': 2}
+        """
+        return self._loop.run(self._table.upsert(rows, columns=columns))
+
+    def delete(self, keys: RowsLike) -> Receipt:
+        """Delete the rows with these keys; a key that is not there is no fault.
+
+        >>> customers.delete([{"id": 1}]).rows
+        1
+        """
+        return self._loop.run(self._table.delete(keys))
+
+    def writer(self) -> Writer:
+        """Return a writer that sends many small pieces without waiting for each.
+
+        >>> with orders.writer() as writer:
+        ...     for number in range(100):
+        ...         writer.write({"id": number})
+        >>> orders.count()
+        102
+        """
+        return Writer(self._loop, self._table.writer())
+
+    # ---- reading by key
+
+    def get(self, key: Mapping[str, object]) -> dict[str, object] | None:
+        """Return the row with a key, or None.
+
+        >>> customers.upsert({"id": 2, "name": "Alan"}).rows
+        1
+        >>> customers.get({"id": 2})
+        {'id': 2, 'name': 'Alan', 'visits': None}
+        """
+        return self._loop.run(self._table.get(key))
+
+    def lookup(
+        self,
+        keys: RowsLike,
+        *,
+        columns: Sequence[str] | None = None,
+        keep_missing: bool = False,
+        insert_missing: bool = False,
+    ) -> pa.Table:
+        """Return the rows with these keys, in the order of the keys.
+
+        Keys that are not there are left out, or with `keep_missing` give a row of nulls. With
+        `insert_missing` a row is made for them, with numbers in an auto-increment column.
+
+        >>> customers.lookup([{"id": 2}, {"id": 3}], columns=["name"]).to_pylist()
+        [{'name': 'Alan'}]
+        """
+        return self._loop.run(
+            self._table.lookup(
+                keys, columns=columns, keep_missing=keep_missing, insert_missing=insert_missing
+            )
+        )
+
+    def prefix_lookup(
+        self, prefixes: RowsLike, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return all rows whose keys begin with these values of the bucket key.
+
+        >>> visits = hw.create_table(
+        ...     "visits", {"city": "STRING", "day": "INT"}, primary_key=["city", "day"],
+        ...     bucket_by="city",
+        ... )
+        >>> visits.upsert([("Ulm", 1), ("Ulm", 2), ("Bonn", 1)]).rows
+        3
+        >>> visits.prefix_lookup({"city": "Ulm"}).num_rows
+        2
+        """
+        return self._loop.run(self._table.prefix_lookup(prefixes, columns=columns))
+
+    # ---- reading it all
+
+    def scan(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+        limit: int | None = None,
+        partitions: Iterable[Mapping[str, str]] | None = None,
+        start: Start | None = None,
+        end: Start | None = None,
+    ) -> Scan:
+        """Return the rows as they are now: of a log table all, by key the last of each.
+
+        >>> orders.scan(columns=["id", "city"], where=[("city", "==", "Ulm")]).to_pylist()
+        [{'id': 1, 'city': 'Ulm'}]
+        """
+        scan = self._table.scan(
+            columns=columns,
+            where=where,
+            limit=limit,
+            partitions=partitions,
+            start=start,
+            end=end,
+        )
+        return Scan(self._loop, scan)
+
+    def tail(
+        self,
+        start: Start = "earliest",
+        *,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+        partitions: Iterable[Mapping[str, str]] | None = None,
+        discovery_s: float = 10.0,
+    ) -> Tail:
+        """Follow the table from the start, the end ("latest"), offsets, or a moment.
+
+        >>> with orders.tail({0: 100}) as tail:
+        ...     [batch] = tail.poll(timeout_s=5.0)
+        >>> batch.rows.column("id").to_pylist()
+        [98, 99]
+        """
+        tail = self._loop.run(
+            self._table.tail(
+                start,
+                columns=columns,
+                where=where,
+                partitions=partitions,
+                discovery_s=discovery_s,
+            )
+        )
+        return Tail(self._loop, tail)
+
+    def offsets(self, at: "Literal['earliest', 'latest'] | datetime" = "latest") -> Offsets:
+        """Return the offset of each bucket: the first, the next to be written, or at a moment.
+
+        >>> list(orders.offsets("latest").values())
+        [102]
+        """
+        return self._loop.run(self._table.offsets(at))
+
+    def count(self) -> int:
+        """Return the number of rows.
+
+        >>> customers.count()
+        1
+        """
+        return self._loop.run(self._table.count())
+
+    # ---- partitions
+
+    def partitions(self) -> list[dict[str, str]]:
+        """Return the partitions, each with the value of every partition column."""
+        return self._loop.run(self._table.partitions())
+
+    def create_partition(self, spec: Mapping[str, str], *, exists_ok: bool = False) -> None:
+        """Create a partition; writing rows creates those that are missing by itself."""
+        self._loop.run(self._table.create_partition(spec, exists_ok=exists_ok))
+
+    def drop_partition(self, spec: Mapping[str, str], *, missing_ok: bool = False) -> None:
+        """Drop a partition and its rows."""
+        self._loop.run(self._table.drop_partition(spec, missing_ok=missing_ok))
+
+    # ---- changing it
+
+    def add_column(
+        self, name: str, data_type: str | DataType, *, comment: str | None = None
+    ) -> None:
+        """Add a column, which is null in the rows that are there.
+
+        >>> orders.add_column("tip", "DECIMAL(6, 2)")
+        >>> orders.schema.names
+        ['id', 'city', 'amount', 'tip']
+        """
+        self._loop.run(self._table.add_column(name, data_type, comment=comment))
+
+    def drop_column(self, name: str) -> None:
+        """Drop a column."""
+        self._loop.run(self._table.drop_column(name))
+
+    def rename_column(self, old: str, new: str) -> None:
+        """Give a column another name."""
+        self._loop.run(self._table.rename_column(old, new))
+
+    def set_options(self, options: Mapping[str, OptionValue]) -> None:
+        """Give options new values.
+
+        >>> orders.set_options({"table.log.ttl": "30 d"})
+        """
+        self._loop.run(self._table.set_options(options))
+
+    def reset_options(self, keys: Sequence[str]) -> None:
+        """Take options back to their defaults."""
+        self._loop.run(self._table.reset_options(keys))
+
+    def refresh(self) -> None:
+        """Learn of changes that others made to the table."""
+        self._loop.run(self._table.refresh())

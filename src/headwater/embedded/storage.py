@@ -1,0 +1,47 @@
+"""Opening a data directory inside the caller's process."""
+
+from pathlib import Path
+
+from headwater.client.client import AsyncClient
+from headwater.client.cluster import Cluster
+from headwater.client.pool import Address, Pool
+from headwater.config.client import ClientSettings
+from headwater.config.server import ServerSettings
+from headwater.embedded.link import PEER, InProcessDialer
+from headwater.runtime.clock import SystemClock
+from headwater.server.server import Server
+
+LOOPBACK = "127.0.0.1"
+
+
+async def open_storage(
+    directory: str | Path,
+    *,
+    listen: bool = False,
+    port: int = 0,
+    settings: ClientSettings | None = None,
+    server_settings: ServerSettings | None = None,
+) -> AsyncClient:
+    """Open a directory and return a client of it; closing the client closes the storage.
+
+    The storage lives on the event loop of the caller. With `listen` other processes of this
+    machine can reach it at the client's `address` as long as it is open.
+    """
+    server = await Server.start(
+        Path(directory),
+        server_settings or ServerSettings(host=LOOPBACK, port=port),
+        listens=listen,
+    )
+    try:
+        cluster = Cluster(
+            [Address(PEER, 0)],
+            Pool(InProcessDialer(server.serve)),
+            settings=settings or ClientSettings(),
+            clock=SystemClock(),
+        )
+        await cluster.connect()
+    except BaseException:
+        await server.stop()
+        raise
+    address = f"{LOOPBACK}:{server.port}" if listen else None
+    return AsyncClient(cluster, address=address, on_close=server.stop)
