@@ -1,4 +1,4 @@
-"""Data frames of libraries that are not imported here: pandas, and lazy ones of Polars."""
+"""Data frames of libraries that are not imported here: pandas and Polars."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeGuard
@@ -9,6 +9,9 @@ import pyarrow as pa
 
 from headwater.client.plain_values import column_of
 from headwater.errors import InvalidValueError
+
+
+_NO_COLUMNS = pa.schema([])
 
 
 class Columns(Protocol):
@@ -75,6 +78,9 @@ class PandasFrame(Protocol):
     def __getitem__(self, name: object, /) -> Series:
         """Return a column."""
 
+    def head(self, n: int) -> "PandasFrame":
+        """Return the first rows."""
+
     def reset_index(self, level: Sequence[object]) -> "PandasFrame":
         """Turn levels of the index into columns."""
 
@@ -104,11 +110,36 @@ def pandas_table(frame: PandasFrame, schema: pa.Schema) -> pa.Table:
 
     Objects become values of the schema's types, other columns keep the type they have.
     """
+    frame = _with_named_index(frame)
+    return pa.table({str(name): _column(frame, name, schema) for name in frame.columns.tolist()})
+
+
+def pandas_schema(frame: PandasFrame) -> pa.Schema:
+    """Return names and types of the columns of a pandas data frame, named levels included."""
+    frame = _with_named_index(frame)
+    empty = frame.head(0)
+    fields = []
+    for name in frame.columns.tolist():
+        # Only what objects are has to be found out by looking at them.
+        chosen = frame if str(frame[name].dtype) == "object" else empty
+        fields.append(pa.field(str(name), _column(chosen, name, _NO_COLUMNS).type))
+    return pa.schema(fields)
+
+
+def polars_schema(given: object) -> pa.Schema | None:
+    """Return names and types of a data frame or schema of Polars, None for anything else."""
+    if _library(given) != "polars":
+        return None
+    schema = given.collect_schema() if is_polars_lazy(given) else getattr(given, "schema", given)
+    return pa.schema(schema)
+
+
+def _with_named_index(frame: PandasFrame) -> PandasFrame:
     if named := [name for name in frame.index.names if name is not None]:
         frame = frame.reset_index(level=named)
     if not frame.columns.is_unique:
         raise InvalidValueError("The data frame has several columns of one name.")
-    return pa.table({str(name): _column(frame, name, schema) for name in frame.columns.tolist()})
+    return frame
 
 
 def _column(frame: PandasFrame, name: object, schema: pa.Schema) -> pa.Array | pa.ChunkedArray:
