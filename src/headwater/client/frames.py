@@ -10,7 +10,6 @@ import pyarrow as pa
 from headwater.client.plain_values import column_of
 from headwater.errors import InvalidValueError
 
-
 _NO_COLUMNS = pa.schema([])
 
 
