@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from headwater.client.cluster import Cluster
 from headwater.client.reading.fetch_request import FetchSize, fetch_request
@@ -54,10 +55,10 @@ class Lanes:
                 groups.setdefault(each.lane, []).append(each)
         for lane, group in groups.items():
             if lane is None:
-                self._start(self._find_leaders(group), group)
+                self._start(partial(self._find_leaders, group), group)
             elif lane not in self._busy and lane not in self._untaken:
                 self._busy.add(lane)
-                self._start(self._fetch(lane, group), group)
+                self._start(partial(self._fetch, lane, group), group)
 
     def taken(self, lane: Lane) -> None:
         """Let a lane go on, as its answer is being read."""
@@ -70,16 +71,16 @@ class Lanes:
 
     # ---- work under way
 
-    def _start(self, work: Coroutine[object, object, None], group: Sequence[Followed]) -> None:
+    def _start(self, work: Callable[[], Awaitable[None]], group: Sequence[Followed]) -> None:
         for each in group:
             each.is_busy = True
         self._tasks.start(self._guarded(work, group), name="fetch")
 
     async def _guarded(
-        self, work: Coroutine[object, object, None], group: Sequence[Followed]
+        self, work: Callable[[], Awaitable[None]], group: Sequence[Followed]
     ) -> None:
         try:
-            await work
+            await work()
         except HeadwaterError as fault:
             for each in group:
                 self._failed(each, fault)
