@@ -11,6 +11,7 @@ from headwater import errors
 from headwater.client import client as _client
 from headwater.client.reading.log_batch import LogBatch, Offsets, Place
 from headwater.client.sync.client import Client
+from headwater.client.sync.cursor import Cursor, Cursors
 from headwater.client.sync.scan import Scan
 from headwater.client.sync.table import Table
 from headwater.client.sync.tail import Tail
@@ -28,6 +29,8 @@ __all__ = [
     "ChangeType",
     "Client",
     "ClientSettings",
+    "Cursor",
+    "Cursors",
     "HeadwaterError",
     "LogBatch",
     "Offsets",

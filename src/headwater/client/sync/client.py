@@ -8,6 +8,7 @@ from headwater.client.client import AsyncClient
 from headwater.client.descriptors import OptionValue
 from headwater.client.paths import DEFAULT_DATABASE
 from headwater.client.schema_in import SchemaLike
+from headwater.client.sync.cursor import Cursors
 from headwater.client.sync.table import Table
 from headwater.model.path import TablePath
 from headwater.runtime.loops import LoopThread
@@ -38,6 +39,15 @@ class Client:
     def address(self) -> str | None:
         """Return where other processes reach this storage, or None if they cannot."""
         return self._client.address
+
+    @property
+    def cursors(self) -> Cursors:
+        """Return what looks after cursors: list, describe, reset and delete them.
+
+        >>> hw.cursors.list()
+        []
+        """
+        return Cursors(self._loop, self._client.cursors)
 
     # ---- databases
 

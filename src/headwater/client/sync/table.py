@@ -11,6 +11,7 @@ from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import Offsets
 from headwater.client.reading.starts import Start
 from headwater.client.rows_in import RowsLike
+from headwater.client.sync.cursor import Cursor
 from headwater.client.sync.scan import Scan
 from headwater.client.sync.tail import Tail
 from headwater.client.sync.writer import Writer
@@ -210,6 +211,41 @@ class Table:
             )
         )
         return Tail(self._loop, tail)
+
+    def cursor(  # noqa: PLR0913 - one argument per choice
+        self,
+        name: str,
+        *,
+        start: Start = "earliest",
+        auto_commit: bool = True,
+        commit_interval_s: float = 1.0,
+        lease_s: float = 10.0,
+        idle_s: float = 300.0,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> Cursor:
+        """Follow the table together with all who use this name, each a share of the buckets.
+
+        Positions are kept in the storage. A cursor that is used for the first time begins at
+        `start`; a member that is not heard of for `lease_s` loses its buckets to the others.
+
+        >>> with orders.cursor("billing", columns=["id"]) as cursor:
+        ...     sum(batch.rows.num_rows for batch in cursor.poll(timeout_s=5.0))
+        102
+        """
+        return Cursor(
+            self._loop,
+            self._table.cursor(
+                name,
+                start=start,
+                auto_commit=auto_commit,
+                commit_interval_s=commit_interval_s,
+                lease_s=lease_s,
+                idle_s=idle_s,
+                columns=columns,
+                where=where,
+            ),
+        )
 
     def offsets(self, at: "Literal['earliest', 'latest'] | datetime" = "latest") -> Offsets:
         """Return the offset of each bucket: the first, the next to be written, or at a moment.
