@@ -13,7 +13,7 @@ MODULES = [headwater, client, table]
 def examples(module):
     """Return the docstrings with examples in the order of the source."""
     found = doctest.DocTestFinder(exclude_empty=True).find(module)
-    return sorted((each for each in found if each.examples), key=lambda each: each.lineno)
+    return sorted((each for each in found if each.examples), key=lambda each: each.lineno or 0)
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
