@@ -19,6 +19,8 @@ _NO_END = 2**63 - 1
 THREAD_BYTES_MIN = 128 * 1024
 IDLE_S = 1.0
 
+Decoded = tuple[Arrived, list[LogBatch] | HeadwaterError]
+
 
 class Fetcher:
     """Read the logs of many buckets; one that fails does not hold up the others.
@@ -40,6 +42,7 @@ class Fetcher:
         self._lanes = Lanes(cluster, view, size or FetchSize.of(cluster.settings))
         self._reader = LogReader(cluster, view)
         self._forgets_dropped = forgets_dropped
+        self._decoding: asyncio.Task[list[Decoded]] | None = None
 
     # ---- what is followed
 
@@ -95,16 +98,18 @@ class Fetcher:
             lanes.wake.clear()
             lanes.send()
             self._raise_faults()
-            if lanes.answers and (batches := await self._take()):
+            left_s = max(deadline - clock.monotonic(), 0.0)
+            if batches := await self._decoded(left_s):
                 return batches
-            left_s = deadline - clock.monotonic()
-            if left_s <= 0 or self.is_done:
+            if self.is_done or clock.monotonic() >= deadline:
                 return []
-            if not lanes.answers:
+            if not lanes.answers and not lanes.faults:
                 await self._wait(min(left_s, self._pause_s()))
 
     async def close(self) -> None:
         """Stop reading."""
+        if self._decoding is not None:
+            self._decoding.cancel()
         await self._lanes.close()
 
     def _raise_faults(self) -> None:
@@ -120,34 +125,61 @@ class Fetcher:
                 continue
             raise found.fault
 
-    async def _take(self) -> list[LogBatch]:
-        lane, arrived = self._lanes.answers[0]
-        self._lanes.taken(lane)
-        current = [each for each in arrived if self._is_current(each)]
-        for each in current:
+    # ---- decoding
+
+    async def _decoded(self, timeout_s: float) -> list[LogBatch]:
+        """Return the rows of the oldest answer, which stays with us if the caller goes away."""
+        if self._decoding is None:
+            if not self._lanes.answers:
+                return []
+            lane, arrived = self._lanes.answers.popleft()
+            self._lanes.taken(lane)
+            if self._is_quick(arrived):
+                return self._given(self._decode(arrived))
+            self._decoding = asyncio.get_running_loop().create_task(self._decode_aside(arrived))
+        done, _ = await asyncio.wait({self._decoding}, timeout=timeout_s)
+        if not done:
+            return []
+        (finished,), self._decoding = done, None
+        return self._given(finished.result())
+
+    def _is_quick(self, arrived: Sequence[Arrived]) -> bool:
+        return sum(each.size for each in arrived) < THREAD_BYTES_MIN and all(
+            self._reader.knows(each.batches) for each in arrived
+        )
+
+    async def _decode_aside(self, arrived: Sequence[Arrived]) -> list[Decoded]:
+        for each in arrived:
             await self._reader.prepare(each.batches)
-        if sum(each.size for each in current) < THREAD_BYTES_MIN:
-            batches = self._decode(current)
-        else:
-            batches = await asyncio.to_thread(self._decode, current)
-        # Only now, so that nothing is lost when the caller is cancelled while it waits.
-        self._lanes.answers.popleft()
-        for each in current:
-            each.followed.position = each.end
+        return await asyncio.to_thread(self._decode, arrived)
+
+    def _decode(self, arrived: Sequence[Arrived]) -> list[Decoded]:
+        return [(each, self._decode_one(each)) for each in arrived if self._is_current(each)]
+
+    def _decode_one(self, arrived: Arrived) -> list[LogBatch] | HeadwaterError:
+        followed = arrived.followed
+        source = Source(followed.bucket, followed.place.partition, arrived.is_projected)
+        end = _NO_END if followed.end is None else followed.end
+        wanted = OffsetRange(arrived.start, end)
+        try:
+            return self._reader.read(arrived.batches, wanted, source=source)
+        except HeadwaterError as fault:
+            return fault
+
+    def _given(self, decoded: Sequence[Decoded]) -> list[LogBatch]:
+        """Move the positions past what the caller is given now."""
+        batches: list[LogBatch] = []
+        for arrived, found in decoded:
+            if isinstance(found, HeadwaterError):
+                self._lanes.read_again(arrived, found)
+            elif self._is_current(arrived):
+                arrived.followed.position = arrived.end
+                batches += found
         return batches
 
     def _is_current(self, arrived: Arrived) -> bool:
         """Tell whether what arrived was not overtaken by a seek."""
         return self.followed.get(arrived.followed.place) is arrived.followed
-
-    def _decode(self, arrived: Sequence[Arrived]) -> list[LogBatch]:
-        return [batch for each in arrived for batch in self._decode_one(each)]
-
-    def _decode_one(self, arrived: Arrived) -> list[LogBatch]:
-        followed = arrived.followed
-        source = Source(followed.bucket, followed.place.partition, arrived.is_projected)
-        end = _NO_END if followed.end is None else followed.end
-        return self._reader.read(arrived.batches, OffsetRange(arrived.start, end), source=source)
 
     async def _wait(self, seconds: float) -> None:
         with suppress(TimeoutError):

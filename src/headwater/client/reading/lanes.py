@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from headwater.client.cluster import Cluster
@@ -55,10 +56,10 @@ class Lanes:
                 groups.setdefault(each.lane, []).append(each)
         for lane, group in groups.items():
             if lane is None:
-                self._start(partial(self._find_leaders, group), group)
+                self._start(group, self._find_leaders)
             elif lane not in self._busy and lane not in self._untaken:
                 self._busy.add(lane)
-                self._start(partial(self._fetch, lane, group), group)
+                self._start(group, partial(self._fetch, lane))
 
     def taken(self, lane: Lane) -> None:
         """Let a lane go on, as its answer is being read."""
@@ -71,19 +72,21 @@ class Lanes:
 
     # ---- work under way
 
-    def _start(self, work: Callable[[], Awaitable[None]], group: Sequence[Followed]) -> None:
+    def _start(
+        self, group: list[Followed], work: Callable[[list[Followed]], Awaitable[None]]
+    ) -> None:
         for each in group:
             each.is_busy = True
-        self._tasks.start(self._guarded(work, group), name="fetch")
+        self._tasks.start(self._guarded(group, work), name="fetch")
 
     async def _guarded(
-        self, work: Callable[[], Awaitable[None]], group: Sequence[Followed]
+        self, group: list[Followed], work: Callable[[list[Followed]], Awaitable[None]]
     ) -> None:
         try:
-            await work()
+            await work(group)
         except HeadwaterError as fault:
             for each in group:
-                self._failed(each, fault)
+                self.failed(each, fault)
         except Exception as defect:  # noqa: BLE001 - the outer edge of a task; the caller is told
             self.faults.append(defect)
         finally:
@@ -96,7 +99,7 @@ class Lanes:
             try:
                 each.node = await self._cluster.leader(each.bucket)
             except HeadwaterError as fault:
-                self._failed(each, fault)
+                self.failed(each, fault)
 
     async def _fetch(self, lane: Lane, group: Sequence[Followed]) -> None:
         node, projects = lane
@@ -136,7 +139,7 @@ class Lanes:
         try:
             arrived = _arrived(followed, answer)
         except HeadwaterError as fault:
-            self._failed(followed, fault)
+            self.failed(followed, fault)
             return []
         followed.failures = 0
         if arrived.end <= followed.next_offset:
@@ -147,7 +150,17 @@ class Lanes:
         self.followed[followed.place] = self.followed.pop(followed.place)
         return [arrived]
 
-    def _failed(self, followed: Followed, fault: HeadwaterError) -> None:
+    def read_again(self, arrived: Arrived, fault: HeadwaterError) -> None:
+        """Ask once more for what arrived and could not be read."""
+        old = arrived.followed
+        if self.followed.get(old.place) is not old:
+            return
+        # Another object, so that what is under way for the old one counts no longer.
+        anew = replace(old, position=arrived.start, next_offset=arrived.start, is_busy=False)
+        self.followed[old.place] = anew
+        self.failed(anew, fault)
+
+    def failed(self, followed: Followed, fault: HeadwaterError) -> None:
         """Have a bucket tried again later; tell the caller what trying again will not mend."""
         if self.followed.get(followed.place) is not followed:
             return

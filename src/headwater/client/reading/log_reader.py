@@ -81,6 +81,10 @@ class LogReader:
         self._projected = _adaptation(view.read_columns, view.read_columns)
         self._by_schema: dict[int, Adaptation] = {}
 
+    def knows(self, batches: Iterable[StoredBatch]) -> bool:
+        """Tell whether the schemas of batches are known."""
+        return all(batch.header.schema_id in self._by_schema for batch in batches)
+
     async def prepare(self, batches: Iterable[StoredBatch]) -> None:
         """Learn the schemas of batches, before they are decoded without waiting."""
         for schema_id in {batch.header.schema_id for batch in batches}:
