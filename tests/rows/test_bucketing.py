@@ -15,6 +15,7 @@ FACTS = {
     BucketFunction.PAIMON: (1, 11, 12, 0),
     BucketFunction.ICEBERG: (3, 4, 12, 3),
 }
+NATIVE = (BucketFunction.FLUSS, BucketFunction.PAIMON)
 CASES = ((bytes((0, 10)), 7), (bytes((0, 10, 10, 10)), 12), (UUID, 16), (FOX, 8))
 
 
@@ -78,6 +79,24 @@ def test_keys_go_where_fluss_says_in_its_own_tests(function):
     )
 
     assert found == FACTS[function]
+
+
+# Computed by Apache Fluss's own classes: bytes after the last whole word have a sign there.
+@pytest.mark.parametrize(
+    ("key", "fluss", "paimon"),
+    [
+        (b"\xac\x02", 325, 220),
+        (b"\x80", 766, 899),
+        (b"\x01\x02\x03\x04\xff\xfe", 644, 767),
+        (b"\xff\xff\xff\xff", 581, 387),
+    ],
+)
+def test_bytes_after_the_last_word_are_signed_as_in_java(key, fluss, paimon):
+    keys = RowBytes.of([key])
+
+    found = [buckets_of(keys, 1000, function=each)[0] for each in NATIVE]
+
+    assert found == [fluss, paimon]
 
 
 @pytest.mark.parametrize("function", BucketFunction)
