@@ -55,20 +55,24 @@ def _parquet_pieces(source: Source, schema: pa.Schema) -> Iterator[Piece]:
 
 
 def _arrow_pieces(source: Source, schema: pa.Schema) -> Iterator[Piece]:
-    with closing(ByteStream(source)) as stream:
-        batches = _arrow_batches(source, stream)
-        for batch in batches:
-            check_names(batch.schema.names, schema, place=source.name)
-            yield Piece(batch, stream.done_bytes)
+    pieces = _arrow_file_pieces if _is_arrow_file(source) else _arrow_stream_pieces
+    for piece in pieces(source):
+        check_names(piece.rows.schema.names, schema, place=source.name)
+        yield piece
 
 
-def _arrow_batches(source: Source, stream: ByteStream) -> Iterator[pa.RecordBatch]:
-    if not _is_arrow_file(source):
-        yield from pa.ipc.open_stream(decompressed(stream, source))
-        return
+def _arrow_file_pieces(source: Source) -> Iterator[Piece]:
     with pa.memory_map(str(source.path)) as mapped:
         file = pa.ipc.open_file(mapped)
-        yield from (file.get_batch(i) for i in range(file.num_record_batches))
+        for i in range(file.num_record_batches):
+            done_bytes = mapped.size() * (i + 1) // file.num_record_batches
+            yield Piece(file.get_batch(i), done_bytes)
+
+
+def _arrow_stream_pieces(source: Source) -> Iterator[Piece]:
+    with closing(ByteStream(source)) as stream:
+        for batch in pa.ipc.open_stream(decompressed(stream, source)):
+            yield Piece(batch, stream.done_bytes)
 
 
 def _is_arrow_file(source: Source) -> bool:
@@ -110,7 +114,9 @@ def _csv_reader(
         stream,
         # Threads would not know the number of a row that is wrong.
         read_options=pa_csv.ReadOptions(block_size=CSV_BLOCK_BYTES, use_threads=False),
-        parse_options=pa_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=len(types) != 1),
+        parse_options=pa_csv.ParseOptions(
+            newlines_in_values=True, ignore_empty_lines=len(types) != 1
+        ),
         convert_options=pa_csv.ConvertOptions(
             column_types=types,
             null_values=[""],
@@ -125,10 +131,10 @@ def _parquet_schema(source: Source) -> pa.Schema:
 
 
 def _arrow_schema(source: Source) -> pa.Schema:
+    if _is_arrow_file(source):
+        with pa.memory_map(str(source.path)) as mapped:
+            return pa.ipc.open_file(mapped).schema
     with closing(ByteStream(source)) as stream:
-        if _is_arrow_file(source):
-            with pa.memory_map(str(source.path)) as mapped:
-                return pa.ipc.open_file(mapped).schema
         return pa.ipc.open_stream(decompressed(stream, source)).schema
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from rich.cells import cell_len, set_cell_size
+from rich import cells as rich_cells
 
 NULL = "NULL"
 GAP = "  "
@@ -68,7 +68,7 @@ class Layout:
         if self.numeric[column]:
             return " " * (width - long) + text
         if long > width and self.look.width is not None:
-            return set_cell_size(text, width - 1) + CUT
+            return rich_cells.set_cell_size(text, width - 1) + CUT
         return text + " " * (width - long)
 
 
@@ -84,6 +84,11 @@ def fitted(wanted: Sequence[int], kept: Sequence[bool], *, width: int) -> list[i
         widths[widest] -= 1
         over -= 1
     return widths
+
+
+def cell_len(text: str) -> int:
+    """Return how many places a text takes; most letters take one, some two."""
+    return len(text) if text.isascii() else rich_cells.cell_len(text)
 
 
 def clean(text: str) -> str:

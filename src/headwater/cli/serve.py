@@ -1,20 +1,16 @@
-"""Running a server from the command line until a signal ends it."""
+"""`headwater serve`: serve a data directory."""
 
-import asyncio
-import logging
-import signal
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from headwater.config.server import ServerSettings
-from headwater.errors import InvalidOptionError
-from headwater.runtime.events import configure_events
-from headwater.runtime.loops import run
-from headwater.server.security import Users
-from headwater.server.server import Server
+from headwater.errors import HeadwaterError
 
-LOG_FORMATS = ("text", "json")
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_DEFAULTS = ServerSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,44 +27,40 @@ class ServeOptions:
     log_format: str
 
 
-def run_server(options: ServeOptions) -> None:
-    """Serve until SIGINT or SIGTERM."""
-    if options.log_format not in LOG_FORMATS:
-        raise InvalidOptionError(f"--log-format is text or json, not {options.log_format!r}.")
-    if options.log_level not in logging.getLevelNamesMapping():
-        raise InvalidOptionError(f"--log-level {options.log_level!r} is not known.")
-    configure_events(level=options.log_level, as_json=options.log_format == "json")
-    run(_serve(options))
+def serve(
+    directory: Annotated[Path, typer.Argument(help="Data directory; made if it does not exist.")],
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = _DEFAULTS.host,
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = _DEFAULTS.port,
+    advertise: Annotated[
+        str, typer.Option(help="HOST:PORT that clients are told, where it differs.")
+    ] = "",
+    users: Annotated[
+        Path | None, typer.Option(help="File of users; clients must then authenticate.")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen beyond this machine without users.")
+    ] = False,
+    log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+    log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
+) -> None:
+    """Serve a data directory to Headwater and Apache Fluss clients.
 
-
-async def _serve(options: ServeOptions) -> None:
-    users = None if options.users is None else Users.load(options.users)
-    if users is not None and not len(users):
-        raise InvalidOptionError(
-            f"{options.users} holds no users.", hint="Add one with: headwater user FILE NAME"
-        )
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    # Before the start: whoever sees that the server serves may end it at once.
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop.set)
-    server = await Server.start(options.directory, _settings(options), users=users)
-    await stop.wait()
-    await server.stop()
-    # Nothing is left to stop, so one more signal must not turn a clean end into a failure.
-    for number in SIGNALS:
-        loop.remove_signal_handler(number)
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _settings(options: ServeOptions) -> ServerSettings:
-    host, _, port = options.advertise.rpartition(":")
-    if options.advertise and not (host and port.isdigit()):
-        raise InvalidOptionError(f"--advertise is HOST:PORT, not {options.advertise!r}.")
-    return ServerSettings(
-        host=options.host,
-        port=options.port,
-        insecure=options.insecure,
-        advertised_host=host,
-        advertised_port=int(port or 0),
+    Example: headwater serve ./data --port 9123
+    """
+    options = ServeOptions(
+        directory=directory,
+        host=host,
+        port=port,
+        advertise=advertise,
+        users=users,
+        insecure=insecure,
+        log_level=log_level.upper(),
+        log_format=log_format,
     )
+    try:
+        # Loaded here and not above: only this command needs a server.
+        import_module("headwater.cli.serving").run_server(options)
+    except (HeadwaterError, OSError) as fault:
+        typer.secho(f"headwater: {fault}", err=True, fg=typer.colors.RED)
+        raise typer.Exit(1) from None

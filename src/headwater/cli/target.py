@@ -40,12 +40,12 @@ Target = Directory | Servers
 
 def parse_target(text: str) -> Target:
     """Tell a directory from addresses: an address ends in a port, and no directory has its name."""
+    if not text.strip():
+        raise RequestError("--at is empty.", hint="Give a directory, or HOST:PORT of a server.")
     path = Path(text).expanduser()
     addresses = tuple(part.strip() for part in text.split(",") if part.strip())
-    if path.is_dir() or not all(_ADDRESS.match(each) for each in addresses):
+    if path.is_dir() or not addresses or not all(_ADDRESS.match(each) for each in addresses):
         return Directory(path)
-    if not addresses:
-        raise RequestError("--at is empty.", hint="Give a directory, or HOST:PORT of a server.")
     return Servers(addresses)
 
 

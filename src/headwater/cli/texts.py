@@ -32,6 +32,8 @@ def json_texts(column: pa.Array) -> pa.StringArray:
         texts = _float_texts(column)
     elif pa.types.is_nested(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         texts = plain_texts(column)
+    elif pa.types.is_string(kind):
+        texts = _quoted(_escaped(column))
     else:
         texts = _quoted(plain_texts(column))
     return pc.fill_null(texts, "null")
@@ -98,12 +100,16 @@ def _float_texts(column: pa.Array) -> pa.StringArray:
 
 
 def _quoted(texts: pa.StringArray) -> pa.StringArray:
+    return pc.binary_join_element_wise('"', texts, '"', "")
+
+
+def _escaped(texts: pa.StringArray) -> pa.StringArray:
     if pc.any(pc.match_substring_regex(texts, _ESCAPED)).as_py():
         for raw, escaped in _ESCAPES.items():
             texts = pc.replace_substring(texts, raw, escaped)
     if pc.any(pc.match_substring_regex(texts, _CONTROL)).as_py():
         texts = pa.array(map(_without_control, texts.to_pylist()), pa.string())
-    return pc.binary_join_element_wise('"', texts, '"', "")
+    return texts
 
 
 def _without_control(text: str | None) -> str | None:

@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal, InvalidOperation
 
 import pyarrow as pa
 
-from headwater.cli.typed import typed_value
-from headwater.errors import RequestError
+from headwater.cli.typed import typed
+from headwater.errors import InvalidValueError, RequestError
 
 EXAMPLES = "Write it like: amount > 10, city = 'Rome', city in ('Rome', 'Oslo'), or note is null."
 OPERATORS = {"=": "==", "==": "==", "!=": "!=", "<>": "!="} | {x: x for x in ("<=", ">=", "<", ">")}
@@ -19,9 +21,14 @@ _MEMBERSHIP = re.compile(
     rf"\s*{_NAME}\s+(?P<operator>(?:not\s+)?in)\s*\((?P<value>.*)\)\s*\Z", re.DOTALL | re.IGNORECASE
 )
 _NULLNESS = re.compile(rf"\s*{_NAME}\s+(?P<operator>is(?:\s+not)?\s+null)\s*\Z", re.IGNORECASE)
+_SEARCH = re.compile(
+    rf"\s*{_NAME}\s+(?P<operator>starts\s+with|ends\s+with|contains)\s+(?P<value>.+?)\s*\Z",
+    re.DOTALL | re.IGNORECASE,
+)
 _LITERAL = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^',]*?))\s*(?:,|\Z)", re.DOTALL)
 
-Condition = tuple[str, str, object]
+Literal = bool | int | float | str | bytes | Decimal | date | time | datetime | None
+Condition = tuple[str, str] | tuple[str, str, Literal | list[Literal]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +48,11 @@ def parse_condition(text: str) -> Comparison:
     if found := _MEMBERSHIP.match(text):
         operator = " ".join(found["operator"].lower().split())
         return Comparison(_column(found), operator, _literals(found["value"], text))
-    if found := _COMPARISON.match(text):
+    if found := _SEARCH.match(text) or _COMPARISON.match(text):
+        operator = " ".join(found["operator"].lower().split())
         texts = _literals(found["value"], text)
         if len(texts) == 1:
-            return Comparison(_column(found), OPERATORS[found["operator"]], texts)
+            return Comparison(_column(found), OPERATORS.get(operator, operator), texts)
     raise RequestError(f"The condition {text!r} cannot be read.", hint=EXAMPLES)
 
 
@@ -55,12 +63,12 @@ def conditions(texts: Sequence[str], schema: pa.Schema) -> list[Condition]:
 
 def _typed(comparison: Comparison, schema: pa.Schema) -> Condition:
     kind = column_type(comparison.column, schema)
-    values = [typed_value(text, kind) for text in comparison.texts]
+    values = [_literal(text, kind) for text in comparison.texts]
     match comparison.operator:
         case "in" | "not in":
             return comparison.column, comparison.operator, values
         case "is null" | "is not null":
-            return comparison.column, comparison.operator, None
+            return comparison.column, comparison.operator
         case _:
             return comparison.column, comparison.operator, values[0]
 
@@ -72,6 +80,26 @@ def column_type(name: str, schema: pa.Schema) -> pa.DataType:
             f"There is no column '{name}'.", hint=f"The columns are {', '.join(schema.names)}."
         )
     return schema.field(name).type
+
+
+def _literal(text: str, kind: pa.DataType) -> Literal:
+    # A number may lie between two values of its column: `n > 1.5` is a fair question.
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return _number(text, kind)
+    if (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit == "ns":
+        kind = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us", kind.tz)
+    value: Literal = typed(pa.array([text]), kind)[0].as_py()
+    return value
+
+
+def _number(text: str, kind: pa.DataType) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite():
+        raise InvalidValueError(f"{text!r} is not a value of type {kind}.")
+    return number
 
 
 def _column(found: re.Match[str]) -> str:

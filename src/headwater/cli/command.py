@@ -1,0 +1,117 @@
+"""What all commands share: where they work, how they print, how they end."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated
+
+import typer
+
+from headwater.cli.exits import ending
+from headwater.cli.opening import opened
+from headwater.cli.output import Output
+from headwater.cli.session import Session
+from headwater.cli.target import (
+    ADDRESS_DEFAULT,
+    Directory,
+    check_credentials,
+    check_directory,
+    parse_target,
+)
+
+TIMEOUT_DEFAULT_S = 30.0
+_PANEL = "Where and how"
+
+At = Annotated[
+    str,
+    typer.Option(
+        "--at",
+        envvar="HEADWATER_AT",
+        help="Data directory, or HOST:PORT of servers with commas between them.",
+        rich_help_panel=_PANEL,
+    ),
+]
+User = Annotated[
+    str | None,
+    typer.Option(envvar="HEADWATER_USER", help="User of the server.", rich_help_panel=_PANEL),
+]
+Password = Annotated[
+    str | None,
+    typer.Option(envvar="HEADWATER_PASSWORD", help="Password of the user.", rich_help_panel=_PANEL),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        help="Seconds that one call may take with all its retries.",
+        min=0.1,
+        rich_help_panel=_PANEL,
+    ),
+]
+Shown = Annotated[
+    Output,
+    typer.Option("--output", "-o", help="Form of what is printed.", rich_help_panel=_PANEL),
+]
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        envvar="HEADWATER_DEBUG",
+        help="Show where an error comes from.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+def _shared(
+    *,
+    at: At = ADDRESS_DEFAULT,
+    user: User = None,
+    password: Password = None,
+    timeout: Timeout = TIMEOUT_DEFAULT_S,
+    output: Shown = Output.TABLE,
+    debug: Debug = False,
+) -> None:
+    """Declare the options of every command, once."""
+
+
+_SHARED = inspect.signature(_shared).parameters
+
+
+def command(*, creates: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the shared options, and hand it a session in place of them.
+
+    `creates` tells that the command may make a data directory that is not there.
+    """
+
+    def wrapped(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def run(
+            *,
+            at: str,
+            user: str | None,
+            password: str | None,
+            timeout: float,
+            output: Output,
+            debug: bool,
+            **arguments: object,
+        ) -> None:
+            with ending(debug=debug):
+                target = parse_target(at)
+                if isinstance(target, Directory):
+                    check_directory(target, creates=creates)
+                credentials = check_credentials(target, user=user, password=password)
+                with opened(target, credentials, timeout_s=timeout) as client:
+                    function(Session(client, output), **arguments)
+
+        _declare(run, function)
+        return run
+
+    return wrapped
+
+
+def _declare(run: Callable[..., None], function: Callable[..., None]) -> None:
+    """Show typer the parameters of a function behind its session, and then the shared ones."""
+    _, *own = inspect.signature(function).parameters.values()
+    shown = [*own, *_SHARED.values()]
+    run.__dict__["__signature__"] = inspect.Signature(shown)
+    run.__annotations__ = {each.name: each.annotation for each in shown}

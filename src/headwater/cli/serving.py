@@ -1,0 +1,59 @@
+"""Running a server from the command line until a signal ends it."""
+
+import asyncio
+import logging
+import signal
+
+from headwater.cli.serve import ServeOptions
+from headwater.config.server import ServerSettings
+from headwater.errors import InvalidOptionError
+from headwater.runtime.events import configure_events
+from headwater.runtime.loops import run
+from headwater.server.security import Users
+from headwater.server.server import Server
+
+LOG_FORMATS = ("text", "json")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def run_server(options: ServeOptions) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    if options.log_format not in LOG_FORMATS:
+        raise InvalidOptionError(f"--log-format is text or json, not {options.log_format!r}.")
+    if options.log_level not in logging.getLevelNamesMapping():
+        raise InvalidOptionError(f"--log-level {options.log_level!r} is not known.")
+    configure_events(level=options.log_level, as_json=options.log_format == "json")
+    run(_serve(options))
+
+
+async def _serve(options: ServeOptions) -> None:
+    users = None if options.users is None else Users.load(options.users)
+    if users is not None and not len(users):
+        raise InvalidOptionError(
+            f"{options.users} holds no users.", hint="Add one with: headwater user FILE NAME"
+        )
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    # Before the start: whoever sees that the server serves may end it at once.
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop.set)
+    server = await Server.start(options.directory, _settings(options), users=users)
+    await stop.wait()
+    await server.stop()
+    # Nothing is left to stop, so one more signal must not turn a clean end into a failure.
+    for number in SIGNALS:
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _settings(options: ServeOptions) -> ServerSettings:
+    host, _, port = options.advertise.rpartition(":")
+    if options.advertise and not (host and port.isdigit()):
+        raise InvalidOptionError(f"--advertise is HOST:PORT, not {options.advertise!r}.")
+    return ServerSettings(
+        host=options.host,
+        port=options.port,
+        insecure=options.insecure,
+        advertised_host=host,
+        advertised_port=int(port or 0),
+    )

@@ -1,0 +1,114 @@
+"""`headwater top`: a live view of all tables."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import pyarrow as pa
+import typer
+from rich import box
+from rich.live import Live
+from rich.table import Table as Grid
+
+from headwater.cli.command import command
+from headwater.cli.description import iso_time
+from headwater.cli.output import Document, Output
+from headwater.cli.rates import Sight, growth
+from headwater.cli.session import Session, write
+from headwater.errors import MissingError
+from headwater.runtime.clock import SystemClock
+
+if TYPE_CHECKING:
+    from headwater.client.sync.client import Client
+
+TABLES_MAX = 500
+COLUMN_TYPES = {
+    "table": pa.string(),
+    "rows_per_s": pa.float64(),
+    "end": pa.int64(),
+    "cursors": pa.int32(),
+    "lag_rows": pa.int64(),
+    "slowest_cursor": pa.string(),
+}
+
+
+@command()
+def top(
+    session: Session,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Print one view and end.")] = False,
+    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 1.0,
+) -> None:
+    """Show which tables grow how fast, where they end, and how far cursors are behind.
+
+    Example: headwater top --at localhost:9123
+    """
+    views = _views(session.client, interval)
+    with suppress(KeyboardInterrupt):
+        if once:
+            session.documents(next(views), columns=COLUMN_TYPES)
+        elif session.output is Output.TABLE and sys.stdout.isatty():
+            _show_live(views)
+        else:
+            _print_each(session, views)
+
+
+def _views(client: "Client", interval_s: float) -> Iterator[list[Document]]:
+    """Yield what is to be shown, again and again; a rate needs two looks."""
+    clock = SystemClock()
+    before = look_at(client, clock)
+    while True:
+        asyncio.run(clock.sleep(interval_s))
+        now = look_at(client, clock)
+        yield growth(before, now)
+        before = now
+
+
+def look_at(client: "Client", clock: SystemClock) -> Sight:
+    """Ask for the ends of all tables, and for all cursors."""
+    ends: dict[str, int] = {}
+    for database in client.list_databases():
+        for name in client.list_tables(database)[: TABLES_MAX - len(ends)]:
+            # A table can be dropped between two questions.
+            with suppress(MissingError):
+                table = client.table(f"{database}.{name}")
+                ends[str(table.path)] = sum(table.offsets("latest").values())
+    lags: dict[str, dict[str, int | None]] = {}
+    for cursor in client.cursors.list():
+        lags.setdefault(str(cursor.table), {})[cursor.name] = cursor.lag_rows
+    return Sight(at_s=clock.monotonic(), ends=ends, lags=lags)
+
+
+def _show_live(views: Iterator[list[Document]]) -> None:
+    with Live(screen=True, auto_refresh=False) as live:
+        for rows in views:
+            live.update(grid(rows), refresh=True)
+
+
+def grid(rows: list[Document]) -> Grid:
+    """Return the live view of some rows."""
+    shown = Grid(box=box.SIMPLE_HEAD, expand=True)
+    for name, kind in COLUMN_TYPES.items():
+        is_text = pa.types.is_string(kind)
+        shown.add_column(name.replace("_", " "), justify="left" if is_text else "right")
+    for row in rows:
+        shown.add_row(*(_cell(row[name]) for name in COLUMN_TYPES))
+    return shown
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+def _print_each(session: Session, views: Iterator[list[Document]]) -> None:
+    """Print every view as rows with the time, for programs that watch."""
+    clock, form = SystemClock(), session.form(streams=True)
+    schema = pa.schema([("time", pa.string()), *COLUMN_TYPES.items()])
+    for rows in views:
+        stamped = [{"time": iso_time(clock.now_ms()), **row} for row in rows]
+        for batch in pa.Table.from_pylist(stamped, schema=schema).to_batches():
+            write(form.rows(batch))

@@ -1,0 +1,156 @@
+"""`headwater append` and `headwater upsert`: rows from files and from standard input."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import pyarrow as pa
+import typer
+
+from headwater.cli.command import command
+from headwater.cli.inputs import read_pieces
+from headwater.cli.naming import TableName
+from headwater.cli.pairs import listed
+from headwater.cli.progress import progress_bar
+from headwater.cli.session import Session, note
+from headwater.cli.sources import STDIN, Format, Source, source_of
+from headwater.errors import NotPrimaryKeyTableError, RequestError
+
+if TYPE_CHECKING:
+    from headwater.client.sync.table import Table
+    from headwater.client.writing.receipts import Receipt
+
+BATCH_ROWS_DEFAULT = 65_536
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="FILE...",
+        exists=True,
+        dir_okay=False,
+        allow_dash=True,
+        help="Parquet, CSV, JSON lines or Arrow files; - or none is standard input.",
+    ),
+]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--format", help="Format of all of them; else their names tell, - is json."),
+]
+BatchRows = Annotated[int, typer.Option(min=1, help="Rows that are written and stored at once.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Say what is read and how much of it at once."""
+
+    sources: tuple[Source, ...]
+    schema: pa.Schema
+    batch_rows: int
+
+
+@command()
+def append(
+    session: Session,
+    table: TableName,
+    files: Files = None,
+    *,
+    format_: FormatOption = None,
+    batch_rows: BatchRows = BATCH_ROWS_DEFAULT,
+) -> None:
+    """Append rows to a log table.
+
+    Example: headwater append clicks monday.parquet tuesday.csv.gz --at ./data
+    """
+    found = session.client.table(table)
+    if found.is_keyed:
+        raise RequestError(f"{found.path} has a primary key.", hint="Use: headwater upsert")
+    reading = Reading(_sources(files, format_), found.schema, batch_rows)
+    _finish(session, found, _write(reading, found.append), done="appended")
+
+
+@command()
+def upsert(
+    session: Session,
+    table: TableName,
+    files: Files = None,
+    *,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Write only these columns, the key among them; others stay."),
+    ] = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete the rows with these keys instead.")
+    ] = False,
+    format_: FormatOption = None,
+    batch_rows: BatchRows = BATCH_ROWS_DEFAULT,
+) -> None:
+    """Insert or replace rows of a primary-key table, or delete them.
+
+    Example: headwater upsert customers changes.jsonl --columns id,visits --at ./data
+    """
+    found = session.client.table(table)
+    if not found.is_keyed:
+        raise NotPrimaryKeyTableError(
+            f"{found.path} has no primary key.", hint="Use: headwater append"
+        )
+    if delete and columns:
+        raise typer.BadParameter("Give either --columns or --delete.")
+    wanted = found.info.schema.primary_key if delete else listed([columns] if columns else None)
+    reading = Reading(_sources(files, format_), _asked(found.schema, wanted), batch_rows)
+    written = _write(reading, _upserting(found, wanted, delete=delete))
+    _finish(session, found, written, done="deleted" if delete else "upserted")
+
+
+def _sources(files: Sequence[Path] | None, given: Format | None) -> tuple[Source, ...]:
+    return tuple(source_of(path, given=given) for path in files or (STDIN,))
+
+
+def _asked(schema: pa.Schema, wanted: Sequence[str]) -> pa.Schema:
+    """Ask only for the wanted columns: the others may be in a file, or null in it."""
+    if not wanted:
+        return schema
+    return pa.schema([f if f.name in wanted else f.with_nullable(nullable=True) for f in schema])
+
+
+def _upserting(
+    table: "Table", wanted: Sequence[str], *, delete: bool
+) -> Callable[[pa.RecordBatch], "Receipt"]:
+    if not wanted:
+        return table.upsert
+    if delete:
+        return lambda rows: table.delete(rows.select([n for n in wanted if n in rows.schema.names]))
+    return lambda rows: table.upsert(
+        rows.select([n for n in wanted if n in rows.schema.names]), columns=wanted
+    )
+
+
+def _write(reading: Reading, store: Callable[[pa.RecordBatch], "Receipt"]) -> int:
+    """Write batch after batch, and tell what was written before something failed."""
+    rows = 0
+    try:
+        for written in _writes(reading, store):
+            rows += written
+    except BaseException:
+        if rows:
+            note(f"{rows} rows were written before this:")
+        raise
+    return rows
+
+
+def _writes(reading: Reading, store: Callable[[pa.RecordBatch], "Receipt"]) -> Iterator[int]:
+    for source in reading.sources:
+        rows = 0
+        pieces = read_pieces(source, reading.schema, batch_rows=reading.batch_rows)
+        with progress_bar(source.name, source.size_bytes) as bar:
+            for piece in pieces:
+                written = store(piece.rows).rows
+                yield written
+                rows += written
+                bar.update(rows=rows, done_bytes=piece.done_bytes)
+
+
+def _finish(session: Session, table: "Table", rows: int, *, done: str) -> None:
+    words = f"{rows} row{'' if rows == 1 else 's'} {done} to {table.path}."
+    words = words.replace("deleted to", "deleted from").replace("upserted to", "upserted into")
+    session.done(words, {"table": str(table.path), "rows": rows, "status": done})

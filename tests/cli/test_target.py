@@ -1,0 +1,94 @@
+"""Telling a directory from a server."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.cli.pairs import listed, named_types, named_values
+from headwater.cli.target import (
+    Credentials,
+    Directory,
+    Servers,
+    check_credentials,
+    check_directory,
+    parse_target,
+)
+from headwater.errors import MissingError, RequestError
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("localhost:9123", ("localhost:9123",)),
+        ("127.0.0.1:1", ("127.0.0.1:1",)),
+        ("[::1]:9123", ("[::1]:9123",)),
+        ("a:1,b.example.org:2", ("a:1", "b.example.org:2")),
+        (" a:1 , b:2 ", ("a:1", "b:2")),
+    ],
+)
+def test_a_host_and_a_port_name_a_server(text, addresses):
+    assert parse_target(text) == Servers(addresses)
+
+
+@pytest.mark.parametrize("text", ["./data", "data", "/var/lib/hw", "data:old", "a/b:12", "a:1,b"])
+def test_everything_else_names_a_directory(text):
+    assert parse_target(text) == Directory(Path(text))
+
+
+def test_a_directory_that_is_there_wins_over_an_address(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("data:9123").mkdir()
+
+    assert parse_target("data:9123") == Directory(Path("data:9123"))
+
+
+def test_nothing_is_no_target():
+    with pytest.raises(RequestError, match="--at is empty"):
+        parse_target("")
+
+
+def test_a_directory_is_made_only_by_what_creates_something(tmp_path):
+    missing = Directory(tmp_path / "data")
+
+    check_directory(missing, creates=True)
+
+    with pytest.raises(MissingError, match="There is no directory"):
+        check_directory(missing, creates=False)
+
+
+def test_a_file_is_no_directory(tmp_path):
+    (tmp_path / "data").touch()
+
+    with pytest.raises(RequestError, match="is not a directory"):
+        check_directory(Directory(tmp_path / "data"), creates=False)
+
+
+def test_credentials_come_in_pairs_and_go_to_servers():
+    server, directory = Servers(("a:1",)), Directory(Path("data"))
+
+    assert check_credentials(server, user=None, password=None) is None
+    assert check_credentials(server, user="ann", password="x") == Credentials(
+        user="ann", password="x"
+    )
+    for target, user, password in [
+        (server, "ann", None),
+        (server, None, "x"),
+        (directory, "a", "x"),
+    ]:
+        with pytest.raises(RequestError, match=r"--user|--password"):
+            check_credentials(target, user=user, password=password)
+
+
+def test_names_and_values_are_told_apart_at_the_first_mark():
+    assert named_values(["a=1=2", "b="], what="option") == {"a": "1=2", "b": ""}
+    assert named_types(["id:BIGINT", "m: MAP<INT, ROW<a:INT>> "]) == {
+        "id": "BIGINT",
+        "m": "MAP<INT, ROW<a:INT>>",
+    }
+    assert listed(["a,b", " c "]) == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("texts", [["a"], ["=1"], ["a=1", "a=2"]])
+def test_what_is_no_pair_or_comes_twice_is_named(texts):
+    with pytest.raises(RequestError, match=r"a|=1"):
+        named_values(texts, what="option")
