@@ -1,5 +1,6 @@
 """The virtual tables `t$changelog` and `t$binlog`: what they are called, and how they look."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,8 +18,8 @@ COMMIT_TIMESTAMP = pa.field("_commit_timestamp", pa.timestamp("ms", "UTC"), null
 _MARKER = "$"
 _LAKE = "lake"
 # By ChangeType. A log table only appends, which Fluss calls an insert here.
-_CHANGELOG_TEXTS = pa.array(["insert", "insert", "update_before", "update_after", "delete"])
-_BINLOG_TEXTS = pa.array([None, "insert", "update", None, "delete"])
+_CHANGELOG_TEXTS = ("insert", "insert", "update_before", "update_after", "delete")
+_BINLOG_TEXTS = (None, "insert", "update", None, "delete")
 
 
 class VirtualKind(StrEnum):
@@ -86,7 +87,7 @@ class Changelog:
         if changes is None:
             changes = np.full(batch.rows.num_rows, ChangeType.APPEND, dtype=np.uint8)
         described = [
-            _CHANGELOG_TEXTS.take(pa.array(changes)),
+            _named(changes, _CHANGELOG_TEXTS),
             pa.array(batch.offsets),
             _timestamps(np.full(len(changes), batch.timestamp_ms, dtype=np.int64)),
         ]
@@ -203,7 +204,7 @@ def _binlog(records: _Records, schema: pa.Schema) -> pa.RecordBatch:
     ends = starts + (changes == ChangeType.UPDATE_BEFORE)
     return pa.RecordBatch.from_arrays(
         [
-            _BINLOG_TEXTS.take(pa.array(changes)),
+            _named(changes, _BINLOG_TEXTS),
             pa.array(records.offsets[starts]),
             _timestamps(records.timestamps[starts]),
             _images(records.rows, starts, is_missing=changes == ChangeType.INSERT),
@@ -223,6 +224,10 @@ def _images(
         for column, field in zip(rows.columns, rows.schema, strict=True)
     ]
     return pa.StructArray.from_arrays(columns, fields=list(rows.schema), mask=pa.array(is_missing))
+
+
+def _named(changes: npt.NDArray[np.uint8], texts: Sequence[str | None]) -> pa.StringArray:
+    return pa.array(texts, pa.string()).take(pa.array(changes))
 
 
 def _timestamps(millis: npt.NDArray[np.int64]) -> pa.Array:
