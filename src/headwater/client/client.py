@@ -7,6 +7,7 @@ from typing import Self
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.connection import Credentials, TcpDialer
+from headwater.client.cursors.admin import CursorAdmin
 from headwater.client.descriptors import OptionValue, descriptor_of
 from headwater.client.paths import DEFAULT_DATABASE, parse_addresses, table_path
 from headwater.client.pool import Pool
@@ -44,6 +45,13 @@ class AsyncClient:
     def cluster(self) -> Cluster:
         """Return the servers behind the client, for what is built on top of it."""
         return self._cluster
+
+    @property
+    def cursors(self) -> CursorAdmin:
+        """Return what looks after cursors: list, describe, reset and delete them."""
+        return CursorAdmin(
+            self._cluster, lambda info: AsyncTable(info, self._cluster, self._writers)
+        )
 
     # ---- databases
 

@@ -13,6 +13,10 @@ import pyarrow as pa
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.cursors.cursor import AsyncCursor
+from headwater.client.cursors.opening import open_cursor
+from headwater.client.cursors.options import CursorOptions
+from headwater.client.cursors.source import TableSource
 from headwater.client.descriptors import OptionValue, option_text
 from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import Offsets
@@ -289,6 +293,36 @@ class AsyncTable:
         if self._virtual is None:
             return tail
         return VirtualTail(tail, Shape(self._rows, self._virtual, columns=columns, where=where))
+
+    def cursor(  # noqa: PLR0913 - one argument per choice
+        self,
+        name: str,
+        *,
+        start: Start = "earliest",
+        auto_commit: bool = True,
+        commit_interval_s: float = 1.0,
+        lease_s: float = 10.0,
+        idle_s: float = 300.0,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> AsyncCursor:
+        """Follow the table together with all who use this name, each a share of the buckets."""
+        self._check_real("cursor")
+        options = CursorOptions(
+            start=start,
+            auto_commit=auto_commit,
+            commit_interval_s=commit_interval_s,
+            lease_s=lease_s,
+            idle_s=idle_s,
+        )
+        return open_cursor(
+            name,
+            TableSource(self._cluster, self.info, columns=columns, where=where),
+            table=self.info,
+            cluster=self._cluster,
+            make_table=lambda info: AsyncTable(info, self._cluster, self._writers),
+            options=options,
+        )
 
     async def offsets(self, at: When = "latest") -> Offsets:
         """Return the offset of each bucket: the first, the next to be written, or at a moment."""

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from headwater.client.cursors.ledger import GroupStore, Ledger
-from headwater.client.cursors.membership import Hold, Listing, Membership
+from headwater.client.cursors.membership import Listing, Membership
 from headwater.client.cursors.options import CursorOptions
 from headwater.client.cursors.progress import Progress
 from headwater.client.cursors.source import Source
@@ -51,6 +51,8 @@ class AsyncCursor:
         self._clock = clock
         self._options = options
         self._progress = Progress()
+        self._reading: dict[TableBucket, int] = {}
+        self._is_assigned = True
         self._lost: set[TableBucket] = set()
         self._places: dict[TableBucket, Place] = {}
         self._listing = Listing(frozenset())
@@ -212,35 +214,38 @@ class AsyncCursor:
     async def _round(self) -> None:
         if self._clock.monotonic() - self._listed_s >= self._options.listing_interval_s:
             await self._list_places()
-        before = dict(self._member.held)
         given = self._progress.done if self._options.auto_commit else {}
         await self._member.round(self._listing, given)
         self._rounded_s = self._clock.monotonic()
-        await self._settle(before)
+        await self._settle()
 
     async def _commit(self, positions: Mapping[TableBucket, int]) -> None:
-        before = dict(self._member.held)
         lost = await self._member.commit(positions)
         self._committed_s = self._clock.monotonic()
-        kept = {bucket: offset for bucket, offset in positions.items() if bucket not in lost}
+        held = self._member.held
+        kept = {bucket: offset for bucket, offset in positions.items() if bucket in held}
         self._progress.committed |= kept
-        await self._settle(before)
+        await self._settle()
         self._lost |= lost
 
-    async def _settle(self, before: Mapping[TableBucket, Hold]) -> None:
-        """Read what is held now, and nothing else."""
+    async def _settle(self) -> None:
+        """Read what is held now, and nothing else; what failed half-way is made good here."""
         held = self._member.held
-        ended = {b for b, hold in before.items() if _is_other(held.get(b), hold)}
-        for bucket in ended:
-            if self._progress.is_uncommitted(bucket):
-                self._lost.add(bucket)
-            self._progress.end(bucket)
-        begun = [bucket for bucket in held if bucket not in self._progress.read]
-        if not ended and not begun:
-            return
+        for bucket, generation in tuple(self._reading.items()):
+            if bucket not in held or held[bucket].generation != generation:
+                if self._progress.is_uncommitted(bucket):
+                    self._lost.add(bucket)
+                self._progress.end(bucket)
+                del self._reading[bucket]
+                self._is_assigned = False
+        begun = [bucket for bucket in held if bucket not in self._reading]
         for bucket, position in (await self._starts(begun)).items():
             self._progress.begin(bucket, position)
-        await self._source.assign({bucket: self._progress.read[bucket] for bucket in held})
+            self._reading[bucket] = held[bucket].generation
+            self._is_assigned = False
+        if not self._is_assigned:
+            await self._source.assign(self._progress.read)
+            self._is_assigned = True
 
     async def _starts(self, buckets: Sequence[TableBucket]) -> dict[TableBucket, int]:
         known = {bucket: self._member.held[bucket].position for bucket in buckets}
@@ -288,10 +293,6 @@ class AsyncCursor:
 
     def _named(self, bucket: TableBucket) -> str:
         return _words(self._place(bucket))
-
-
-def _is_other(held: Hold | None, before: Hold) -> bool:
-    return held is None or held.generation != before.generation
 
 
 def _words(place: Place) -> str:
