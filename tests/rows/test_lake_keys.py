@@ -13,11 +13,13 @@ from headwater.model.types import (
     BinaryType,
     BooleanType,
     BytesType,
+    CharType,
     DateType,
     DecimalType,
     DoubleType,
     FloatType,
     IntType,
+    SmallIntType,
     StringType,
     TimestampLtzType,
     TimestampType,
@@ -31,6 +33,41 @@ from tests.rows.strategies import arrays, scalar_types
 
 NANOS_OF = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 MILLIS_OF = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 10**6)}
+
+
+ALL_TYPES = [
+    (BooleanType(), True),
+    (TinyIntType(), -2),
+    (SmallIntType(), 10),
+    (IntType(), -100),
+    (BigIntType(), 1234567890123456789),
+    (FloatType(), 13.2),
+    (DoubleType(), -15.21),
+    (DateType(), 19655),
+    (TimeType(), 34200),
+    (BinaryType(length=10), b"1234567890"),
+    (BytesType(), b"20"),
+    (CharType(length=2), "1"),
+    (StringType(), "hello fluss and paimon"),
+    (DecimalType(precision=5, scale=2), Decimal("-1.23")),
+    (DecimalType(precision=20, scale=0), Decimal(-12345678901234567890)),
+    (TimestampType(precision=3), 1698235273182),
+    (TimestampType(precision=9), 1698235273182045678),
+    (TimestampLtzType(precision=3), -1698235273182),
+    (TimestampLtzType(precision=6), 1698235273182123),
+    (StringType(), None),
+]
+# Written by Apache Fluss's own encoder.
+ALL_TYPES_KEY = bytes.fromhex(
+    "00000008000000000100000000000000fe000000000000000a00000000000000"
+    "9cffffff000000001581e97df41022113333534100000000ec51b81e856b2ec0"
+    "c74c000000000000c0d90902000000000a000000a80000003230000000000082"
+    "310000000000008116000000b800000085ffffffffffffff09000000d0000000"
+    "decfb5668b0100006eb20000e000000022304a9974feffff78e00100e8000000"
+    "00000000000000003132333435363738393000000000000068656c6c6f20666c"
+    "75737320616e64207061696d6f6e0000ff54ab567314e0f52e00000000000000"
+    "decfb5668b010000decfb5668b010000"
+)
 
 
 def literal(scalar: pa.Scalar) -> object:
@@ -93,6 +130,13 @@ def test_paimon_keys_hold_bytes_like_text():
 
     texts = [column.cast(pa.string()) for column in columns]
     assert of_bytes.to_list() == PaimonKeys.of([StringType()]).encode(texts).to_list()
+
+
+def test_a_paimon_key_of_all_types_is_the_one_that_fluss_writes():
+    types = [data_type for data_type, _ in ALL_TYPES]
+    columns = [pa.array([value], arrow_type(data_type)) for data_type, value in ALL_TYPES]
+
+    assert PaimonKeys.of(types).encode(columns).to_list() == [ALL_TYPES_KEY]
 
 
 def test_a_paimon_key_of_one_number_is_a_header_and_a_slot():
