@@ -38,6 +38,8 @@ _events = Events("pk_tablet")
 # More full segments than this in memory make writers wait for the disk.
 UNWRITTEN_SEGMENTS_MAX = 1
 
+_Read = tuple[KvBatchHeader, KvRecords]
+
 
 @dataclass(frozen=True, slots=True)
 class PutReceipt:
@@ -89,22 +91,27 @@ class PkTablet:
     async def put(self, records: Part, *, acks: int, rules: PutRules) -> PutReceipt:
         """Write one batch of upserts and deletes, all of it or nothing.
 
-        1. read the batch, in a thread where that takes long  2. wait for the turn
+        1. begin to read the batch, in a thread where that takes long  2. wait for the turn
         3. merge, append the changelog, apply  4. wait until durable
         """
         check_acks(acks)
         is_small = len(records) <= INLINE_BYTES_MAX
         view = memoryview(records).toreadonly()
-        read = _read(view) if is_small else await self._in_thread(view)
+        read = _done(_read(view)) if is_small else self._in_thread(view)
         if self.state.heap.unwritten_count > UNWRITTEN_SEGMENTS_MAX:
             await self.make_room()
+        # Whoever came first has the first turn, however long its batch takes to read.
         async with self.log.turn:
-            end_offset = await self._finish(self._write(*read, rules=rules, is_small=is_small))
+            work = self._write(*await read, rules=rules, is_small=is_small)
+            end_offset = await self._finish(work)
         await self.log.acknowledge(end_offset, acks=acks)
         return PutReceipt(end_offset)
 
-    async def _in_thread(self, view: memoryview) -> tuple[KvBatchHeader, KvRecords]:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, _read, view)
+    def _in_thread(self, view: memoryview) -> asyncio.Future[_Read]:
+        reading = asyncio.get_running_loop().run_in_executor(self._executor, _read, view)
+        # Seen even if the write is cancelled while it waits for its turn.
+        reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return reading
 
     async def _finish(self, work: Coroutine[object, object, int]) -> int:
         """Run a write to its end even if whoever asked for it goes away."""
@@ -244,7 +251,13 @@ async def _nothing() -> None:
     pass
 
 
-def _read(view: memoryview) -> tuple[KvBatchHeader, KvRecords]:
+def _done(read: _Read) -> asyncio.Future[_Read]:
+    done: asyncio.Future[_Read] = asyncio.get_running_loop().create_future()
+    done.set_result(read)
+    return done
+
+
+def _read(view: memoryview) -> _Read:
     header = read_kv_header(view)
     check_kv_crc(view, header)
     return header, read_kv_records(view, header)
