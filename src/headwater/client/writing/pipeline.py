@@ -22,7 +22,7 @@ class Pipeline(Generic[K]):
         self._writers = writers
         self._bytes_max = writers.cluster.settings.batch_bytes_max
         self._rows_max = writers.cluster.settings.batch_rows_max
-        self._waiting: deque[tuple[K, pa.RecordBatch]] = deque()
+        self._waiting: deque[tuple[K, pa.RecordBatch, int]] = deque()
         self._waiting_bytes = 0
         self._moved = asyncio.Event()
         self._delivery = target.delivery()
@@ -37,8 +37,9 @@ class Pipeline(Generic[K]):
             await self._moved.wait()
         if not batch.num_rows:
             return
-        self._waiting.append((kind, batch))
-        self._waiting_bytes += batch.nbytes
+        size = batch.nbytes
+        self._waiting.append((kind, batch, size))
+        self._waiting_bytes += size
         if self._pump is None or self._pump.done():
             self._pump = self._writers.start(self._run(), name="write what was submitted")
 
@@ -57,15 +58,17 @@ class Pipeline(Generic[K]):
 
     def _next_run(self) -> tuple[K, list[pa.RecordBatch]]:
         """Take batches of one kind from the front, as many as make one batch."""
-        kind, first = self._waiting.popleft()
-        run, rows, size = [first], first.num_rows, first.nbytes
+        kind = self._waiting[0][0]
+        run: list[pa.RecordBatch] = []
+        rows = size = 0
         while self._waiting and self._waiting[0][0] == kind:
-            batch = self._waiting[0][1]
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            if rows > self._rows_max or size > self._bytes_max:
+            _, batch, batch_bytes = self._waiting[0]
+            rows, size = rows + batch.num_rows, size + batch_bytes
+            if run and (rows > self._rows_max or size > self._bytes_max):
                 break
-            run.append(self._waiting.popleft()[1])
-        self._waiting_bytes -= sum(batch.nbytes for batch in run)
+            run.append(batch)
+            self._waiting_bytes -= batch_bytes
+            self._waiting.popleft()
         return kind, run
 
     async def _write(self, kind: K, batches: list[pa.RecordBatch]) -> None:

@@ -1,7 +1,7 @@
 """A table that is written to: where its rows go, and what becomes of those of one call."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ class Target(Generic[K]):
         self._table = table
         self._writers = writers
         self._plan = plan
+        self._rows_max = cluster.settings.batch_rows_max
         self._partitions = Partitions(cluster, table)
         self._turns: dict[str | None, Turns] = {}
         writers.know(table.table_id, table.path)
@@ -44,7 +45,7 @@ class Target(Generic[K]):
     async def deliver(self, batches: Iterable[tuple[K, pa.RecordBatch]]) -> Receipt:
         """Write the batches of one call, and wait for what became of them."""
         delivery = self.delivery()
-        for kind, batch in batches:
+        for kind, batch in self._slices(batches):
             try:
                 parts = await self.parts(kind, batch)
             except HeadwaterError as fault:
@@ -55,6 +56,14 @@ class Target(Generic[K]):
             if delivery.has_failed:
                 break
         return await delivery.receipt()
+
+    def _slices(
+        self, batches: Iterable[tuple[K, pa.RecordBatch]]
+    ) -> Iterator[tuple[K, pa.RecordBatch]]:
+        """Cut batches, so that some rows are on their way while others are still shared out."""
+        for kind, batch in batches:
+            for start in range(0, batch.num_rows, self._rows_max):
+                yield kind, batch.slice(start, self._rows_max)
 
     async def parts(self, kind: K, batch: pa.RecordBatch) -> Sequence[Part]:
         """Share a batch out, in a thread where that takes long."""
