@@ -1,27 +1,29 @@
 """Streaming storage for real-time analytics, with a lakehouse behind it.
 
 `open` runs the storage in this process, `connect` reaches a server or an Apache Fluss cluster, and
-`aio` has both for those who await.
+`headwater.aio` has both for those who await.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from headwater import errors
-from headwater.client import client as _client
-from headwater.client.reading.log_batch import LogBatch, Offsets, Place
-from headwater.client.sync.client import Client
-from headwater.client.sync.cursor import Cursor, Cursors
-from headwater.client.sync.scan import Scan
-from headwater.client.sync.table import Table
-from headwater.client.sync.tail import Tail
-from headwater.client.sync.writer import Writer
-from headwater.client.writing.receipts import BucketReceipt, Receipt
-from headwater.config.client import ClientSettings
-from headwater.config.server import ServerSettings
-from headwater.embedded.storage import open_storage as _open_storage
 from headwater.errors import HeadwaterError
-from headwater.rows.log_batch import ChangeType
+
+if TYPE_CHECKING:
+    from headwater.client.cursors.states import CursorState, CursorSummary
+    from headwater.client.reading.log_batch import LogBatch, Offsets, Place
+    from headwater.client.sync.client import Client
+    from headwater.client.sync.cursor import Cursor, Cursors
+    from headwater.client.sync.scan import Scan
+    from headwater.client.sync.table import Table
+    from headwater.client.sync.tail import Tail
+    from headwater.client.sync.writer import Writer
+    from headwater.client.writing.receipts import BucketReceipt, Receipt
+    from headwater.config.client import ClientSettings
+    from headwater.config.server import ServerSettings
+    from headwater.embedded.blocking import connect, open  # noqa: A004 - reads as it should
+    from headwater.rows.log_batch import ChangeType
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "Client",
     "ClientSettings",
     "Cursor",
+    "CursorState",
+    "CursorSummary",
     "Cursors",
     "HeadwaterError",
     "LogBatch",
@@ -45,47 +49,42 @@ __all__ = [
     "errors",
     "open",
 ]
+# Names are loaded when they are used first: the command line, test plugins and workers of other
+# systems import this package without needing all of it.
+_HOMES = {
+    "BucketReceipt": "client.writing.receipts",
+    "ChangeType": "rows.log_batch",
+    "Client": "client.sync.client",
+    "ClientSettings": "config.client",
+    "Cursor": "client.sync.cursor",
+    "CursorState": "client.cursors.states",
+    "CursorSummary": "client.cursors.states",
+    "Cursors": "client.sync.cursor",
+    "LogBatch": "client.reading.log_batch",
+    "Offsets": "client.reading.log_batch",
+    "Place": "client.reading.log_batch",
+    "Receipt": "client.writing.receipts",
+    "Scan": "client.sync.scan",
+    "ServerSettings": "config.server",
+    "Table": "client.sync.table",
+    "Tail": "client.sync.tail",
+    "Writer": "client.sync.writer",
+    "aio": "",
+    "connect": "embedded.blocking",
+    "open": "embedded.blocking",
+}
 
 
-def open(  # noqa: A001 - headwater.open reads as it should
-    directory: str | Path,
-    *,
-    listen: bool = False,
-    port: int = 0,
-    settings: ClientSettings | None = None,
-    server_settings: ServerSettings | None = None,
-) -> Client:
-    """Open a data directory in this process, making it if it does not exist.
-
-    No server has to run, and no port is taken. The directory is the one that `headwater serve`
-    serves, and is held by one process at a time. With `listen` other processes of this machine
-    reach the storage at the client's `address`, as long as it is open.
-
-    >>> import headwater
-    >>> with headwater.open(directory / "data") as storage:
-    ...     storage.list_databases()
-    ['fluss']
-    """
-    return Client.start(
-        _open_storage(
-            directory, listen=listen, port=port, settings=settings, server_settings=server_settings
-        )
-    )
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    if not home:
+        return import_module(f"headwater.{name}")
+    found = getattr(import_module(f"headwater.{home}"), name)
+    globals()[name] = found
+    return found
 
 
-def connect(
-    address: str | Sequence[str],
-    *,
-    user: str | None = None,
-    password: str | None = None,
-    settings: ClientSettings | None = None,
-) -> Client:
-    """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
-
-    >>> import headwater
-    >>> with headwater.open(directory / "shared", listen=True) as storage:
-    ...     with headwater.connect(storage.address) as client:
-    ...         client.list_databases()
-    ['fluss']
-    """
-    return Client.start(_client.connect(address, user=user, password=password, settings=settings))
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

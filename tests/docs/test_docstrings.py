@@ -6,8 +6,9 @@ import pytest
 
 import headwater
 from headwater.client.sync import client, table
+from headwater.embedded import blocking
 
-MODULES = [headwater, client, table]
+MODULES = [blocking, client, table]
 
 
 def examples(module):

@@ -16,7 +16,9 @@ from headwater.errors import (
     BucketMissingError,
     DisconnectedError,
     LeaderMissingError,
+    NotCoordinatorError,
     PartitionMissingError,
+    ServerFaultError,
     TableMissingError,
 )
 from headwater.model.bucket import TableBucket
@@ -61,9 +63,16 @@ class Cluster:
     async def table(self, path: TablePath) -> TableInfo:
         """Return a table as the cluster knows it now."""
         request = pb.MetadataRequest(table_path=[wire_path(path)])
-        metadata = await self.retries.run(
-            lambda: self._metadata(request), what=f"Finding the table {path}"
-        )
+        try:
+            metadata = await self.retries.run(
+                lambda: self._metadata(request), what=f"Finding the table {path}"
+            )
+        except ServerFaultError:
+            # Apache Fluss fails where this table is missing; asked this way it says so.
+            await self.ask(
+                pb.GetTableInfoRequest(table_path=wire_path(path)), pb.GetTableInfoResponse
+            )
+            raise
         for table in metadata.tables:
             if table.path == path:
                 return table
@@ -208,7 +217,7 @@ class Cluster:
             body = await link.exchange(
                 api, [request.SerializeToString()], timeout_s=self.settings.request_timeout_s
             )
-        except DisconnectedError:
+        except (DisconnectedError, NotCoordinatorError):
             if coordinator:  # Another one may have taken its place.
                 self._coordinator = None
             raise

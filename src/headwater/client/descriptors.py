@@ -1,10 +1,11 @@
 """What a caller says of a new table, made into its description."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from headwater.client.schema_in import SchemaLike, schema_of
 from headwater.errors import RequestError
-from headwater.model.aggregate_options import with_aggregates
+from headwater.model.aggregate_options import AGGREGATE_PREFIX, with_aggregates
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import check_schema, with_column_ids
 
@@ -42,7 +43,16 @@ def descriptor_of(  # noqa: PLR0913 - one argument per trait of a table
             key: text for key, text in texts.items() if not key.startswith(_TABLE_PREFIX)
         },
     )
-    return with_aggregates(descriptor)
+    # In the schema every server understands them; Apache Fluss refuses the options.
+    table = with_aggregates(descriptor)
+    return replace(
+        table,
+        custom_properties={
+            key: text
+            for key, text in table.custom_properties.items()
+            if not key.startswith(AGGREGATE_PREFIX)
+        },
+    )
 
 
 def names(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -183,6 +183,8 @@ _LEADER_MOVED = (
 def error_of_code(code: int, message: str) -> HeadwaterError:
     """Return the error for a code that came over the wire, with the other side's message."""
     kind = BY_CODE.get(code)
+    # A server in Java may send a whole stack trace, of which the first line says what happened.
+    message = message.strip().partition("\n")[0]
     if kind is None:
         fault = HeadwaterError(f"{message} (code {code})".lstrip())
     else:

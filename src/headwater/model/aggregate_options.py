@@ -11,15 +11,18 @@ from headwater.model.aggregate import AggregateFunction
 from headwater.model.aggregate_json import aggregate_of
 from headwater.model.descriptor import TableDescriptor
 
-_PREFIX, _SUFFIX = "fields.", ".agg"
+AGGREGATE_PREFIX = "fields."
+_SUFFIX = ".agg"
 
 
 def with_aggregates(table: TableDescriptor) -> TableDescriptor:
     """Give columns the functions that custom properties name, unless the schema has one."""
     given = {
-        key.removeprefix(_PREFIX).removesuffix(_SUFFIX): _function(key, table.custom_properties)
+        key.removeprefix(AGGREGATE_PREFIX).removesuffix(_SUFFIX): _function(
+            key, table.custom_properties
+        )
         for key in table.custom_properties
-        if key.startswith(_PREFIX) and key.endswith(_SUFFIX)
+        if key.startswith(AGGREGATE_PREFIX) and key.endswith(_SUFFIX)
     }
     for name in given:
         table.schema.column(name)

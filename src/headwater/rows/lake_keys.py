@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +48,6 @@ _MARK_SHIFT = np.uint64(56)
 _POINTER_SHIFT = np.uint64(32)
 _MICROS_PER_MILLI = 1_000
 _INLINE_MASKS = np.array([(1 << 8 * count) - 1 for count in range(8)], np.uint64)
-_ZEROS = pa.array([bytes(count) for count in range(DECIMAL_BYTES + 1)], pa.binary())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +144,7 @@ def _padded(spans: pa.BinaryArray, column: pa.Array, *, to: int | None = None) -
     lengths = _lengths(spans)
     surplus = -lengths % _WORD_BYTES if to is None else to - lengths
     filled = pc.binary_join_element_wise(
-        spans, _ZEROS.take(pa.array(surplus)), b"", null_handling="replace", null_replacement=b""
+        spans, _zeros().take(pa.array(surplus)), b"", null_handling="replace", null_replacement=b""
     )
     return _masked(filled, column)
 
@@ -248,3 +248,9 @@ def _micros(column: pa.Array) -> RowBytes:
 
 def _longs(numbers: Longs) -> RowBytes:
     return _fixed_rows(numbers.reshape(-1, 1))
+
+
+@lru_cache
+def _zeros() -> pa.BinaryArray:
+    """Return so many bytes of 0 at each place; made when needed, as it loads pandas."""
+    return pa.array([bytes(count) for count in range(DECIMAL_BYTES + 1)], pa.binary())

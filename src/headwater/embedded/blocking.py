@@ -1,0 +1,54 @@
+"""Opening and connecting for callers that do not await."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headwater.client import client
+from headwater.client.sync.client import Client
+from headwater.config.client import ClientSettings
+from headwater.config.server import ServerSettings
+from headwater.embedded.storage import open_storage
+
+
+def open(  # noqa: A001 - headwater.open reads as it should
+    directory: str | Path,
+    *,
+    listen: bool = False,
+    port: int = 0,
+    settings: ClientSettings | None = None,
+    server_settings: ServerSettings | None = None,
+) -> Client:
+    """Open a data directory in this process, making it if it does not exist.
+
+    No server has to run, and no port is taken. The directory is the one that `headwater serve`
+    serves, and is held by one process at a time. With `listen` other processes of this machine
+    reach the storage at the client's `address`, as long as it is open.
+
+    >>> import headwater
+    >>> with headwater.open(directory / "data") as storage:
+    ...     storage.list_databases()
+    ['fluss']
+    """
+    return Client.start(
+        open_storage(
+            directory, listen=listen, port=port, settings=settings, server_settings=server_settings
+        )
+    )
+
+
+def connect(
+    address: str | Sequence[str],
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    settings: ClientSettings | None = None,
+) -> Client:
+    """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
+
+    >>> import headwater
+    >>> with headwater.open(directory / "shared", listen=True) as storage:
+    ...     with headwater.connect(storage.address) as other:
+    ...         other.list_databases()
+    ['fluss']
+    """
+    return Client.start(client.connect(address, user=user, password=password, settings=settings))
