@@ -99,3 +99,11 @@ def test_a_forked_child_is_told_that_it_has_no_loop(loop):
     _, status = os.waitpid(child, 0)
 
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+async def test_a_loop_can_be_closed_where_another_one_runs():
+    loop = LoopThread("test")
+
+    loop.close()
+
+    assert not loop.is_open

@@ -72,16 +72,18 @@ class LoopThread:
         """End the thread; work that still runs is cancelled."""
         if self._loop.is_closed() or os.getpid() != self._process:
             return
-        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
+        # On its own thread, as a caller may have a loop running on this one; notebooks do.
+        asyncio.run_coroutine_threadsafe(_wind_up(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
 
-async def _cancel_others() -> None:
+async def _wind_up() -> None:
+    loop = asyncio.get_running_loop()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()

@@ -18,7 +18,7 @@ from headwater.client.cursors.rows import (
     cursors_descriptor,
 )
 from headwater.config.client import ACKS_ALL
-from headwater.errors import RequestError, TableMissingError
+from headwater.errors import DatabaseMissingError, RequestError, TableMissingError
 from headwater.model.table import TableInfo
 
 _FIELDS = tuple(field.name for field in fields(CursorRow))
@@ -97,7 +97,7 @@ async def find_cursors(cluster: Cluster) -> TableInfo | None:
     """Return the table of cursors if there is one."""
     try:
         return await cluster.table(CURSORS)
-    except TableMissingError:
+    except (TableMissingError, DatabaseMissingError):
         return None
 
 
