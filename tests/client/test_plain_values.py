@@ -74,7 +74,12 @@ def test_values_that_fit_are_kept(kind, value):
         (MAP, [("a",)], "is no map"),
         (STRUCT, {"a": 1, "z": 2}, "has the field 'z', which is unknown"),
         (STRUCT, {"b": [NOON]}, "has a time of day"),
-        (pa.list_(pa.int32()), 5, "does not fit"),
+        (pa.list_(pa.int32()), 5, "is no list"),
+        (pa.list_(pa.string()), 5, "does not fit"),
+        (pa.list_(pa.int32()), "abc", "is no list"),
+        (MAP, 5, "is no map"),
+        (STRUCT, 5, "is no row"),
+        (STRUCT, (1e300, None), "is too large"),
     ],
     ids=str,
 )

@@ -12,6 +12,8 @@ from headwater.errors import InvalidValueError
 
 PlainRow: TypeAlias = Mapping[str, object] | tuple[object, ...]
 
+# Seen first, as nearly all rows begin with one of them.
+_SCALARS = (int, str, float, bytes)
 _ARROW_PROTOCOLS = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
 
 
@@ -56,6 +58,8 @@ def table_of_rows(rows: Sequence[PlainRow], schema: pa.Schema, *, names: Names) 
 
 
 def _is_column(value: object) -> bool:
+    if value is None or isinstance(value, _SCALARS):
+        return False
     return isinstance(value, list | tuple | np.ndarray) or any(
         hasattr(value, name) for name in _ARROW_PROTOCOLS
     )

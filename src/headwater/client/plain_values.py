@@ -4,12 +4,16 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from types import NoneType
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.errors import InvalidValueError
+
+Check: TypeAlias = Callable[[object], str]
 
 _FLOAT_END = 2.0**128 - 2.0**103
 """Numbers from here on are infinite when rounded to 32 bits."""
@@ -20,9 +24,10 @@ _REASON_CHARACTERS_MAX = 120
 
 def column_of(values: Sequence[object], field: pa.Field) -> pa.Array:
     """Return plain values as a column of the type of a field, or say which does not fit."""
-    if _needs_look(field.type, values):
+    check = None if _are_whole(values, field.type) else _check_of(field.type)
+    if check is not None:
         for value in values:
-            if why := fault_of(value, field.type):
+            if value is not None and (why := check(value)):
                 raise _error(field, value, why)
     try:
         return pa.array(values, field.type)
@@ -31,29 +36,34 @@ def column_of(values: Sequence[object], field: pa.Field) -> pa.Array:
         raise _error(field, sample, why or str(error).splitlines()[0]) from None
 
 
-def fault_of(value: object, kind: pa.DataType) -> str:
-    """Return why a type must not take a value that Arrow would bend to fit, or nothing."""
-    if value is None:
-        return ""
+def _are_whole(values: Sequence[object], kind: pa.DataType) -> bool:
+    """Tell at a glance whether integers are meant for a column of integers."""
+    return pa.types.is_integer(kind) and set(map(type, values)) <= {int, NoneType}
+
+
+def _check_of(kind: pa.DataType) -> Check | None:
+    """Return what finds values that Arrow would bend to fit a type; None if it bends none."""
     if pa.types.is_integer(kind):
-        return _integer_fault(value)
+        return _integer_fault
     if pa.types.is_float32(kind):
-        return _float_fault(value)
-    if pa.types.is_temporal(kind):
-        return _temporal_fault(value, kind)
-    return _nested_fault(value, kind)
-
-
-def _temporal_fault(value: object, kind: pa.DataType) -> str:
+        return _float_fault
     if pa.types.is_timestamp(kind):
-        return _timestamp_fault(value, kind)
-    return _date_fault(value) if pa.types.is_date(kind) else _time_fault(value, kind)
+        return partial(_timestamp_fault, is_zoned=kind.tz is not None, unit=kind.unit)
+    if pa.types.is_date(kind):
+        return _date_fault
+    if pa.types.is_time(kind):
+        return partial(_time_fault, unit=kind.unit)
+    return _nested_check(kind) if pa.types.is_nested(kind) else None
 
 
-def _needs_look(kind: pa.DataType, values: Sequence[object]) -> bool:
-    if pa.types.is_integer(kind):
-        return not set(map(type, values)) <= {int, NoneType}
-    return pa.types.is_float32(kind) or pa.types.is_temporal(kind) or pa.types.is_nested(kind)
+def _nested_check(kind: pa.DataType) -> Check | None:
+    if pa.types.is_struct(kind):
+        return partial(_struct_fault, checks={field.name: _check_of(field.type) for field in kind})
+    if pa.types.is_map(kind):
+        checks = (_check_of(kind.key_type), _check_of(kind.item_type))
+        return partial(_map_fault, checks=checks)
+    element = _check_of(kind.value_type)
+    return None if element is None else partial(_list_fault, check=element)
 
 
 def _integer_fault(value: object) -> str:
@@ -69,12 +79,12 @@ def _float_fault(value: object) -> str:
     return "is too large" if is_large else ""
 
 
-def _timestamp_fault(value: object, kind: pa.DataType) -> str:
+def _timestamp_fault(value: object, *, is_zoned: bool, unit: str) -> str:
     if not isinstance(value, datetime):
         return "is no datetime"
-    if (value.tzinfo is None) != (kind.tz is None):
-        return "has no time zone" if kind.tz else "has a time zone, but the column has none"
-    return _precision_fault(value, kind)
+    if (value.tzinfo is not None) != is_zoned:
+        return "has no time zone" if is_zoned else "has a time zone, but the column has none"
+    return _precision_fault(value, unit)
 
 
 def _date_fault(value: object) -> str:
@@ -83,52 +93,63 @@ def _date_fault(value: object) -> str:
     return "has a time of day" if isinstance(value, datetime) and not _is_midnight(value) else ""
 
 
-def _time_fault(value: object, kind: pa.DataType) -> str:
+def _time_fault(value: object, *, unit: str) -> str:
     if not isinstance(value, time):
         return "is no time of day"
-    return "has a time zone" if value.tzinfo is not None else _precision_fault(value, kind)
+    return "has a time zone" if value.tzinfo is not None else _precision_fault(value, unit)
 
 
-def _precision_fault(value: datetime | time, kind: pa.DataType) -> str:
+def _precision_fault(value: datetime | time, unit: str) -> str:
     # What pandas calls a timestamp has nanoseconds as well.
-    nanos = 0 if kind.unit == "ns" else getattr(value, "nanosecond", 0)
-    is_fine = value.microsecond % _MICROS_PER_UNIT[kind.unit] or nanos
-    return f"is finer than the column, which has the unit {kind.unit}" if is_fine else ""
+    nanos = 0 if unit == "ns" else getattr(value, "nanosecond", 0)
+    is_fine = value.microsecond % _MICROS_PER_UNIT[unit] or nanos
+    return f"is finer than the column, which has the unit {unit}" if is_fine else ""
 
 
 def _is_midnight(value: datetime) -> bool:
     return value.tzinfo is None and value.time() == time.min and not getattr(value, "nanosecond", 0)
 
 
-def _nested_fault(value: object, kind: pa.DataType) -> str:
-    if pa.types.is_struct(kind) and isinstance(value, Mapping):
-        return _struct_fault(value, kind)
-    if pa.types.is_map(kind):
-        pairs = value.items() if isinstance(value, Mapping) else value
-        return _first_fault(pairs, lambda pair: _pair_fault(pair, kind))
-    if pa.types.is_list(kind):
-        return _first_fault(value, lambda element: fault_of(element, kind.value_type))
-    return ""
-
-
-def _struct_fault(value: Mapping[str, object], kind: pa.StructType) -> str:
-    names = {field.name for field in kind}
-    if unknown := [name for name in value if name not in names]:
+def _struct_fault(value: object, *, checks: Mapping[str, Check | None]) -> str:
+    if isinstance(value, tuple) and len(value) == len(checks):
+        # Arrow takes the fields of a tuple in their order.
+        value = dict(zip(checks, value, strict=True))
+    if not isinstance(value, Mapping):
+        return "is no row"
+    if unknown := [name for name in value if name not in checks]:
         return f"has the field '{unknown[0]}', which is unknown"
-    return _first_fault(kind, lambda field: fault_of(value.get(field.name), field.type))
+    return _first(_fault(value.get(name), check) for name, check in checks.items())
 
 
-def _pair_fault(pair: object, kind: pa.DataType) -> str:
-    if not isinstance(pair, Sequence) or len(pair) != 2:  # noqa: PLR2004
+def _map_fault(value: object, *, checks: tuple[Check | None, Check | None]) -> str:
+    pairs = value.items() if isinstance(value, Mapping) else value
+    if not _can_go_through(pairs):
+        return "is no map"
+    return _first(_pair_fault(pair, checks) for pair in pairs)
+
+
+def _pair_fault(pair: object, checks: tuple[Check | None, Check | None]) -> str:
+    if not isinstance(pair, Sequence) or len(pair) != len(checks):
         return "is no map, nor a list of pairs"
-    return fault_of(pair[0], kind.key_type) or fault_of(pair[1], kind.item_type)
+    return _fault(pair[0], checks[0]) or _fault(pair[1], checks[1])
 
 
-def _first_fault(values: object, check: Callable[[pa.Field], str]) -> str:
-    """Return the first fault among values; Arrow itself refuses what cannot be gone through."""
-    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
-        return ""
-    return next(filter(None, map(check, values)), "")
+def _list_fault(value: object, *, check: Check) -> str:
+    if not _can_go_through(value):
+        return "is no list"
+    return _first(_fault(element, check) for element in value)
+
+
+def _can_go_through(value: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
+def _fault(value: object, check: Check | None) -> str:
+    return "" if value is None or check is None else check(value)
+
+
+def _first(faults: Iterable[str]) -> str:
+    return next(filter(None, faults), "")
 
 
 def _first_refused(values: Sequence[object], kind: pa.DataType) -> tuple[object, str]:
