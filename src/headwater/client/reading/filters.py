@@ -194,12 +194,10 @@ def _listed(column: Column, function: LeafFunction, given: Value | Collection[Va
     if function is LeafFunction.NOT_IN and None in given:
         return Comparison(column, LeafFunction.IN)
     bounds = [bound_of(value, column) for value in given if value is not None]
-    values = dict.fromkeys(bound.value for bound in bounds if bound.is_exact)
-    if not values and given:
-        return Comparison(
-            column, function if function is LeafFunction.IN else LeafFunction.IS_NOT_NULL
-        )
-    return Comparison(column, function, tuple(_told_apart(values)))
+    values = tuple(_told_apart(dict.fromkeys(bound.value for bound in bounds if bound.is_exact)))
+    if not values and given and function is LeafFunction.NOT_IN:
+        return Comparison(column, LeafFunction.IS_NOT_NULL)
+    return Comparison(column, function, values)
 
 
 def _told_apart(values: Iterable[Native]) -> Iterable[Native]:
