@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from headwater.client.bucket_keys import primary_key_encoder
 from headwater.client.routing import Router
-from headwater.errors import InvalidPartitionError, InvalidValueError, UnsupportedError
+from headwater.client.schema_in import schema_of
+from headwater.errors import (
+    InvalidOptionError,
+    InvalidPartitionError,
+    InvalidValueError,
+    UnsupportedError,
+)
 from headwater.model.arrow import arrow_schema
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.partition_values import partition_texts
@@ -202,3 +208,35 @@ def test_primary_keys_are_written_as_fluss_keeps_them(properties, bucket_keys, i
 
     encoder = PaimonKeys if is_lake else KeyEncoder
     assert found == encoder.of([BigIntType(), IntType()]).encode(columns).to_list()
+
+
+def test_a_table_may_follow_the_buckets_of_pyfluss():
+    schema = schema_of({"id": "BIGINT"})
+    keys = pa.record_batch({"id": pa.array(range(128, 1128))})
+    tables = [
+        TableDescriptor(
+            schema=schema, bucket_keys=("id",), bucket_count=16, custom_properties=properties
+        )
+        for properties in (
+            {},
+            {"headwater.bucket-hash": "java"},
+            {"headwater.bucket-hash": "pyfluss"},
+        )
+    ]
+
+    default, java, pyfluss = (
+        [share.rows.tolist() for share in Router.of(table).route(keys)] for table in tables
+    )
+
+    assert default == java != pyfluss
+
+
+def test_an_unknown_way_to_find_buckets_is_refused():
+    table = TableDescriptor(
+        schema=schema_of({"id": "BIGINT"}),
+        bucket_keys=("id",),
+        custom_properties={"headwater.bucket-hash": "rust"},
+    )
+
+    with pytest.raises(InvalidOptionError, match="rust"):
+        Router.of(table)

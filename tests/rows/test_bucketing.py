@@ -12,7 +12,9 @@ FOX = b"The quick brown fox jumps over the lazy dog"
 # What the tests of Apache Fluss expect of each function.
 FACTS = {
     BucketFunction.FLUSS: (1, 0, 6, 6),
+    BucketFunction.FLUSS_UNSIGNED: (1, 0, 6, 6),
     BucketFunction.PAIMON: (1, 11, 12, 0),
+    BucketFunction.PAIMON_UNSIGNED: (1, 11, 12, 0),
     BucketFunction.ICEBERG: (3, 4, 12, 3),
 }
 NATIVE = (BucketFunction.FLUSS, BucketFunction.PAIMON)
@@ -47,10 +49,15 @@ def words_of(key: bytes) -> tuple[list[int], bytes]:
     return words, key[whole:]
 
 
-def flink_murmur(key: bytes) -> int:
+UNSIGNED = (BucketFunction.FLUSS_UNSIGNED, BucketFunction.PAIMON_UNSIGNED)
+
+
+def flink_murmur(key: bytes, *, is_signed: bool) -> int:
     hashed = 42
     words, rest = words_of(key)
-    for word in (*words, *((byte - 256 if byte > 127 else byte) & ALL for byte in rest)):
+    for byte in rest:
+        words.append((byte - 256 if is_signed and byte > 127 else byte) & ALL)
+    for word in words:
         hashed = stepped(hashed, word)
     return finished(hashed ^ len(key))
 
@@ -66,9 +73,10 @@ def guava_murmur(key: bytes) -> int:
 def expected(key: bytes, count: int, function: BucketFunction) -> int:
     if function is BucketFunction.ICEBERG:
         return (guava_murmur(key) & 0x7FFF_FFFF) % count
-    if function is BucketFunction.PAIMON:
-        return abs(signed(flink_murmur(key))) % count
-    again = signed(finished(stepped(0, flink_murmur(key)) ^ 4))
+    hashed = flink_murmur(key, is_signed=function not in UNSIGNED)
+    if function in (BucketFunction.PAIMON, BucketFunction.PAIMON_UNSIGNED):
+        return abs(signed(hashed)) % count
+    again = signed(finished(stepped(0, hashed) ^ 4))
     return 0 if again == -(2**31) else abs(again) % count
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headwater.config.choices import LakeFormat
 from headwater.config.options import DATALAKE_FORMAT, KV_FORMAT_VERSION
-from headwater.errors import InvalidValueError, UnsupportedError
+from headwater.errors import InvalidOptionError, InvalidValueError, UnsupportedError
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.types import DataType
 from headwater.rows.bucketing import BucketFunction, Buckets, buckets_of
@@ -18,6 +18,9 @@ from headwater.rows.lake_keys import IcebergKeys, PaimonKeys
 from headwater.rows.row_bytes import RowBytes
 
 _FIRST_KV_FORMAT = 1
+# Whose buckets rows go to where clients of Apache Fluss disagree: java, the default, or pyfluss.
+BUCKET_HASH = "headwater.bucket-hash"
+_NULLS_ALLOWED = (BucketFunction.PAIMON, BucketFunction.PAIMON_UNSIGNED)
 # Few enough that the keys of a block stay in the processor's cache until they are hashed.
 _BLOCK_ROWS = 32_768
 
@@ -49,12 +52,12 @@ class BucketKeys:
                 "Rows of a table in Hudi's format cannot be written: their bucket is not known.",
                 hint="Write them with a client of Apache Fluss.",
             )
-        return cls(names, _encoder(descriptor, names, lake), _function(lake))
+        return cls(names, _encoder(descriptor, names, lake), _function(descriptor, lake))
 
     def buckets(self, batch: pa.RecordBatch, count: int) -> Buckets:
         """Return the bucket of every row."""
         columns = [batch.column(name) for name in self.names]
-        if self.function is not BucketFunction.PAIMON:
+        if self.function not in _NULLS_ALLOWED:
             _check_present(self.names, columns)
         buckets = np.empty(batch.num_rows, np.int32)
         for first in range(0, batch.num_rows, _BLOCK_ROWS):
@@ -85,14 +88,25 @@ def _encoder(descriptor: TableDescriptor, names: Sequence[str], lake: LakeFormat
     return make(types)
 
 
-def _function(lake: LakeFormat | None) -> BucketFunction:
+def _function(descriptor: TableDescriptor, lake: LakeFormat | None) -> BucketFunction:
+    is_signed = _is_signed(descriptor)
     match lake:
         case LakeFormat.PAIMON:
-            return BucketFunction.PAIMON
+            return BucketFunction.PAIMON if is_signed else BucketFunction.PAIMON_UNSIGNED
         case LakeFormat.ICEBERG:
             return BucketFunction.ICEBERG
         case _:
-            return BucketFunction.FLUSS
+            return BucketFunction.FLUSS if is_signed else BucketFunction.FLUSS_UNSIGNED
+
+
+def _is_signed(descriptor: TableDescriptor) -> bool:
+    match descriptor.custom_properties.get(BUCKET_HASH, "java"):
+        case "java":
+            return True
+        case "pyfluss":
+            return False
+        case other:
+            raise InvalidOptionError(f"'{BUCKET_HASH}' is java or pyfluss, not {other!r}.")
 
 
 def _check_present(names: Sequence[str], columns: Sequence[pa.Array]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +26,16 @@ _SIGN = np.uint32(0x8000_0000)
 
 
 class BucketFunction(StrEnum):
-    """Name the ways to find the bucket of a key."""
+    """Name the ways to find the bucket of a key.
+
+    The client of Apache Fluss in Java takes the last bytes of a key for signed numbers, and its
+    client in Rust, under pyfluss, for unsigned ones.
+    """
 
     FLUSS = "fluss"
+    FLUSS_UNSIGNED = "fluss-unsigned"
     PAIMON = "paimon"
+    PAIMON_UNSIGNED = "paimon-unsigned"
     ICEBERG = "iceberg"
 
 
@@ -37,8 +44,8 @@ def buckets_of(keys: RowBytes, count: int, *, function: BucketFunction) -> Bucke
     return _FUNCTIONS[function](keys, count)
 
 
-def _fluss(keys: RowBytes, count: int) -> Buckets:
-    hashes = mix_word(murmur_by_bytes(keys, seed=_FLINK_SEED))
+def _fluss(keys: RowBytes, count: int, *, signed: bool = True) -> Buckets:
+    hashes = mix_word(murmur_by_bytes(keys, seed=_FLINK_SEED, signed=signed))
     spread(hashes)
     hashes ^= _WORD_BYTES
     finish(hashes)
@@ -47,8 +54,8 @@ def _fluss(keys: RowBytes, count: int) -> Buckets:
     return _remainders(np.abs(hashes.view(np.int32)).view(np.uint32), count)
 
 
-def _paimon(keys: RowBytes, count: int) -> Buckets:
-    hashes = murmur_by_bytes(keys, seed=_FLINK_SEED).view(np.int32)
+def _paimon(keys: RowBytes, count: int, *, signed: bool = True) -> Buckets:
+    hashes = murmur_by_bytes(keys, seed=_FLINK_SEED, signed=signed).view(np.int32)
     # The remainder has the sign of the hash, and is small enough to lose it.
     return np.abs(np.fmod(hashes, np.int32(count)))
 
@@ -63,6 +70,8 @@ def _remainders(hashes: Hashes, count: int) -> Buckets:
 
 _FUNCTIONS: dict[BucketFunction, Callable[[RowBytes, int], Buckets]] = {
     BucketFunction.FLUSS: _fluss,
+    BucketFunction.FLUSS_UNSIGNED: partial(_fluss, signed=False),
     BucketFunction.PAIMON: _paimon,
+    BucketFunction.PAIMON_UNSIGNED: partial(_paimon, signed=False),
     BucketFunction.ICEBERG: _iceberg,
 }

@@ -27,9 +27,9 @@ _MIX_SECOND = np.uint32(0xC2B2AE35)
 _TAIL_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFF_FFFF], np.uint32)
 
 
-def murmur_by_bytes(keys: RowBytes, *, seed: int) -> Hashes:
-    """Hash strings, mixing each byte after the last whole word as a signed number of its own."""
-    return _hash_all(keys, seed=seed, tail=_mix_tail_bytes)
+def murmur_by_bytes(keys: RowBytes, *, seed: int, signed: bool = True) -> Hashes:
+    """Hash strings, mixing each byte after the last whole word as a number of its own."""
+    return _hash_all(keys, seed=seed, tail=_mix_signed_bytes if signed else _mix_unsigned_bytes)
 
 
 def murmur3_32(keys: RowBytes, *, seed: int) -> Hashes:
@@ -107,12 +107,21 @@ def _hash_sorted(keys: RowBytes, counts: Longs, *, seed: int, tail: Tail) -> Has
     return hashes
 
 
-def _mix_tail_bytes(hashes: Hashes, words: Hashes, rest: Longs) -> None:
+def _mix_signed_bytes(hashes: Hashes, words: Hashes, rest: Longs) -> None:
     for index in range(int(rest.max())):
         signed = (words << np.uint32(24 - 8 * index)).view(np.int32) >> 24
-        stepped = hashes.copy()
-        take_in(stepped, mix_word(signed.view(np.uint32)))
-        np.copyto(hashes, stepped, where=rest > index)
+        _mix_byte(hashes, signed.view(np.uint32), rest > index)
+
+
+def _mix_unsigned_bytes(hashes: Hashes, words: Hashes, rest: Longs) -> None:
+    for index in range(int(rest.max())):
+        _mix_byte(hashes, (words >> np.uint32(8 * index)) & _TAIL_MASKS[1], rest > index)
+
+
+def _mix_byte(hashes: Hashes, numbers: Hashes, is_there: npt.NDArray[np.bool_]) -> None:
+    stepped = hashes.copy()
+    take_in(stepped, mix_word(numbers))
+    np.copyto(hashes, stepped, where=is_there)
 
 
 def _mix_tail_word(hashes: Hashes, words: Hashes, rest: Longs) -> None:
