@@ -1,16 +1,8 @@
 """Cursors on a real server: shared by processes, one of which is killed, and looked after."""
 
 import asyncio
-import itertools
-import json
 import os
-import signal
-import sys
-from collections import Counter
-from collections.abc import Callable
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -18,13 +10,18 @@ import pytest_asyncio
 from headwater.aio import connect
 from headwater.client.reading.log_batch import Place
 from headwater.errors import ConflictError, CursorLostError, MissingError
+from tests.flows.cursor_members import (
+    BUCKETS,
+    LEASE_S,
+    WITHIN_S,
+    check_killed_members,
+    drain,
+    ids,
+    make_table,
+    rows,
+    take,
+)
 from tests.serving import ServerProcess, serving
-
-ROOT = Path(__file__).parents[2]
-BUCKETS = 6
-LEASE_S = 1.5
-WITHIN_S = 60
-_names = itertools.count()
 
 
 @pytest.fixture(scope="module")
@@ -44,142 +41,14 @@ async def table(client):
     return await make_table(client)
 
 
-async def make_table(client, *, buckets: int = BUCKETS, **more):
-    columns = {"id": "BIGINT", "day": "STRING"}
-    return await client.create_table(f"orders_{next(_names)}", columns, buckets=buckets, **more)
-
-
-def rows(*ids: int, day: str | None = None) -> list[dict[str, object]]:
-    return [{"id": number, "day": day} for number in ids]
-
-
-def ids(batches) -> list[int]:
-    return sorted(number for batch in batches for number in batch.rows["id"].to_pylist())
-
-
-async def drain(cursor) -> list[int]:
-    """Return what a cursor gives until it gives nothing."""
-    found = []
-    while batches := await cursor.poll(1.0):
-        found += batches
-    return ids(found)
-
-
-async def take(cursor, count: int) -> list[int]:
-    """Return as many rows, however long they take."""
-    found = []
-    async with asyncio.timeout(WITHIN_S):
-        while len(ids(found)) < count:
-            found += await cursor.poll(1.0)
-    return ids(found)
-
-
-class ReaderProcess:
-    """A member in a process of its own, and what it told so far."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.told: list[dict[str, object]] = []
-        self.news = asyncio.Event()
-        self.listening = asyncio.ensure_future(self.listen())
-
-    async def listen(self) -> None:
-        async for line in self.process.stdout:
-            if line.endswith(b"\n"):
-                self.told.append(json.loads(line))
-                self.news.set()
-
-    @property
-    def assigned(self) -> list[int]:
-        return next((each["assigned"] for each in reversed(self.told) if "assigned" in each), [])
-
-    @property
-    def given(self) -> list[tuple[int, int, int]]:
-        """Return bucket, offset and id of each row."""
-        return [
-            (each["bucket"], offset, number)
-            for each in self.told
-            if "given" in each
-            for offset, number in each["given"]
-        ]
-
-    @property
-    def committed(self) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for each in self.told:
-            found |= {int(key): at for key, at in each.get("committed", {}).items()}
-        return found
-
-    async def kill(self) -> None:
-        if self.process.returncode is None:
-            os.kill(self.process.pid, signal.SIGKILL)
-        await self.process.wait()
-        await self.listening
-
-
-@asynccontextmanager
-async def reading(server: ServerProcess, table, *, count: int):
-    """Start members in processes, and kill those that are left in the end."""
-    command = [sys.executable, "-m", "tests.flows.cursor_reader", server.address]
-    readers = []
-    try:
-        for _ in range(count):
-            process = await asyncio.create_subprocess_exec(
-                *command, str(table.path), "readers", str(LEASE_S), stdout=-1, cwd=ROOT
-            )
-            readers.append(ReaderProcess(process))
-        yield readers
-    finally:
-        for reader in readers:
-            await reader.kill()
-
-
-async def until(is_true: Callable[[], bool], reader: ReaderProcess) -> None:
-    """Wait for something that a reader will tell of."""
-    async with asyncio.timeout(WITHIN_S):
-        while not is_true():
-            reader.news.clear()
-            await reader.news.wait()
-
-
-def are_balanced(readers: list[ReaderProcess]) -> bool:
-    share = BUCKETS // len(readers)
-    return all(len(reader.assigned) == share for reader in readers)
-
-
-async def append_forever(table, sent: set[int]) -> None:
-    for start in itertools.count(step=30):
-        await table.append(rows(*range(start, start + 30)))
-        sent |= set(range(start, start + 30))
-
-
-def ids_given(readers: list[ReaderProcess]) -> set[int]:
-    return {number for reader in readers for _, _, number in reader.given}
-
-
-def unexpected_repeats(readers: list[ReaderProcess], dead: ReaderProcess) -> list[object]:
-    """Return rows that came twice although the dead member had committed them."""
-    counts = Counter((b, offset) for reader in readers for b, offset, _ in reader.given)
-    committed = dead.committed
-    return [
-        each for each, n in counts.items() if n > 1 and each[1] < committed.get(each[0], 1 << 62)
-    ]
-
-
 async def test_every_row_arrives_when_one_of_three_processes_is_killed(server, table):
-    sent: set[int] = set()
-    appending = asyncio.ensure_future(append_forever(table, sent))
-    async with reading(server, table, count=3) as readers:
-        dead, *others = readers
-        await until(lambda: are_balanced(readers), others[0])
-        await dead.kill()
-        await until(lambda: are_balanced(others), others[0])
-        appending.cancel()
-        await until(lambda: sent <= ids_given(readers), others[0])
+    await check_killed_members(server.address, table)
 
-    assert unexpected_repeats(readers, dead) == []
-    assert dead.given, "the dead one had work to do"
-    assert all(reader.committed for reader in others)
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+async def test_every_row_arrives_through_twenty_kills(server, table):
+    await check_killed_members(server.address, table, kills=20)
 
 
 async def test_a_group_goes_on_when_the_server_is_killed_and_started_again(tmp_path):
