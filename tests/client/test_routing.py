@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.bucket_keys import primary_key_encoder
+from headwater.client.bucket_keys import BUCKET_HASH, primary_key_encoder
 from headwater.client.routing import Router
 from headwater.client.schema_in import schema_of
 from headwater.errors import (
@@ -235,7 +235,7 @@ def test_an_unknown_way_to_find_buckets_is_refused():
     table = TableDescriptor(
         schema=schema_of({"id": "BIGINT"}),
         bucket_keys=("id",),
-        custom_properties={"headwater.bucket-hash": "rust"},
+        custom_properties={BUCKET_HASH: "rust"},
     )
 
     with pytest.raises(InvalidOptionError, match="rust"):

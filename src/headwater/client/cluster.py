@@ -54,6 +54,7 @@ class Cluster:
         self._nodes: dict[int, Address] = {}
         self._leaders: dict[TableBucket, int] = {}
         self._paths: dict[int, TablePath] = {}
+        self._table_ids: dict[TablePath, int] = {}
         self._partition_ids: dict[tuple[int, str], int] = {}
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._looking: dict[TablePath | int, asyncio.Task[Metadata]] = {}
@@ -63,16 +64,9 @@ class Cluster:
     async def table(self, path: TablePath) -> TableInfo:
         """Return a table as the cluster knows it now."""
         request = pb.MetadataRequest(table_path=[wire_path(path)])
-        try:
-            metadata = await self.retries.run(
-                lambda: self._metadata(request), what=f"Finding the table {path}"
-            )
-        except ServerFaultError:
-            # Apache Fluss fails where this table is missing; asked this way it says so.
-            await self.ask(
-                pb.GetTableInfoRequest(table_path=wire_path(path)), pb.GetTableInfoResponse
-            )
-            raise
+        metadata = await self.retries.run(
+            lambda: self._metadata(request), what=f"Finding the table {path}"
+        )
         for table in metadata.tables:
             if table.path == path:
                 return table
@@ -130,6 +124,7 @@ class Cluster:
         if known is not None and known in self._nodes:
             return known
         await self._look_up(bucket)
+        self._check_same_table(bucket)
         known = self._leaders.get(bucket)
         if known is None or known not in self._nodes:
             raise LeaderMissingError(f"No server leads {bucket} at present.")
@@ -153,6 +148,15 @@ class Cluster:
             looking.add_done_callback(lambda _: self._looking.pop(key, None))
         await asyncio.shield(looking)
 
+    def _check_same_table(self, bucket: TableBucket) -> None:
+        """Refuse a table that was dropped, though there is another of its name."""
+        path = self._path(bucket)
+        if self._table_ids.get(path) != bucket.table_id:
+            raise TableMissingError(
+                f"{path} was dropped, and there is another table of that name now.",
+                hint="Get the table again.",
+            )
+
     def _path(self, bucket: TableBucket) -> TablePath:
         path = self._paths.get(bucket.table_id)
         if path is None:
@@ -160,7 +164,14 @@ class Cluster:
         return path
 
     async def _metadata(self, request: pb.MetadataRequest) -> Metadata:
-        answer = await self._ask_once(request, pb.MetadataResponse, coordinator=False)
+        try:
+            answer = await self._ask_once(request, pb.MetadataResponse, coordinator=False)
+        except ServerFaultError:
+            for path in request.table_path:
+                # Apache Fluss fails where a table is missing; asked this way it says so.
+                question = pb.GetTableInfoRequest(table_path=path)
+                await self._ask_once(question, pb.GetTableInfoResponse, coordinator=False)
+            raise
         metadata = metadata_of(answer)
         if metadata.nodes:
             self._nodes = dict(metadata.nodes)
@@ -168,6 +179,7 @@ class Cluster:
         self._leaders |= metadata.leaders
         self._partition_ids |= metadata.partition_ids
         self._paths |= {table.table_id: table.path for table in metadata.tables}
+        self._table_ids |= {table.path: table.table_id for table in metadata.tables}
         return metadata
 
     # ---- calls

@@ -1,0 +1,141 @@
+"""The servers behind a client: found, lost, found again."""
+
+import asyncio
+
+import pytest
+
+from headwater import aio
+from headwater.config.client import ClientSettings
+from headwater.config.server import ServerSettings
+from headwater.errors import (
+    AuthenticationError,
+    ClosedError,
+    TableMissingError,
+    TimedOutError,
+)
+from headwater.server.security import Users
+from headwater.server.server import Server
+
+QUICK = ClientSettings(deadline_s=0.5, connect_timeout_s=0.5, backoff_first_s=0.01)
+
+
+async def started(directory, port=0, **parts):
+    return await Server.start(directory, ServerSettings(host="127.0.0.1", port=port), **parts)
+
+
+@pytest.fixture
+async def server(tmp_path):
+    running = await started(tmp_path / "data")
+    yield running
+    await running.stop()
+
+
+async def test_a_server_among_several_addresses_is_enough(server):
+    dead = await started_and_stopped_port()
+
+    async with await aio.connect(f"127.0.0.1:{dead},127.0.0.1:{server.port}") as client:
+        assert await client.list_databases() == ["fluss"]
+
+
+async def started_and_stopped_port():
+    listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    listener.close()
+    await listener.wait_closed()
+    return port
+
+
+async def test_connecting_to_nobody_ends_with_the_reason():
+    port = await started_and_stopped_port()
+
+    with pytest.raises(TimedOutError, match=f"127.0.0.1:{port}.*Cannot reach"):
+        await aio.connect(f"127.0.0.1:{port}", settings=QUICK)
+
+
+async def test_a_server_that_asks_for_a_password_gets_it(tmp_path):
+    users = Users.load(tmp_path / "users").with_user("ada", "secret")
+    server = await started(tmp_path / "data", users=users)
+    address = f"127.0.0.1:{server.port}"
+
+    async with await aio.connect(address, user="ada", password="secret") as client:
+        assert await client.list_databases() == ["fluss"]
+    for wrong in ({"user": "ada", "password": "guess"}, {}):
+        with pytest.raises(AuthenticationError):
+            await aio.connect(address, **wrong)
+
+    await server.stop()
+
+
+async def test_a_client_goes_on_after_its_server_was_started_again(tmp_path):
+    server = await started(tmp_path / "data")
+    port = server.port
+    async with await aio.connect(f"127.0.0.1:{port}") as client:
+        table = await client.create_table("t", {"id": "INT"}, primary_key="id")
+        await table.upsert({"id": 1})
+        await server.stop()
+        again = await started(tmp_path / "data", port=port)
+
+        await table.upsert({"id": 2})
+
+        assert await table.count() == 2
+    await again.stop()
+
+
+async def test_a_server_that_stays_away_ends_in_time(tmp_path):
+    server = await started(tmp_path / "data")
+    async with await aio.connect(f"127.0.0.1:{server.port}", settings=QUICK) as client:
+        table = await client.create_table("t", {"id": "INT"}, primary_key="id")
+        await server.stop()
+
+        for attempt in (
+            table.upsert({"id": 1}),
+            table.get({"id": 1}),
+            table.count(),
+            table.scan().to_arrow(),
+            client.list_databases(),
+        ):
+            with pytest.raises(TimedOutError):
+                await attempt
+
+
+async def test_a_dropped_table_is_told_at_once(server):
+    async with await aio.connect(f"127.0.0.1:{server.port}") as client:
+        table = await client.create_table("t", {"id": "INT"}, primary_key="id")
+        await table.upsert({"id": 1})
+        await client.drop_table("t")
+
+        for attempt in (table.upsert({"id": 2}), table.get({"id": 1}), table.count()):
+            with pytest.raises(TableMissingError):
+                await attempt
+
+
+async def test_a_table_made_anew_is_not_taken_for_the_old_one(server):
+    async with await aio.connect(f"127.0.0.1:{server.port}") as client:
+        old = await client.create_table("t", {"id": "INT"}, primary_key="id")
+        await old.upsert({"id": 1})
+        await client.drop_table("t")
+        new = await client.create_table("t", {"id": "INT"}, primary_key="id")
+
+        with pytest.raises(TableMissingError, match="dropped"):
+            await old.upsert({"id": 2})
+
+        assert await new.count() == 0
+
+
+async def test_a_closed_client_says_so(server):
+    client = await aio.connect(f"127.0.0.1:{server.port}")
+    table = await client.create_table("t", {"id": "INT"})
+    await client.close()
+    await client.close()
+
+    with pytest.raises(ClosedError):
+        await client.list_databases()
+    with pytest.raises(ClosedError):
+        await table.append({"id": 1})
+
+
+async def test_many_callers_share_one_connection(server):
+    async with await aio.connect(f"127.0.0.1:{server.port}") as client:
+        await asyncio.gather(*(client.list_databases() for _ in range(100)))
+
+        assert len(server.listener._connections) == 1
