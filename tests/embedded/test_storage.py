@@ -63,8 +63,8 @@ def test_other_processes_reach_it_on_a_loopback_port(tmp_path):
 
         assert hw.table("t").scan().to_pylist() == [{"id": 1, "text": "from outside"}]
         host, port = hw.address.split(":")
-    with pytest.raises(ConnectionRefusedError), socket.create_connection((host, int(port)), timeout=5):
-        pass
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=5)
 
 
 def test_what_was_acknowledged_survives_a_process_that_dies(tmp_path):

@@ -163,9 +163,7 @@ class Lookups:
             async with room:
                 await self._ask(each, api, inserts=inserts, into=(reader, found))
 
-        async with asyncio.TaskGroup() as group:
-            for each in rounds:
-                group.create_task(ask(each))
+        await asyncio.gather(*map(ask, rounds))
         return found
 
     async def _ask(
