@@ -31,7 +31,8 @@ class Busy:
 
     async def some(self) -> None:
         """Wait for acks that come from now on."""
-        self._flushes, _ = 0, self._some.clear()
+        self._flushes = 0
+        self._some.clear()
         await self._some.wait()
 
     async def run(self, write) -> None:

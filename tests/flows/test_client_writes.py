@@ -218,7 +218,7 @@ async def test_submitted_upserts_and_deletes_keep_their_order(client, server):
     table = await client.create(KEYED, key=["id"], buckets=2)
     upserter = client.upserter(table)
 
-    for number in range(300):
+    for number in range(100):
         await upserter.submit(batch_of(table, (number % 7, "a", number)))
         await upserter.submit_delete(batch_of(table, (number % 5,), columns=["id"]))
         await upserter.submit(
@@ -226,7 +226,7 @@ async def test_submitted_upserts_and_deletes_keep_their_order(client, server):
         )
     await upserter.flush()
 
-    expected = {(5, "a", 299), (6, "a", 299)}
+    expected = {(0, "a", 98), (1, "a", 99), (5, "a", 96), (6, "a", 99)}
     assert await state_of(server.port, table) == expected
 
 
