@@ -11,7 +11,7 @@ WIRE := src/headwater/wire
 list:
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Run the demo: start a server, write a table, read it back
+demo: $(READY) ## Run the demo: write tables, read and follow them, kill a server
 	$(BIN)/python examples/demo.py
 
 test: $(READY) ## Run every test except the long ones
@@ -34,7 +34,7 @@ torture: $(READY) ## Run the long tests: crashes, faults, seeds
 	HEADWATER_RANDOM=1 $(BIN)/python -m pytest -q -m torture
 
 docs: $(READY) ## Generate the reference pages from the code
-	$(BIN)/python scripts/generate_reference.py
+	$(BIN)/python -m scripts.generate_reference
 
 lock: $(READY) ## Pin every dependency anew in requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --all-extras --universal --python-version 3.11 \

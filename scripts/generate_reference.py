@@ -9,11 +9,14 @@ import typer
 
 from headwater import errors
 from headwater.cli.main import app
+from headwater.config.client import ClientSettings
 from headwater.config.option import Option
 from headwater.config.options import TABLE_OPTIONS
-from headwater.config.server import described_settings
+from headwater.config.server import ServerSettings
+from headwater.config.setting import described
 from headwater.errors import HeadwaterError
 from headwater.wire.apis import APIS
+from scripts.python_reference import python_reference
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = (
@@ -66,6 +69,8 @@ def reference_pages() -> dict[str, str]:
     return {
         "table-options.md": _page(_table_options()),
         "server-settings.md": _page(_server_settings()),
+        "client-settings.md": _page(_client_settings()),
+        "python.md": _page(python_reference()),
         "errors.md": _page(_errors()),
         "apis.md": _page(_apis()),
         "cli.md": _page(_cli()),
@@ -75,11 +80,11 @@ def reference_pages() -> dict[str, str]:
 def _table_options() -> Iterator[str]:
     yield "# Table options"
     yield (
-        "Options are texts, given as `properties` when a table is created. An unknown name or a"
-        " value of the wrong kind is refused with a hint. Names that do not start with `table.` are"
-        " custom properties: pass them as `custom_properties`; they are kept and shown, no more,"
-        " except `fields.<column>.agg` and its parameters, which name"
-        " [aggregate functions](../how-to/merge-engines.md#aggregation)."
+        "Given as `options` when a table is created. An unknown name or a value of the wrong kind"
+        " is refused with a hint. Names that do not start with `table.` are your own: they are kept"
+        " and shown, no more, except `fields.<column>.agg` and its parameters, which name"
+        " [aggregate functions](../how-to/merge-engines.md#aggregation). `pyfluss` takes the former"
+        " as `properties` and the latter as `custom_properties`."
     )
     groups: dict[tuple[str, str], list[Option[object]]] = {}
     for name, option in sorted(TABLE_OPTIONS.items()):
@@ -114,7 +119,23 @@ def _server_settings() -> Iterator[str]:
         ("setting", "default", "flag", "meaning"),
         [
             (f"`{name}`", _setting(name, default), SETTING_FLAGS.get(name, ""), description)
-            for name, default, description in described_settings()
+            for name, default, description in described(ServerSettings)
+        ],
+    )
+
+
+def _client_settings() -> Iterator[str]:
+    yield "# Client settings"
+    yield (
+        "Given to `open` and `connect` as `settings=headwater.ClientSettings(deadline_s=30.0)`."
+        " Limits are above 0, `acks` is -1, 0 or 1. What deadlines and retries mean is told in"
+        " [the client](../explanation/client.md)."
+    )
+    yield _table(
+        ("setting", "default", "meaning"),
+        [
+            (f"`{name}`", _setting(name, default), description)
+            for name, default, description in described(ClientSettings)
         ],
     )
 
@@ -122,9 +143,10 @@ def _server_settings() -> Iterator[str]:
 def _setting(name: str, default: str) -> str:
     if name.endswith("_bytes_max"):
         return f"{int(default) // MIB} MiB"
-    if name.endswith("_s"):
-        return f"{float(default):g} s"
-    return "off" if default == "False" else _code(default)
+    for suffix, unit in (("_ms", "ms"), ("_s", "s")):
+        if name.endswith(suffix):
+            return f"{float(default):g} {unit}"
+    return {"False": "off", "True": "on"}.get(default, _code(default))
 
 
 def _errors() -> Iterator[str]:

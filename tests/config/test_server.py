@@ -4,15 +4,16 @@ from dataclasses import fields
 
 import pytest
 
-from headwater.config.server import ServerSettings, described_settings
+from headwater.config.server import ServerSettings
+from headwater.config.setting import described
 from headwater.errors import InvalidOptionError
 
 
 def test_every_setting_is_described_by_a_sentence():
-    described = {name: text for name, _, text in described_settings()}
+    texts = {name: text for name, _, text in described(ServerSettings)}
 
-    assert described.keys() == {setting.name for setting in fields(ServerSettings)}
-    assert all(text.endswith(".") for text in described.values())
+    assert texts.keys() == {setting.name for setting in fields(ServerSettings)}
+    assert all(text.endswith(".") for text in texts.values())
 
 
 @pytest.mark.parametrize(

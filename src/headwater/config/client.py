@@ -2,33 +2,58 @@
 
 from dataclasses import dataclass
 
+from headwater.config.setting import check_positive, integer, seconds, switch
+from headwater.errors import InvalidAcksError
+
+MIB = 1024**2
 ACKS_ALL = -1
+_ACKS = (ACKS_ALL, 0, 1)
+_FREE = frozenset({"acks", "creates_partitions", "checks_crc"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     """Hold the limits of a client; every wait, batch and retry has one."""
 
-    # How long a whole operation may take with all its retries, and one request of it.
-    deadline_s: float = 120.0
-    request_timeout_s: float = 30.0
-    connect_timeout_s: float = 10.0
-    # The pause after the first failure doubles with every further one.
-    backoff_first_s: float = 0.05
-    backoff_max_s: float = 2.0
+    deadline_s: float = seconds(
+        120.0, "Time that one operation may take with all its retries; then it fails."
+    )
+    request_timeout_s: float = seconds(30.0, "Time that one request of it may take.")
+    connect_timeout_s: float = seconds(
+        10.0, "Time to reach a server: for one attempt, and for the first contact as a whole."
+    )
+    backoff_first_s: float = seconds(
+        0.05, "Pause after a failure; it doubles with every further one, and varies by chance."
+    )
+    backoff_max_s: float = seconds(2.0, "Longest pause between two attempts.")
 
-    # Writing: a batch goes to one bucket, a request carries batches for buckets of one server.
-    acks: int = ACKS_ALL
-    batch_bytes_max: int = 2 * 1024 * 1024
-    batch_rows_max: int = 65_536
-    inflight_per_bucket_max: int = 5
-    pending_bytes_max: int = 64 * 1024 * 1024
-    creates_partitions: bool = True
+    acks: int = integer(
+        ACKS_ALL, "-1: a write returns when its rows are on disk. 0 and 1: before that."
+    )
+    batch_bytes_max: int = integer(2 * MIB, "Size of the rows that are written as one batch.")
+    batch_rows_max: int = integer(65_536, "Rows that are written as one batch.")
+    inflight_per_bucket_max: int = integer(
+        5, "Batches of one bucket on their way at a time; servers recognise the last 5 of a writer."
+    )
+    pending_bytes_max: int = integer(
+        64 * MIB, "Rows on their way, of all tables; above it writers wait."
+    )
+    creates_partitions: bool = switch(
+        "Create the partition of a row where it is missing.", default=True
+    )
 
-    # Reading.
-    fetch_bytes_max: int = 16 * 1024 * 1024
-    fetch_bucket_bytes_max: int = 4 * 1024 * 1024
-    fetch_wait_ms: int = 500
-    state_scan_bytes_max: int = 4 * 1024 * 1024
-    lookup_keys_max: int = 10_000
-    checks_crc: bool = True
+    fetch_bytes_max: int = integer(16 * MIB, "Rows in one answer to a scan or tail.")
+    fetch_bucket_bytes_max: int = integer(4 * MIB, "Rows of one bucket in one such answer.")
+    fetch_wait_ms: int = integer(
+        500, "Milliseconds that a server waits for new rows before it answers with none."
+    )
+    state_scan_bytes_max: int = integer(
+        4 * MIB, "Rows in one answer to a scan of a primary-key table."
+    )
+    lookup_keys_max: int = integer(10_000, "Keys in one lookup request.")
+    checks_crc: bool = switch("Check the checksum of every batch that is read.", default=True)
+
+    def __post_init__(self) -> None:
+        check_positive(self, free=_FREE)
+        if self.acks not in _ACKS:
+            raise InvalidAcksError(f"'acks' must be -1, 0 or 1, not {self.acks}.")

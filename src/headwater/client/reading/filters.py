@@ -27,7 +27,7 @@ Term = tuple[str, str] | tuple[str, str, Value | Collection[Value]]
 Where = Term | Sequence[Term] | Sequence[Sequence[Term]]
 """Terms that must all hold; a list of lists holds where any of its lists does."""
 
-_OPERATORS: dict[str, LeafFunction] = {
+OPERATORS: dict[str, LeafFunction] = {
     "==": LeafFunction.EQUAL,
     "=": LeafFunction.EQUAL,
     "!=": LeafFunction.NOT_EQUAL,
@@ -131,11 +131,11 @@ def _test(term: Term, schema: Schema) -> Comparison:
             f"The filter names '{name}', which is no column.",
             hint=f"The columns are {', '.join(schema.names)}.",
         )
-    function, column = _OPERATORS.get(spelled), schema.column(name)
+    function, column = OPERATORS.get(spelled), schema.column(name)
     if function is None:
         raise RequestError(
             f"The filter has the unknown operator '{term[1]}'.",
-            hint=f"The operators are {', '.join(_OPERATORS)}.",
+            hint=f"The operators are {', '.join(OPERATORS)}.",
         )
     if len(term) != (2 if function in NULL_CHECKS else 3):
         raise _malformed(term)
@@ -178,7 +178,7 @@ def _check_order(column: Column, function: LeafFunction) -> None:
     searches_no_text = function in _TEXT_SEARCHES and not isinstance(kind, StringType | CharType)
     has_no_order = isinstance(kind, BooleanType) and function not in _EQUALITIES
     if searches_no_text or has_no_order or isinstance(kind, NESTED_TYPES):
-        spelled = next(text for text, each in _OPERATORS.items() if each is function)
+        spelled = next(text for text, each in OPERATORS.items() if each is function)
         raise RequestError(
             f"'{spelled}' cannot be used with '{column.name}' of type {kind}.",
             hint="Use another operator, or filter the rows after reading them.",

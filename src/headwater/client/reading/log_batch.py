@@ -17,7 +17,7 @@ class LogBatch:
     rows: pa.RecordBatch
     """The rows, in the schema of the reader."""
     changes: npt.NDArray[np.uint8] | None
-    """The `rows.log_batch.ChangeType` of each row; None for a log table."""
+    """The `headwater.ChangeType` of each row; None for a log table."""
     offsets: npt.NDArray[np.int64]
     """The log offset of each row; offsets can be missing where rows were filtered out."""
     timestamp_ms: int

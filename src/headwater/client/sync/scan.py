@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Scan:
     """Rows that are read when they are asked for, each time as they are then.
 
-    A scan is taken by everything that reads Arrow: `pl.from_arrow(scan)`, `duckdb.from_arrow(
-    scan.to_reader())`, `pa.table(scan)`.
+    A scan is taken by everything that reads Arrow: `pl.from_arrow(scan)`, `pa.table(scan)`,
+    `duckdb.from_arrow(scan.to_reader())`.
     """
 
     def __init__(self, loop: LoopThread, scan: AsyncScan) -> None:

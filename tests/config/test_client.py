@@ -1,0 +1,42 @@
+"""The settings of a client."""
+
+from dataclasses import fields
+
+import pytest
+
+from headwater.config.client import ClientSettings
+from headwater.config.setting import described
+from headwater.errors import InvalidAcksError, InvalidOptionError
+
+SWITCHES = {"creates_partitions", "checks_crc"}
+LIMITS = [each.name for each in fields(ClientSettings) if each.name not in {"acks", *SWITCHES}]
+
+
+def test_every_setting_is_described_by_a_sentence():
+    texts = {name: text for name, _, text in described(ClientSettings)}
+
+    assert texts.keys() == {setting.name for setting in fields(ClientSettings)}
+    assert all(text.endswith(".") for text in texts.values())
+
+
+@pytest.mark.parametrize("name", LIMITS)
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_limit_that_makes_no_sense_is_refused(name, value):
+    with pytest.raises(InvalidOptionError, match=name):
+        ClientSettings(**{name: value})
+
+
+@pytest.mark.parametrize("acks", [-2, 2])
+def test_other_acks_than_servers_know_are_refused(acks):
+    with pytest.raises(InvalidAcksError, match="acks"):
+        ClientSettings(acks=acks)
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_a_write_may_be_answered_early_or_late(acks):
+    assert ClientSettings(acks=acks).acks == acks
+
+
+@pytest.mark.parametrize("name", sorted(SWITCHES))
+def test_a_switch_can_be_turned_off(name):
+    assert getattr(ClientSettings(**{name: False}), name) is False
