@@ -59,6 +59,8 @@ class BucketKeys:
         columns = [batch.column(name) for name in self.names]
         if self.function not in _NULLS_ALLOWED:
             _check_present(self.names, columns)
+        if count == 1:
+            return np.zeros(batch.num_rows, np.int32)
         buckets = np.empty(batch.num_rows, np.int32)
         for first in range(0, batch.num_rows, _BLOCK_ROWS):
             keys = self.encoder.encode([column.slice(first, _BLOCK_ROWS) for column in columns])
