@@ -155,15 +155,17 @@ class Lookups:
         found = FoundRows(view)
         rounds = self._rounds(questions)
         if len(rounds) == 1:
+            # The common case of few keys is spared the tasks.
             await self._ask(rounds[0], api, inserts=inserts, into=(reader, found))
             return found
-        room = asyncio.Semaphore(_ROUNDS_AT_ONCE)
-
-        async def ask(each: list[Question]) -> None:
-            async with room:
-                await self._ask(each, api, inserts=inserts, into=(reader, found))
-
-        await asyncio.gather(*map(ask, rounds))
+        for at in range(0, len(rounds), _ROUNDS_AT_ONCE):
+            # While one is decoded, the other is under way.
+            await asyncio.gather(
+                *(
+                    self._ask(each, api, inserts=inserts, into=(reader, found))
+                    for each in rounds[at : at + _ROUNDS_AT_ONCE]
+                )
+            )
         return found
 
     async def _ask(
