@@ -1,9 +1,9 @@
 """Run both ends of the protocol against the other side's: `make interop`.
 
-Our tests marked `interop` run against a real Apache Fluss cluster, and the Apache Fluss client's
-own test suite runs against Headwater. That suite comes with the source distribution of pyfluss.
-Tests of features that are not served yet are named below with their reason; everything else has
-to pass.
+Our contract suite and the tests marked `interop` run against a real Apache Fluss cluster, and the
+Apache Fluss client's own test suite runs against Headwater. That suite comes with the source
+distribution of pyfluss. Tests of features that are not served yet are named below with their
+reason; everything else has to pass.
 """
 
 import os
@@ -25,6 +25,7 @@ from scripts.java import JavaMissingError, find_java
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".interop"
 PYFLUSS = "pyfluss==1.0.0"
+CONTRACT_VARIABLE = "HEADWATER_CONTRACT_AT"  # as tests/contract names it
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 NOT_SERVED = {
     "test_admin.py::test_create_table": "kv formats other than compacted",
@@ -53,9 +54,18 @@ def run_against_cluster() -> int:
         return 1
     with cluster:
         print(f"Apache Fluss {cluster.version} at {cluster.bootstrap}", flush=True)
-        environment = {**os.environ, BOOTSTRAP_VARIABLE: cluster.bootstrap}
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "interop"]
-        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+        variables = dict.fromkeys((BOOTSTRAP_VARIABLE, CONTRACT_VARIABLE), cluster.bootstrap)
+        return max(
+            run_tests("-m", "interop", "tests/interop", **variables),
+            run_tests("tests/contract", **variables),
+        )
+
+
+def run_tests(*arguments: str, **variables: str) -> int:
+    """Run some of our tests and return pytest's exit code."""
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
 def ensure_java() -> None:
