@@ -16,7 +16,7 @@ app = typer.Typer(help="List, create and drop the partitions of a table.", no_ar
 
 Spec = Annotated[
     list[str],
-    typer.Argument(metavar="KEY=VALUE...", help="The value of every partition column."),
+    typer.Argument(metavar="KEY=VALUE", help="The value of every partition column."),
 ]
 
 

@@ -74,7 +74,7 @@ def lookup(
     key: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KEY=VALUE...",
+            metavar="KEY=VALUE",
             help="Values of the key; a name that comes again begins another key.",
         ),
     ] = None,

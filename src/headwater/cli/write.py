@@ -26,10 +26,7 @@ BATCH_ROWS_DEFAULT = 65_536
 Files = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="FILE...",
-        exists=True,
-        dir_okay=False,
-        allow_dash=True,
+        metavar="FILE",
         help="Parquet, CSV, JSON lines or Arrow files; - or none is standard input.",
     ),
 ]
@@ -103,6 +100,9 @@ def upsert(
 
 
 def _sources(files: Sequence[Path] | None, given: Format | None) -> tuple[Source, ...]:
+    for path in files or ():
+        if path != STDIN and (path.is_dir() or not path.exists()):
+            raise typer.BadParameter(f"There is no file {path}.")
     return tuple(source_of(path, given=given) for path in files or (STDIN,))
 
 
