@@ -21,7 +21,8 @@ from scripts.fluss_processes import ProcessGroup
 from scripts.java import find_java
 from scripts.maven import Artifact, MavenError, fetch
 
-VERSION = "1.0.0"
+# Newest first; not every repository has every release.
+VERSIONS = ("1.0.0", "0.9.1-incubating")
 VERSION_VARIABLE = "FLUSS_VERSION"
 LOGGER = Artifact("org.slf4j", "slf4j-simple", "1.7.36")
 READY_WITHIN_S = 120.0
@@ -33,16 +34,28 @@ class ClusterError(RuntimeError):
 
 
 def fluss_version() -> str:
-    """Return the version of Apache Fluss to run."""
-    return os.environ.get(VERSION_VARIABLE, VERSION)
+    """Return the version of Apache Fluss to run: the one asked for, or the newest to be had."""
+    if asked := os.environ.get(VERSION_VARIABLE):
+        return asked
+    for version in VERSIONS[:-1]:
+        try:
+            fetch(server_jar(version))
+        except MavenError as fault:
+            print(f"{fault} Going on with an older version.", flush=True)
+        else:
+            return version
+    return VERSIONS[-1]
+
+
+def server_jar(version: str) -> Artifact:
+    """Return the server's jar, which holds all that it needs but a logger."""
+    return Artifact("org.apache.fluss", "fluss-server", version)
 
 
 def java_command(version: str) -> list[str]:
     """Return the start of each command line: Java and the class path."""
-    # The server's jar holds all that it needs but a logger.
-    server = Artifact("org.apache.fluss", "fluss-server", version)
     try:
-        jars = (fetch(server), fetch(LOGGER))
+        jars = (fetch(server_jar(version)), fetch(LOGGER))
     except MavenError as fault:
         hint = f"{VERSION_VARIABLE} chooses another version of Apache Fluss."
         raise ClusterError(f"{fault} {hint}") from fault
@@ -154,7 +167,7 @@ class FlussCluster:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run an Apache Fluss cluster until Ctrl-C.")
     parser.add_argument("--tablet-servers", type=int, default=3)
-    parser.add_argument("--fluss-version", default=fluss_version())
+    parser.add_argument("--fluss-version", default=None)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with FlussCluster.start(

@@ -8,6 +8,8 @@ from pathlib import Path
 import typer
 
 from headwater import errors
+from headwater.cli.command import SHARED_OPTIONS
+from headwater.cli.exits import MEANINGS
 from headwater.cli.main import app
 from headwater.config.client import ClientSettings
 from headwater.config.option import Option
@@ -221,30 +223,79 @@ def _apis() -> Iterator[str]:
 
 
 def _cli() -> Iterator[str]:
+    commands = dict(_commands(typer.main.get_command(app)))
     yield "# Command line"
-    yield "`headwater --help` and `headwater COMMAND --help` show the same."
-    for name, command in typer.main.get_command(app).commands.items():
-        arguments = [each for each in command.params if not each.opts[0].startswith("--")]
-        options = [each for each in command.params if each.opts[0].startswith("--")]
-        shown = "".join(f" {each.name.upper()}" for each in arguments)
-        yield f"## headwater {name}"
-        yield f"`headwater {name} [OPTIONS]{shown}`"
-        yield command.help
-        yield _table(
-            ("argument or option", "default", "meaning"),
-            [
-                *((f"`{each.name.upper()}`", "required", each.help) for each in arguments),
-                *((f"`{each.opts[0]}`", _option_default(each), each.help) for each in options),
-            ],
-        )
+    yield (
+        "`headwater --help` and `headwater COMMAND --help` show the same. How to use it is told in"
+        " [the command line](../how-to/command-line.md)."
+    )
+    yield "## Options of every command but serve and user"
+    shared = [each for each in commands["scan"].params if each.name in SHARED_OPTIONS]
+    yield _table(
+        ("option", "default", "environment variable", "meaning"),
+        [(_flag(each), _default(each), _code(each.envvar), each.help) for each in shared],
+    )
+    yield "## Exit codes"
+    yield _table(("code", "meaning"), [(str(code), text) for code, text in MEANINGS.items()])
+    for name, command in commands.items():
+        yield from _command(name, command)
 
 
-def _option_default(option: typer.core.TyperOption) -> str:
-    if option.required:
-        return "asked for" if option.prompt else "required"
-    if option.is_flag:
-        return "off"
-    return _code(None if option.default in ("", None) else str(option.default))
+def _commands(
+    group: typer.core.TyperGroup, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, typer.core.TyperCommand]]:
+    for name, command in group.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            yield from _commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+def _command(name: str, command: typer.core.TyperCommand) -> Iterator[str]:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [
+        each
+        for each in command.params
+        if each.param_type_name == "option" and each.name not in SHARED_OPTIONS
+    ]
+    if name in ("serve", "user"):
+        options = [each for each in command.params if each.param_type_name == "option"]
+    yield f"## headwater {name}"
+    yield f"`headwater {name} [OPTIONS]{''.join(map(_argument, arguments))}`"
+    text, _, example = inspect.cleandoc(command.help).partition("Example: ")
+    yield text.strip()
+    yield f"Example: `{' '.join(example.split())}`"
+    rows = [
+        *((_code(_argument_name(each)), _default(each), each.help) for each in arguments),
+        *((_flag(each), _default(each), each.help) for each in options),
+    ]
+    if rows:
+        yield _table(("argument or option", "default", "meaning"), rows)
+
+
+def _argument(argument: typer.core.TyperArgument) -> str:
+    name = _argument_name(argument) + ("..." if argument.nargs == -1 else "")
+    return f" {name}" if argument.required else f" [{name}]"
+
+
+def _argument_name(argument: typer.core.TyperArgument) -> str:
+    return argument.metavar or argument.name.upper()
+
+
+def _flag(option: typer.core.TyperOption) -> str:
+    names = [_code(name) for name in (*option.opts, *option.secondary_opts)]
+    value = "" if option.is_flag or option.metavar is None else f" {option.metavar}"
+    return ", ".join(names[:1] if not option.secondary_opts else names) + value
+
+
+def _default(param: typer.core.TyperArgument | typer.core.TyperOption) -> str:
+    if param.required:
+        return "asked for" if getattr(param, "prompt", None) else "required"
+    if isinstance(shown := getattr(param, "show_default", None), str):
+        return shown
+    if getattr(param, "is_flag", False):
+        return _code(param.opts[0] if param.default else None) or "off"
+    return _code(None if param.default in ("", None) else str(param.default))
 
 
 def _page(parts: Iterator[str]) -> str:

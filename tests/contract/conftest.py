@@ -51,6 +51,17 @@ def backend(request, tmp_path_factory) -> Iterator[Backend]:
             yield Backend("fluss", client)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Skip what a cluster cannot do, as long as the client says so by name."""
+    try:
+        return (yield)
+    except headwater.errors.UnsupportedError as fault:
+        if CLUSTER and "does not serve" in str(fault):
+            pytest.skip(str(fault))
+        raise
+
+
 @pytest.fixture
 def client(backend) -> headwater.Client:
     return backend.client

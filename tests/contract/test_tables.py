@@ -114,11 +114,16 @@ def test_columns_are_dropped_and_renamed_where_the_storage_can(backend, orders):
 
 
 def test_options_are_set_and_taken_back(client, orders, name):
-    orders.set_options({"table.log.ttl": "2 d"})
-    assert client.table(name).info.descriptor.properties["table.log.ttl"] == "2 d"
+    orders.set_options({"owner": "ada"})
+    assert client.table(name).info.descriptor.custom_properties["owner"] == "ada"
 
-    orders.reset_options(["table.log.ttl"])
-    assert "table.log.ttl" not in client.table(name).info.descriptor.properties
+    orders.reset_options(["owner"])
+    assert "owner" not in client.table(name).info.descriptor.custom_properties
+
+
+def test_an_option_that_cannot_be_changed_says_so(orders):
+    with pytest.raises(errors.InvalidAlterError, match=r"table\.log\.format"):
+        orders.set_options({"table.log.format": "indexed"})
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,11 @@ class Cluster:
         known = self._leaders.get(bucket)
         if known is not None and known in self._nodes:
             return known
-        await self._look_up(bucket)
+        try:
+            await self._look_up(bucket)
+        except PartitionMissingError:
+            await self._check_dropped(bucket)
+            raise LeaderMissingError(f"Not every server knows {bucket} yet.") from None
         self._check_same_table(bucket)
         known = self._leaders.get(bucket)
         if known is None or known not in self._nodes:
@@ -156,6 +160,14 @@ class Cluster:
                 f"{path} was dropped, and there is another table of that name now.",
                 hint="Get the table again.",
             )
+
+    async def _check_dropped(self, bucket: TableBucket) -> None:
+        """Raise what the coordinator says of a partition that another server does not know."""
+        path = self._path(bucket)
+        request = pb.ListPartitionInfosRequest(table_path=wire_path(path))
+        answer = await self._ask_once(request, pb.ListPartitionInfosResponse, coordinator=True)
+        if all(each.partition_id != bucket.partition_id for each in answer.partitions_info):
+            raise PartitionMissingError(f"{path} has no partition {bucket.partition_id} any more.")
 
     def _path(self, bucket: TableBucket) -> TablePath:
         path = self._paths.get(bucket.table_id)
