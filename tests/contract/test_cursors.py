@@ -90,3 +90,13 @@ def test_a_deleted_cursor_begins_anew(client, numbers, name):
         client.cursors.describe("billing", name)
     with numbers.cursor("billing") as cursor:
         assert len(read(cursor, 100)) == 100
+
+
+def test_a_tail_follows_from_the_positions_of_a_cursor(client, numbers, name):
+    with numbers.cursor("billing") as cursor:
+        read(cursor, 100)
+    numbers.append({"id": 100})
+
+    positions = client.cursors.describe("billing", name).positions
+    with numbers.tail(positions) as tail:
+        assert read(tail, 1) == [100]

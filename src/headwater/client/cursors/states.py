@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from headwater.client.reading.log_batch import Place
+from headwater.client.reading.log_batch import Offsets, Place
 from headwater.model.path import TablePath
 
 
@@ -40,6 +40,11 @@ class CursorState:
     table: TablePath
     places: tuple[PlaceState, ...]
     members: tuple[MemberState, ...]
+
+    @property
+    def positions(self) -> Offsets:
+        """Return the offset that is read next in each bucket, from where a tail can follow."""
+        return {state.place: state.position for state in self.places}
 
     @property
     def lag_rows(self) -> int:
