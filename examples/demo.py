@@ -1,16 +1,19 @@
 """The main job of Headwater, end to end: run it with `make demo`.
 
-A server stores a stream of orders, and beside it the stock by item, which changes. The unmodified
-Apache Fluss client writes and reads both.
+A directory holds a stream of orders and, beside it, the stock by item, which changes. First it is
+opened in this process; then a server serves it, is killed, and serves it again.
 """
 
-import asyncio
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Self
@@ -20,13 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-try:
-    import fluss
-except ImportError:
-    sys.exit("The demo uses pyfluss, which has wheels for Python 3.11 and 3.12: use one of these.")
+import headwater
 
-ROWS, BATCHES, BUCKETS = 400_000, 8, 2
+ROWS, BATCHES, BUCKETS, ITEMS = 400_000, 8, 4, 100_000
+LATER_ROWS, LATER_BATCHES = 40_000, 40
+ALL_ROWS = ROWS + 1 + LATER_ROWS
+LARGE_BYTES = 100_000
 ORDERS = pa.schema(
     [
         ("order_id", pa.int64()),
@@ -37,10 +41,8 @@ ORDERS = pa.schema(
         ("ordered_at", pa.timestamp("us")),
     ]
 )
-PATH = fluss.TablePath("shop", "orders")
 STOCK = pa.schema([("item", pa.string()), ("left", pa.int32()), ("price", pa.float64())])
-STOCK_PATH = fluss.TablePath("shop", "stock")
-ITEMS = 20_000
+TEAPOT = (ROWS, "customer-7", "teapot", 1, Decimal("12.50"), datetime(2026, 2, 1))
 console = Console(width=100, highlight=False)
 
 
@@ -52,13 +54,174 @@ def fact(text: str) -> None:
     console.print(f"  {text}")
 
 
+@contextmanager
+def timed() -> Iterator[list[float]]:
+    """Measure a block; what is given holds its seconds afterwards."""
+    took: list[float] = []
+    began = time.perf_counter()
+    yield took
+    took.append(time.perf_counter() - began)
+
+
+# ---- a log table
+
+
+def orders(start: int, end: int) -> pa.RecordBatch:
+    random, count = np.random.default_rng(start), end - start
+    customers = pa.array([f"customer-{number}" for number in range(5000)])
+    prices = [Decimal(int(cents)) / 100 for cents in random.integers(99, 99_900, 1000)]
+    seconds = np.datetime64("2026-01-01", "us") + np.arange(start, end) * np.timedelta64(1, "s")
+    return pa.record_batch(
+        [
+            np.arange(start, end),
+            customers.take(random.integers(0, 5000, count)),
+            pa.array(["kettle", "lamp", "chair", "desk"]).take(random.integers(0, 4, count)),
+            random.integers(1, 9, count).astype("int32"),
+            pa.array(prices, pa.decimal128(10, 2)).take(random.integers(0, 1000, count)),
+            pa.array(seconds),
+        ],
+        schema=ORDERS,
+    )
+
+
+def create_orders(hw: headwater.Client) -> headwater.Table:
+    hw.create_database("shop")
+    table = hw.create_table(
+        "shop.orders",
+        ORDERS,
+        buckets=BUCKETS,
+        comment="every order, as it comes in",
+        options={"table.statistics.columns": "order_id", "table.log.ttl": "30 d"},
+    )
+    shown = Table(
+        "column", "type", title=f"{table.path} in {BUCKETS} buckets", title_justify="left"
+    )
+    for field in table.schema:
+        shown.add_row(field.name, Text(str(field.type)))
+    console.print(shown)
+    return table
+
+
+def write(table: headwater.Table) -> None:
+    size = ROWS // BATCHES
+    batches = [orders(size * number, size * (number + 1)) for number in range(BATCHES)]
+    with timed() as took:
+        for batch in batches:
+            table.append(batch)
+    speed = f"{ROWS / took[0]:,.0f} rows/s"
+    fact(f"{ROWS:,} rows in {took[0]:.2f} s: {speed}, each append returned after an fdatasync")
+
+
+def scan(table: headwater.Table) -> None:
+    everything = show("all 6 columns", table.scan())
+    show("2 of 6 columns", table.scan(columns=["order_id", "price"]))
+    show(f"order_id ≥ {ROWS - 1000:,}", table.scan(where=[("order_id", ">=", ROWS - 1000)]))
+    quantity = pc.cast(everything["quantity"], pa.decimal128(10, 0))
+    revenue = pc.sum(pc.multiply(everything["price"], quantity))
+    fact(f"revenue: {revenue.as_py():,}")
+
+
+def show(what: str, scanned: headwater.Scan) -> pa.Table:
+    with timed() as took:
+        rows = scanned.to_arrow()
+    fact(f"{what:<20} {rows.num_rows:>9,} rows {rows.nbytes / 1e6:6.1f} MB in {took[0]:.2f} s")
+    return rows
+
+
+def follow(table: headwater.Table) -> None:
+    with ThreadPoolExecutor() as threads, table.tail("latest") as tail:
+        waiting = threads.submit(tail.poll, timeout_s=10.0)
+        time.sleep(0.3)  # so that the reader waits by now
+        with timed() as took:
+            table.append([TEAPOT])
+            (batch,) = waiting.result()
+    item = batch.rows["item"][0].as_py()
+    fact(f"a reader that was waiting got {item!r} {took[0] * 1000:.1f} ms after append was called")
+
+
+# ---- a table by key
+
+
+def keep_stock(hw: headwater.Client) -> headwater.Table:
+    table = hw.create_table("shop.stock", STOCK, primary_key="item")
+    table.upsert(
+        [
+            {"item": "kettle", "left": 3, "price": 24.5},
+            {"item": "lamp", "left": 1, "price": 12.0},
+        ]
+    )
+    numbers = np.arange(ITEMS)
+    names = pc.binary_join_element_wise("item", pc.cast(pa.array(numbers), pa.string()), "-")
+    rows = pa.table([names, (numbers % 50).astype("int32"), numbers / 4], schema=STOCK)
+    with timed() as took:
+        table.upsert(rows)
+    fact(f"{ITEMS:,} upserts in {took[0]:.2f} s: {ITEMS / took[0]:,.0f} rows/s, durable as well")
+    table.upsert({"item": "kettle", "price": 19.9}, columns=["item", "price"])
+    table.delete({"item": "lamp"})
+    look_up(table, names.slice(0, 1000))
+    return table
+
+
+def look_up(table: headwater.Table, names: pa.Array) -> None:
+    with timed() as took:
+        found = table.lookup(pa.table({"item": names}))
+    assert found.num_rows == len(names), "rows are missing"
+    fact(f"{found.num_rows:,} lookups at once in {took[0] * 1000:.1f} ms")
+    alone = []
+    for name in names[:200].to_pylist():
+        with timed() as took:
+            table.get({"item": name})
+        alone += took
+    fact(f"one lookup alone: {statistics.median(alone) * 1000:.2f} ms, the median of 200")
+    fact(f"kettle: {table.get({'item': 'kettle'})}")
+    fact(f"lamp:   {table.get({'item': 'lamp'})}")
+
+
+def show_changes(hw: headwater.Client) -> None:
+    changes = hw.table("shop.stock$changelog")
+    known = changes.scan(where=[("item", "in", ["kettle", "lamp"])])
+    for row in known.to_pylist():
+        what, item, left, price = (row[key] for key in ("_change_type", "item", "left", "price"))
+        fact(f"{what:<13}  {item:<6}  left {left}  price {price:5.2f}")
+
+
+# ---- a cursor
+
+
+def share(table: headwater.Table) -> None:
+    """Let two readers follow one cursor until each new row came to one of them."""
+    opened = [table.cursor("billing", start="latest") for _ in range(2)]
+    with opened[0] as first, opened[1] as second:
+        readers = {"first": first, "second": second}
+        while any(len(each.assigned) != BUCKETS // 2 for each in readers.values()):
+            for cursor in readers.values():
+                cursor.poll(0.05)
+        with table.writer() as writer:
+            for start in range(ROWS + 1, ALL_ROWS, LATER_ROWS // LATER_BATCHES):
+                writer.write(orders(start, start + LATER_ROWS // LATER_BATCHES))
+        seen = dict.fromkeys(readers, 0)
+        while sum(seen.values()) < LATER_ROWS:
+            for name, cursor in readers.items():
+                seen[name] += sum(batch.rows.num_rows for batch in cursor.poll(0.2))
+        for name, cursor in readers.items():
+            buckets = " and ".join(str(place.bucket) for place in cursor.assigned)
+            fact(f"{name:<6} reader: {seen[name]:,} new rows, from buckets {buckets}")
+
+
+# ---- a server
+
+
 class Served:
     """Run `headwater serve` for the length of a block."""
 
-    def __init__(self, directory: Path) -> None:
-        command = [sys.executable, "-m", "headwater", "serve", str(directory), "--port", "0"]
+    def __init__(self, directory: Path, *, port: int = 0) -> None:
+        command = [sys.executable, "-m", "headwater", "serve", str(directory), "--port", str(port)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.port = self._read_port()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:
         return self
@@ -74,233 +237,79 @@ class Served:
         sys.exit("The server did not start.")
 
 
-def orders(start: int, end: int) -> pa.RecordBatch:
-    random = np.random.default_rng(start)
-    count = end - start
-    began = datetime(2026, 1, 1)
-    prices = [Decimal(int(cents)) / 100 for cents in random.integers(99, 99_900, 1000)]
-    return pa.record_batch(
-        [
-            np.arange(start, end),
-            pa.array([f"customer-{n}" for n in random.integers(0, 5000, count)]),
-            pa.array(["kettle", "lamp", "chair", "desk"]).take(random.integers(0, 4, count)),
-            random.integers(1, 9, count).astype("int32"),
-            pa.array(prices, pa.decimal128(10, 2)).take(random.integers(0, 1000, count)),
-            pa.array([began + timedelta(seconds=int(n)) for n in range(start, end)]),
-        ],
-        schema=ORDERS,
-    )
+def serve_and_kill(directory: Path) -> None:
+    with Served(directory) as server:
+        fact(f"listening on {server.address}, process {server.process.pid}")
+        with headwater.connect(server.address) as hw:
+            check(hw)
+            step("kill -9, and a new server on the same directory, under the same client")
+            server.process.kill()
+            server.process.wait()
+            began = time.perf_counter()
+            with Served(directory, port=server.port):
+                fact(f"recovered and serving after {time.perf_counter() - began:.2f} s")
+                check(hw)
 
 
-async def connect(port: int) -> fluss.FlussConnection:
-    return await fluss.FlussConnection.create(
-        fluss.Config({"bootstrap.servers": f"127.0.0.1:{port}"})
-    )
-
-
-async def read(scan: fluss.TableScan) -> tuple[pa.Table, float]:
-    began = time.perf_counter()
-    scanner = await scan.create_record_batch_log_scanner()
-    scanner.subscribe_buckets(dict.fromkeys(range(BUCKETS), fluss.EARLIEST_OFFSET))
-    return await scanner.to_arrow(), time.perf_counter() - began
-
-
-async def create_table(connection: fluss.FlussConnection) -> None:
-    admin = connection.get_admin()
-    await admin.create_database("shop")
-    descriptor = fluss.TableDescriptor(
-        fluss.Schema(ORDERS),
-        bucket_count=BUCKETS,
-        comment="every order, as it comes in",
-        properties={"table.statistics.columns": "order_id", "table.log.ttl": "30 d"},
-    )
-    await admin.create_table(PATH, descriptor)
-    shown = Table(
-        "column", "type", title="shop.orders, 2 buckets, kept 30 days", title_justify="left"
-    )
-    for name, kind in fluss.Schema(ORDERS).get_columns():
-        shown.add_row(name, kind)
-    console.print(shown)
-
-
-async def write(table: fluss.FlussTable) -> None:
-    size = ROWS // BATCHES
-    batches = [orders(size * n, size * (n + 1)) for n in range(BATCHES)]
-    writer = table.new_append().create_writer()
-    began = time.perf_counter()
-    for batch in batches:
-        writer.write_arrow_batch(batch)
-        await writer.flush()
-    took = time.perf_counter() - began
-    fact(f"{ROWS:,} rows in {took:.2f} s: {ROWS / took:,.0f} rows/s, each ack after an fdatasync")
-
-
-async def follow_filtered(scan: fluss.TableScan) -> tuple[pa.Table, float]:
-    """Read until nothing more comes, since batches at the end may be skipped."""
-    began = time.perf_counter()
-    scanner = await scan.create_record_batch_log_scanner()
-    scanner.subscribe_buckets(dict.fromkeys(range(BUCKETS), fluss.EARLIEST_OFFSET))
-    polled = [await scanner.poll_arrow(500)]
-    took = time.perf_counter() - began
-    while polled[-1].num_rows:
-        took = time.perf_counter() - began
-        polled.append(await scanner.poll_arrow(500))
-    return pa.concat_tables(polled), took
-
-
-async def scan(table: fluss.FlussTable) -> pa.Table:
-    everything, took = await read(table.new_scan())
-    show("all 6 columns", everything, took)
-    show("2 of 6 columns", *await read(table.new_scan().project_by_name(["order_id", "price"])))
-    recent = fluss.col("order_id") >= ROWS - 1000
-    show(f"order_id ≥ {ROWS - 1000:,}", *await follow_filtered(table.new_scan().filter(recent)))
-    fact("[dim]the filter skipped whole batches by their statistics; a client filters the rest[/]")
-    quantity = pc.cast(everything["quantity"], pa.decimal128(10, 0))
-    revenue = pc.sum(pc.multiply(everything["price"], quantity))
-    fact(f"revenue: {revenue.as_py():,}")
-    return everything
-
-
-def show(what: str, rows: pa.Table, took: float) -> None:
-    megabytes = rows.nbytes / 1e6
-    fact(f"{what:<20} {rows.num_rows:>9,} rows {megabytes:6.1f} MB in {took:.2f} s")
-
-
-async def tail(port: int) -> None:
-    connection = await connect(port)
-    table = await connection.get_table(PATH)
-    latest = await connection.get_admin().list_offsets(
-        PATH, list(range(BUCKETS)), fluss.OffsetSpec.latest()
-    )
-    scanner = await table.new_scan().create_log_scanner()
-    scanner.subscribe_buckets(latest)
-    waiting = asyncio.ensure_future(scanner.poll(5_000))
-    await asyncio.sleep(0.3)
-    began = time.perf_counter()
-    writer = table.new_append().create_writer()
-    writer.append([ROWS, "customer-7", "teapot", 1, Decimal("12.50"), datetime(2026, 2, 1)])
-    await writer.flush()
-    records = await waiting
-    took = (time.perf_counter() - began) * 1000
-    fact(f"a reader that was waiting got {records[0].row['item']!r} after {took:.0f} ms")
-    await connection.close()
-
-
-async def keep_stock(connection: fluss.FlussConnection) -> None:
-    """Write a table by key, look rows up, and show what the changelog says."""
-    schema = fluss.Schema(STOCK, primary_keys=["item"])
-    await connection.get_admin().create_table(
-        STOCK_PATH, fluss.TableDescriptor(schema, bucket_count=1)
-    )
-    table = await connection.get_table(STOCK_PATH)
-    writer = table.new_upsert().create_writer()
-    writer.upsert({"item": "kettle", "left": 3, "price": 24.5})
-    writer.upsert({"item": "lamp", "left": 1, "price": 12.0})
-    await writer.flush()
-    began = time.perf_counter()
-    for number in range(ITEMS):
-        writer.upsert({"item": f"item-{number}", "left": number % 50, "price": 1.0})
-    await writer.flush()
-    took = time.perf_counter() - began
-    fact(f"{ITEMS:,} upserts in {took:.2f} s, bounded by the client")
-
-    price = table.new_upsert().partial_update_by_name(["item", "price"]).create_writer()
-    await price.upsert({"item": "kettle", "price": 19.9}).wait()
-    await writer.delete({"item": "lamp"}).wait()
-    await look_up(table)
-    await show_changes(table)
-
-
-async def look_up(table: fluss.FlussTable) -> None:
-    # A lookuper of pyfluss 1.0 does one lookup at a time, so each key gets its own.
-    names = ["kettle", "lamp", *(f"item-{number}" for number in range(0, ITEMS, 20))]
-    lookupers = [table.new_lookup().create_lookuper() for _ in names]
-    began = time.perf_counter()
-    found = await asyncio.gather(
-        *(lookuper.lookup([name]) for lookuper, name in zip(lookupers, names, strict=True))
-    )
-    took = time.perf_counter() - began
-    assert all(found[2:]), "rows are missing"
-    fact(f"{len(found):,} lookups at once in {took:.2f} s, of which the client waits 0.1 s")
-    fact(f"kettle: {found[0]}")
-    fact(f"lamp:   {found[1]}")
-
-
-async def show_changes(table: fluss.FlussTable) -> None:
-    scanner = await table.new_scan().create_log_scanner()
-    scanner.subscribe(0, fluss.EARLIEST_OFFSET)
-    wanted = [record for record in await scanner.poll(5_000) if record.offset <= 1]
-    scanner.subscribe(0, 2 + ITEMS)
-    while len(wanted) < 2 + 3:
-        wanted += await scanner.poll(5_000)
-    for record in wanted:
-        row = record.row
-        change = record.change_type.short_string()
-        fact(f"{change}  {row['item']:<7} left {row['left']}  price {row['price']:5.2f}")
-
-
-async def survive_stock(connection: fluss.FlussConnection) -> None:
-    table = await connection.get_table(STOCK_PATH)
-    lookuper = table.new_lookup().create_lookuper()
-    kettle = await lookuper.lookup({"item": "kettle"})
+def check(hw: headwater.Client) -> None:
+    """Count what must be there, each row exactly once."""
+    ids = hw.table("shop.orders").scan(columns=["order_id"]).to_arrow()["order_id"]
+    assert len(ids) == ALL_ROWS, "rows are missing or doubled"
+    assert pc.count_distinct(ids).as_py() == ALL_ROWS, "rows are doubled"
+    stock = hw.table("shop.stock")
+    kettle, lamp = stock.get({"item": "kettle"}), stock.get({"item": "lamp"})
     assert kettle == {"item": "kettle", "left": 3, "price": 19.9}, "the kettle is not what it was"
-    assert await lookuper.lookup({"item": "lamp"}) is None, "the lamp is back"
-    fact("the stock is what it was: the kettle is there, the lamp is gone")
+    assert lamp is None, "the lamp is back"
+    behind = hw.cursors.describe("billing", "shop.orders").lag_rows
+    assert behind == 0, "the cursor went back"
+    fact(f"{len(ids):,} orders, each exactly once; {stock.count():,} items in stock, no lamp")
+    fact(f"the cursor 'billing' is {behind} rows behind")
 
 
-async def survive(port: int, before: pa.Table) -> None:
-    connection = await connect(port)
-    table = await connection.get_table(PATH)
-    after, _ = await read(table.new_scan())
-    same = set(before["order_id"].to_pylist()) | {ROWS} == set(after["order_id"].to_pylist())
-    assert same, "rows are missing"
-    assert after.num_rows == ROWS + 1, "rows are doubled"
-    fact(f"{after.num_rows:,} rows are there, each exactly once")
-    await survive_stock(connection)
-    await connection.close()
+def show_files(directory: Path) -> None:
+    sizes = {file: file.stat().st_size for file in sorted(directory.rglob("*")) if file.is_file()}
+    large = {file: size for file, size in sizes.items() if size > LARGE_BYTES}
+    for file, size in large.items():
+        fact(f"{file.relative_to(directory)!s:<40} {size:>12,} bytes")
+    fact(f"and {len(sizes) - len(large)} small files")
 
 
-async def story(directory: Path) -> None:
-    step("headwater serve: one process, one directory, no other service")
-    with Served(directory) as server:
-        fact(f"listening on 127.0.0.1:{server.port}, process {server.process.pid}")
+def story(directory: Path) -> None:
+    step("headwater.open: a directory, in this process; no server, no port")
+    with headwater.open(directory) as hw:
+        table = create_orders(hw)
 
-        step("The Apache Fluss client creates a table")
-        connection = await connect(server.port)
-        await create_table(connection)
-        table = await connection.get_table(PATH)
+        step("Append Arrow batches")
+        write(table)
 
-        step("It appends Arrow batches")
-        await write(table)
+        step("Read them back: columns and filters are pushed down")
+        scan(table)
 
-        step("It reads them back: columns and filters are pushed down to the server")
-        before = await scan(table)
+        step("Follow the table")
+        follow(table)
 
-        step("It follows the table")
-        await tail(server.port)
+        step("A table with a primary key: upserts and lookups")
+        keep_stock(hw)
 
-        step("A table with a primary key: upserts, lookups, and every change in its log")
-        await keep_stock(connection)
+        step("What happened to its rows: shop.stock$changelog")
+        show_changes(hw)
 
-        step("kill -9, and start again on the same directory")
-        server.process.kill()
-        server.process.wait()
-    began = time.perf_counter()
-    with Served(directory) as server:
-        fact(f"recovered and serving after {time.perf_counter() - began:.2f} s")
-        await survive(server.port, before)
+        step("A cursor: two readers share the buckets, and positions are kept")
+        share(table)
+
+    step("headwater serve: the same directory, for other processes and machines")
+    serve_and_kill(directory)
 
     step("What is on disk")
-    for file in sorted(directory.rglob("*")):
-        if file.is_file() and file.stat().st_size:
-            fact(f"{file.relative_to(directory)!s:<40} {file.stat().st_size:>12,} bytes")
+    show_files(directory)
 
 
 def main() -> None:
-    console.print("[bold]Headwater[/]: a stream of orders, stored in columns, durable at every ack")
+    console.print("[bold]Headwater[/]: tables that stream, in a directory of yours")
+    console.print("[dim]Speeds are those of this machine, at this moment.[/]")
     directory = Path(tempfile.mkdtemp(prefix="headwater-demo-"))
     try:
-        asyncio.run(story(directory))
+        story(directory)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     console.print("\n[bold green]Done.[/] Next: docs/tutorial.md")

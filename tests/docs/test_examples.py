@@ -1,4 +1,4 @@
-"""The example scripts run as they are."""
+"""The example scripts run as they are: in a process of their own, and against a server."""
 
 import subprocess
 import sys
@@ -8,12 +8,12 @@ import pytest
 
 from tests.serving import serving
 
-pytest.importorskip("fluss", reason="pyfluss has no wheel for this Python")
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# The demo starts a server of its own and is run by `make demo`.
-SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path.name != "demo.py")
 RUN_WITHIN_S = 60
+# The demo serves a directory of its own, and is run by `make demo` as well.
+DEMO = EXAMPLES / "demo.py"
+PYFLUSS = EXAMPLES / "with_pyfluss.py"
+SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path not in (DEMO, PYFLUSS))
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +22,34 @@ def address(tmp_path_factory):
         yield server.address
 
 
+def run(script: Path, *arguments: str) -> str:
+    """Run a script and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=RUN_WITHIN_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_an_example_runs_against_a_server(script, address):
-    command = [sys.executable, str(script), address]
+def test_an_example_does_the_same_embedded_and_against_a_server(script, address):
+    embedded = run(script)
+    served = run(script, address)
 
-    run = subprocess.run(command, capture_output=True, text=True, timeout=RUN_WITHIN_S, check=False)
+    assert embedded.strip()
+    assert served == embedded
 
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip()
+
+def test_the_official_client_runs_against_a_server(address):
+    pytest.importorskip("fluss", reason="pyfluss has no wheel for this Python")
+
+    assert "{'station': 'Oslo', 'height': 94}" in run(PYFLUSS, address)
+
+
+def test_the_demo_runs_to_its_end():
+    assert "Done." in run(DEMO)

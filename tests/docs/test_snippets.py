@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from headwater.cli.main import app
-from tests.serving import serving
+from tests.serving import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 # Pages write the default address; here every server takes a free port.
@@ -63,27 +63,49 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-async def run_page(page: Path, address: str) -> None:
-    """Run the Python blocks of a page in order, in one namespace."""
-    namespace: dict[str, object] = {"__name__": "page", "address": address}
-    for block in blocks_of(page):
-        if block.language == "python":
-            printed = await run_block(block, page, address, namespace)
-            if block.output is not None:
-                assert printed.strip() == block.output.strip(), f"{page}:{block.line}"
+class Page:
+    """Run the Python blocks of a page in order, in one namespace and one working directory.
 
+    The page may open `./data`. When a block mentions the address of a server, one serves that
+    directory from then on, so such a block comes after the storage was closed.
+    """
 
-async def run_block(block: Block, page: Path, address: str, namespace: dict[str, object]) -> str:
-    # Blank lines in front make a traceback point to the line of the page.
-    source = "\n" * block.line + block.text.replace(DEFAULT_ADDRESS, address)
-    code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        running = eval(code, namespace)
-        if asyncio.iscoroutine(running):
-            async with asyncio.timeout(RUN_WITHIN_S):
-                await running
-    return printed.getvalue()
+    def __init__(self, path: Path, directory: Path) -> None:
+        self._path = path
+        self._directory = directory
+        self._namespace: dict[str, object] = {"__name__": "page"}
+        self._server: ServerProcess | None = None
+
+    def run(self) -> None:
+        blocks = [block for block in blocks_of(self._path) if block.language == "python"]
+        with asyncio.Runner() as runner:
+            try:
+                for block in blocks:
+                    printed = self._run_block(block, runner)
+                    if block.output is not None:
+                        place = f"{self._path}:{block.line}"
+                        assert printed.strip() == block.output.strip(), place
+            finally:
+                if self._server is not None:
+                    self._server.stop()
+
+    def _run_block(self, block: Block, runner: asyncio.Runner) -> str:
+        # Blank lines in front make a traceback point to the line of the page.
+        source = "\n" * block.line + self._with_server(block.text)
+        code = compile(source, str(self._path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            running = eval(code, self._namespace)
+            if asyncio.iscoroutine(running):
+                runner.run(asyncio.wait_for(running, RUN_WITHIN_S))
+        return printed.getvalue()
+
+    def _with_server(self, text: str) -> str:
+        if DEFAULT_ADDRESS not in text:
+            return text
+        if self._server is None:
+            self._server = ServerProcess(self._directory / "data")
+        return text.replace(DEFAULT_ADDRESS, self._server.address)
 
 
 def commands_in(text: str) -> Iterator[list[str]]:
@@ -97,22 +119,27 @@ def commands_in(text: str) -> Iterator[list[str]]:
 
 def unknown_words(words: list[str]) -> list[str]:
     """Return what the command line does not know: a command, or flags of it."""
-    group = typer.main.get_command(app)
-    name = next((word for word in words if not word.startswith("-")), None)
-    if name is not None and name not in group.commands:
-        return [name]
-    command = group if name is None else group.commands[name]
+    command = typer.main.get_command(app)
+    names = iter([word for word in words if not word.startswith("-")])
+    while commands := getattr(command, "commands", None):
+        name = next(names, None)
+        if name is None:
+            break
+        if name not in commands:
+            return [name]
+        command = commands[name]
     known = {option for param in command.params for option in param.opts} | {"--help"}
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     return [flag for flag in flags if flag not in known]
 
 
 @pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
-async def test_the_python_blocks_of_a_page_run(page, tmp_path):
-    pytest.importorskip("fluss", reason="pyfluss has no wheel for this Python")
+def test_the_python_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+    if "import fluss" in page.read_text():
+        pytest.importorskip("fluss", reason="pyfluss has no wheel for this Python")
+    monkeypatch.chdir(tmp_path)
 
-    with serving(tmp_path / "data") as server:
-        await run_page(page, server.address)
+    Page(page, tmp_path).run()
 
 
 @pytest.mark.parametrize("page", pages_with("console"), ids=name_of)
@@ -130,6 +157,8 @@ def test_a_command_that_does_not_exist_is_noticed():
     assert unknown_words(["serve", "./data", "--port", "0"]) == []
     assert unknown_words(["serve", "./data", "--colour"]) == ["--colour"]
     assert unknown_words(["server"]) == ["server"]
+    assert unknown_words(["table", "create", "clicks", "--at", "./data"]) == []
+    assert unknown_words(["table", "invent"]) == ["invent"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Scan:
     """Rows that are read when they are asked for, each time as they are then.
 
-    A scan is taken by everything that reads Arrow: `pl.from_arrow(scan)`, `pa.table(scan)`,
+    A scan is taken by everything that reads Arrow: `pl.DataFrame(scan)`, `pa.table(scan)`,
     `duckdb.from_arrow(scan.to_reader())`.
     """
 
@@ -48,8 +48,8 @@ class Scan:
                     return
                 yield batch
         finally:
-            if self._loop.is_open:
-                self._loop.run(_close(batches))
+            # Not waited for: a scan that was left behind is ended by whoever collects garbage.
+            self._loop.start(_close(batches))
 
     def to_arrow(self) -> pa.Table:
         """Read all rows."""
