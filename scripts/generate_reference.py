@@ -57,6 +57,7 @@ OPTION_GROUPS = {
         "See [retention](../how-to/retention.md) and [pushdown](../how-to/pushdown.md).",
     ),
 }
+OPTIONS_OF_THEIR_OWN = ("serve", "user")
 SETTING_FLAGS = {
     "host": "`--host`",
     "port": "`--port`",
@@ -253,13 +254,12 @@ def _commands(
 
 def _command(name: str, command: typer.core.TyperCommand) -> Iterator[str]:
     arguments = [each for each in command.params if each.param_type_name == "argument"]
+    left_out = frozenset() if name in OPTIONS_OF_THEIR_OWN else SHARED_OPTIONS
     options = [
         each
         for each in command.params
-        if each.param_type_name == "option" and each.name not in SHARED_OPTIONS
+        if each.param_type_name == "option" and each.name not in left_out
     ]
-    if name in ("serve", "user"):
-        options = [each for each in command.params if each.param_type_name == "option"]
     yield f"## headwater {name}"
     yield f"`headwater {name} [OPTIONS]{''.join(map(_argument, arguments))}`"
     text, _, example = inspect.cleandoc(command.help).partition("Example: ")

@@ -75,6 +75,7 @@ def _shared(
 
 
 _SHARED = inspect.signature(_shared).parameters
+SHARED_OPTIONS = frozenset(_SHARED)
 
 
 def command(*, creates: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:

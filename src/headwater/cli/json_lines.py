@@ -114,7 +114,9 @@ def _careful_rows(block: Block, schema: pa.Schema, *, name: str) -> pa.RecordBat
     numbers = list(rows)
     return checked_batch(
         {
-            field.name: pa.array([scalar_text(row.get(field.name)) for row in rows.values()])
+            field.name: pa.array(
+                [scalar_text(row.get(field.name)) for row in rows.values()], pa.string()
+            )
             for field in schema
         },
         schema,
