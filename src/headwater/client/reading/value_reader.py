@@ -1,5 +1,7 @@
 """Values of primary-key tables, a schema id and a row each, turned into Arrow columns."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 
@@ -9,10 +11,27 @@ from headwater.errors import CorruptBatchError
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Schema
 from headwater.rows.compacted.decode import RowDecoder
+from headwater.rows.compacted.one_row import OneRowDecoder
 from headwater.rows.evolution import decoder_of
 from headwater.rows.row_bytes import Longs, RowBytes, overlapping
 
 _ID_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reader:
+    """Know how to read rows of one schema, and where the wanted columns stand in them."""
+
+    many: RowDecoder
+    single: OneRowDecoder | None
+    sources: tuple[int | None, ...]
+
+    def columns(self, rows: RowBytes) -> list[pa.Array]:
+        if len(rows) == 1 and self.single is not None:
+            found = self.single.decode(rows.to_list()[0])
+            if found is not None:
+                return found
+        return self.many.decode(rows)
 
 
 class ValueReader:
@@ -22,7 +41,7 @@ class ValueReader:
         self._cluster = cluster
         self._view = view
         self._schema = arrow_schema(Schema(columns=view.read_columns))
-        self._readers: dict[int, tuple[RowDecoder, tuple[int | None, ...]]] = {}
+        self._readers: dict[int, _Reader] = {}
 
     async def prepare(self, values: RowBytes) -> list[int]:
         """Return the schema versions of values, having learnt those that are new."""
@@ -36,7 +55,8 @@ class ValueReader:
                 schema = await self._cluster.schema(self._view.table, version)
                 position_of = {each.column_id: at for at, each in enumerate(schema.columns)}
                 sources = tuple(position_of.get(each.column_id) for each in self._view.read_columns)
-                self._readers[version] = decoder_of(schema), sources
+                single = OneRowDecoder.of([each.type for each in schema.columns])
+                self._readers[version] = _Reader(decoder_of(schema), single, sources)
         return versions
 
     def read(self, values: RowBytes, versions: list[int]) -> pa.RecordBatch:
@@ -55,12 +75,11 @@ class ValueReader:
         return joined.take(pa.array(np.argsort(np.concatenate(places))))
 
     def _read_version(self, values: RowBytes, version: int) -> pa.RecordBatch:
-        decoder, sources = self._readers[version]
-        rows = RowBytes(values.data, values.starts + _ID_BYTES, values.ends)
-        columns = decoder.decode(rows)
+        reader = self._readers[version]
+        columns = reader.columns(RowBytes(values.data, values.starts + _ID_BYTES, values.ends))
         arrays = [
             pa.nulls(len(values), field.type) if source is None else columns[source]
-            for source, field in zip(sources, self._schema, strict=True)
+            for source, field in zip(reader.sources, self._schema, strict=True)
         ]
         return pa.record_batch(arrays, schema=self._schema)
 

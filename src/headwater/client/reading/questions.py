@@ -1,0 +1,87 @@
+"""Keys to look up, shared out to the buckets that hold their rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.client.cluster import Cluster
+from headwater.client.routing import Router, Share
+from headwater.errors import PartitionMissingError
+from headwater.model.bucket import TableBucket
+from headwater.model.table import TableInfo
+from headwater.rows.bucketing import BucketFunction
+from headwater.rows.one_bucket import fluss_bucket
+from headwater.rows.row_bytes import Longs, RowBytes
+
+_FIRST = np.zeros(1, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """Hold keys to look up in one bucket, and where the caller has them."""
+
+    bucket: TableBucket
+    keys: list[bytes]
+    places: Longs
+
+
+class Questions:
+    """Find the buckets of keys of one table; made once for many lookups."""
+
+    def __init__(self, cluster: Cluster, table: TableInfo) -> None:
+        self._cluster = cluster
+        self._table = table
+        self._router = Router.of(table.descriptor)
+        keys = self._router.bucket_keys
+        self._hashes_keys = (
+            keys is not None
+            and not table.is_partitioned
+            and keys.function is BucketFunction.FLUSS
+            and keys.names == table.descriptor.physical_primary_key
+        )
+
+    async def of(
+        self, batch: pa.RecordBatch, encoded: RowBytes, *, inserts: bool
+    ) -> list[Question]:
+        """Return the keys of each bucket; a partition that is not there has no rows to find."""
+        if batch.num_rows == 1 and self._hashes_keys:
+            # What the router would find, for a fraction of its time.
+            (key,) = encoded.to_list()
+            number = fluss_bucket(key, self._table.bucket_count)
+            return [Question(TableBucket(self._table.table_id, number), [key], _FIRST)]
+        questions = []
+        for share in self._router.route(batch):
+            try:
+                bucket = await self._bucket(share)
+            except PartitionMissingError:
+                if inserts:
+                    raise
+                continue
+            places = np.arange(batch.num_rows) if share.rows is None else share.rows
+            chosen = encoded if share.rows is None else encoded.take(places)
+            questions.append(Question(bucket, chosen.to_arrow().to_pylist(), places))
+        return questions
+
+    async def _bucket(self, share: Share) -> TableBucket:
+        assert share.bucket is not None, "a primary-key table has a bucket key"
+        partition_id = None
+        if share.partition is not None:
+            partition_id = await self._cluster.partition_id(self._table, share.partition)
+        return TableBucket(self._table.table_id, share.bucket, partition_id)
+
+
+def rounds_of(questions: Sequence[Question], *, keys_max: int) -> list[list[Question]]:
+    """Split what is too much for one request into several, each with all buckets."""
+    count = max((len(each.keys) for each in questions), default=0)
+    if count <= keys_max:
+        return [list(questions)] if questions else []
+    return [
+        [
+            Question(each.bucket, each.keys[at : at + keys_max], each.places[at : at + keys_max])
+            for each in questions
+            if at < len(each.keys)
+        ]
+        for at in range(0, count, keys_max)
+    ]
