@@ -158,7 +158,7 @@ def test_a_write_that_is_interrupted_tells_what_was_written(server, name):
         errors = process.stderr.read()
 
     assert process.returncode == INTERRUPTED
-    assert errors == "headwater: 1 rows were written before this:\n"
+    assert errors == "headwater: 1 row written before it stopped\n"
 
 
 def _wait_for_rows(storage, name):

@@ -144,7 +144,7 @@ def test_a_bad_row_is_named_and_what_was_written_before_it_is_told(storage, name
 
     assert failed.exit_code == 3
     assert failed.stderr.splitlines() == [
-        "headwater: 2 rows were written before this:",
+        "headwater: 2 rows written before it stopped",
         f"headwater: {bad}: row 3, column 'id': 'x' is not a value of type int64.",
     ]
     assert ok(storage("count", name)) == "2\n"

@@ -16,6 +16,11 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from headwater.cli.sources import Source
+
+# The end of a name tells more than its beginning, and the bar needs room.
+NAME_LENGTH_MAX = 24
+
 
 class Bar(Protocol):
     """Take what was done so far."""
@@ -52,11 +57,16 @@ class _Rows(ProgressColumn):
 
 
 @contextmanager
-def progress_bar(name: str, size_bytes: int | None) -> Iterator[Bar]:
+def progress_bar(source: Source) -> Iterator[Bar]:
     """Show a bar on standard error while a block runs, if that is a terminal."""
     if not sys.stderr.isatty():
         yield _NoBar()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), _Rows(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        _Rows(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield _RichBar(progress, name, size_bytes)
+        yield _RichBar(progress, source.path.name[-NAME_LENGTH_MAX:], source.size_bytes)

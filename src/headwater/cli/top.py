@@ -32,6 +32,7 @@ COLUMN_TYPES = {
     "lag_rows": pa.int64(),
     "slowest_cursor": pa.string(),
 }
+HEADINGS = {"rows_per_s": "rows/s", "lag_rows": "lag", "slowest_cursor": "slowest"}
 
 
 @command()
@@ -92,7 +93,12 @@ def grid(rows: list[Document]) -> Grid:
     shown = Grid(box=box.SIMPLE_HEAD, expand=True)
     for name, kind in COLUMN_TYPES.items():
         is_text = pa.types.is_string(kind)
-        shown.add_column(name.replace("_", " "), justify="left" if is_text else "right")
+        shown.add_column(
+            HEADINGS.get(name, name),
+            justify="left" if is_text else "right",
+            ratio=1 if is_text else None,
+            no_wrap=True,
+        )
     for row in rows:
         shown.add_row(*(_cell(row[name]) for name in COLUMN_TYPES))
     return shown

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headwater.client.writing.receipts import Receipt
 
 BATCH_ROWS_DEFAULT = 65_536
+PREPOSITIONS = {"appended": "to", "upserted": "into", "deleted": "from"}
 
 Files = Annotated[
     list[Path] | None,
@@ -133,7 +134,7 @@ def _write(reading: Reading, store: Callable[[pa.RecordBatch], "Receipt"]) -> in
             rows += written
     except BaseException:
         if rows:
-            note(f"{rows} rows were written before this:")
+            note(f"{counted(rows)} written before it stopped")
         raise
     return rows
 
@@ -142,7 +143,7 @@ def _writes(reading: Reading, store: Callable[[pa.RecordBatch], "Receipt"]) -> I
     for source in reading.sources:
         rows = 0
         pieces = read_pieces(source, reading.schema, batch_rows=reading.batch_rows)
-        with progress_bar(source.name, source.size_bytes) as bar:
+        with progress_bar(source) as bar:
             for piece in pieces:
                 written = store(piece.rows).rows
                 yield written
@@ -151,6 +152,10 @@ def _writes(reading: Reading, store: Callable[[pa.RecordBatch], "Receipt"]) -> I
 
 
 def _finish(session: Session, table: "Table", rows: int, *, done: str) -> None:
-    words = f"{rows} row{'' if rows == 1 else 's'} {done} to {table.path}."
-    words = words.replace("deleted to", "deleted from").replace("upserted to", "upserted into")
+    words = f"{counted(rows)} {done} {PREPOSITIONS[done]} {table.path}."
     session.done(words, {"table": str(table.path), "rows": rows, "status": done})
+
+
+def counted(rows: int) -> str:
+    """Return a number of rows in words."""
+    return f"{rows} row{'' if rows == 1 else 's'}"
