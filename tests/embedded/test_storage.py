@@ -148,3 +148,14 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path):
 
     with pytest.raises((errors.HeadwaterError, OSError)):
         headwater.open(tmp_path / "file" / "data")
+
+
+def test_a_scan_that_is_left_early_lets_go_of_its_server(tmp_path):
+    with headwater.open(tmp_path / "data") as hw:
+        table = hw.create_table("t", SCHEMA, primary_key="id", buckets=4)
+        table.upsert([{"id": number} for number in range(100)])
+
+        for _ in range(50):
+            assert next(iter(table.scan())).num_rows
+
+        assert table.scan().to_arrow().num_rows == 100

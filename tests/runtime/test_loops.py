@@ -107,3 +107,41 @@ async def test_a_loop_can_be_closed_where_another_one_runs():
     loop.close()
 
     assert not loop.is_open
+
+
+def test_whoever_waits_is_told_when_the_loop_is_closed_meanwhile():
+    loop = LoopThread("test")
+    waiting = threading.Event()
+
+    async def wait():
+        waiting.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as threads:
+        outcome = threads.submit(loop.run, wait())
+        waiting.wait()
+        loop.close()
+
+        with pytest.raises(ClosedError, match="meanwhile"):
+            outcome.result()
+
+
+def test_work_can_be_begun_without_waiting_even_from_inside(loop):
+    done = threading.Event()
+
+    async def finish():
+        done.set()
+
+    async def begin():
+        loop.start(finish())
+
+    loop.run(begin())
+
+    assert done.wait(10)
+
+
+def test_work_that_comes_too_late_is_let_go():
+    loop = LoopThread("test")
+    loop.close()
+
+    loop.start(double(1))

@@ -1,6 +1,7 @@
 """A scan: rows that are read when they are asked for."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Protocol
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ class BatchSource(Protocol):
         """Return where the last read ended in each bucket."""
         ...
 
-    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+    def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:  # noqa: PYI058 - to be closed
         """Yield the rows."""
         ...
 
@@ -48,9 +49,10 @@ class AsyncScan:
 
     async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """Yield the rows batch by batch; close the generator to end the scan early."""
-        async for batch in self._source:
-            if batch.num_rows:
-                yield batch
+        async with aclosing(aiter(self._source)) as batches:
+            async for batch in batches:
+                if batch.num_rows:
+                    yield batch
 
     async def to_arrow(self) -> pa.Table:
         """Read all rows."""

@@ -1,6 +1,7 @@
 """Reading the log of a table in the shape of one of its virtual tables."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 
 import pyarrow as pa
@@ -81,17 +82,18 @@ class VirtualScan:
         """Return where the last read ended in each bucket."""
         return self._scan.offsets
 
-    async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+    async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """Yield the rows."""
         left = self._limit
-        async for batch in self._scan.batches():
-            rows = self._shape.of(batch).rows
-            if left is not None:
-                rows = rows.slice(0, left)
-                left -= rows.num_rows
-            yield rows
-            if left == 0:
-                return
+        async with aclosing(self._scan.batches()) as batches:
+            async for batch in batches:
+                rows = self._shape.of(batch).rows
+                if left is not None:
+                    rows = rows.slice(0, left)
+                    left -= rows.num_rows
+                yield rows
+                if left == 0:
+                    return
 
 
 class VirtualTail:

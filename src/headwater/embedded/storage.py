@@ -28,7 +28,7 @@ async def open_storage(
     machine can reach it at the client's `address` as long as it is open.
     """
     server = await Server.start(
-        Path(directory),
+        Path(directory).expanduser(),
         server_settings or ServerSettings(host=LOOPBACK, port=port),
         listens=listen,
     )

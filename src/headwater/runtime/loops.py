@@ -5,6 +5,7 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TypeVar
@@ -55,9 +56,18 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise ClosedError("The client was closed meanwhile.") from None
         except BaseException:  # Whoever was interrupted while waiting wants no more of it.
             future.cancel()
             raise
+
+    def start(self, work: Coroutine[object, object, None]) -> None:
+        """Begin a coroutine without waiting for it; from any thread, even its own."""
+        if self._loop.is_closed() or os.getpid() != self._process:
+            work.close()
+        else:
+            asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _fault(self) -> str:
         if self._loop.is_closed():

@@ -15,6 +15,7 @@ from headwater.errors import (
 )
 from headwater.model.bucket import TableBucket
 from headwater.rows.row_bytes import RowBytes
+from headwater.runtime.tasks import to_the_end
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
 from headwater.wire.value_batch import read_value_batch
@@ -48,7 +49,6 @@ class BucketScan:
             self.log_offset = answer.log_offset
             while True:
                 following = None
-                self._scanner_id = answer.scanner_id if answer.has_more_results else b""
                 if answer.has_more_results:
                     following = asyncio.get_running_loop().create_task(self._continue())
                 if answer.records:
@@ -71,7 +71,10 @@ class BucketScan:
         )
         try:
             self._node = await self._cluster.leader(self._bucket)
-            return await self._call(pb.ScanKvRequest(bucket_scan_req=begun, call_seq_id=0))
+            request = pb.ScanKvRequest(bucket_scan_req=begun, call_seq_id=0)
+            # Whoever gives up now still hears of the scanner, and closes it.
+            opening = asyncio.get_running_loop().create_task(self._call(request))
+            return await to_the_end(opening)
         except ScannerLimitError as fault:
             # Others are scanning; there will be room when they are done.
             raise RetryLaterError(fault.message) from fault
@@ -109,4 +112,6 @@ class BucketScan:
         answer = pb.ScanKvResponse.FromString(bytes(body))
         if answer.error_code:
             raise error_of_code(answer.error_code, answer.error_message)
+        if not request.close_scanner:
+            self._scanner_id = answer.scanner_id if answer.has_more_results else b""
         return answer

@@ -1,6 +1,7 @@
 """Reading a part of the log of a table, to an end that is fixed before."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing
 
 import pyarrow as pa
 
@@ -58,12 +59,13 @@ class LogScan:
         """Return where the scan ends in each bucket, which is where a tail goes on."""
         return dict(self._ends)
 
-    async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+    async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """Yield the rows."""
-        async for batch in self.batches():
-            yield batch.rows
+        async with aclosing(self.batches()) as batches:
+            async for batch in batches:
+                yield batch.rows
 
-    async def batches(self) -> AsyncIterator[LogBatch]:
+    async def batches(self) -> AsyncGenerator[LogBatch, None]:
         """Yield the rows with their offsets and what happened to them.
 
         1. Fix where to begin and end in each bucket. 2. Read, as much as a limit asks for.
@@ -115,17 +117,21 @@ class LogScan:
         }
 
     async def _read(self, fetcher: Fetcher) -> AsyncIterator[LogBatch]:
-        deadline_s = self._cluster.settings.deadline_s
+        clock, deadline_s = self._cluster.clock, self._cluster.settings.deadline_s
+        waits_from = clock.monotonic()
         while not fetcher.is_done:
             batches = await fetcher.poll(_POLL_S)
-            if not batches and fetcher.stalled_s > deadline_s:
+            for batch in batches:
+                yield batch
+            if batches:
+                # However long the caller took for them.
+                waits_from = clock.monotonic()
+            elif clock.monotonic() - max(waits_from, fetcher.progress_at) > deadline_s:
                 fault = fetcher.last_fault
                 why = f" The last attempt failed: {fault}" if fault else ""
                 raise TimedOutError(
                     f"Reading {self._table.path} made no progress for {deadline_s:g} s.{why}"
                 ) from fault
-            for batch in batches:
-                yield batch
 
 
 def _first(batch: LogBatch, count: int) -> LogBatch:

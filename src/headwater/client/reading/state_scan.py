@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 
 import pyarrow as pa
 
@@ -62,7 +62,7 @@ class StateScan:
         """Return the log offset of each bucket that was begun; of all when the scan has ended."""
         return dict(self._offsets)
 
-    async def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+    async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """Yield the rows, some buckets at a time, until there are as many as wanted."""
         if self._limit == 0:
             return

@@ -52,7 +52,13 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
     scan = await tablet.scan(limit=asked.limit if asked.limit > 0 else None)
     if scan.is_done:
         return pb.ScanKvResponse(has_more_results=False, log_offset=scan.offset)
-    answer = await _next(scanners.add(bucket, scan), request, context)
+    scanner = scanners.add(bucket, scan)
+    try:
+        answer = await _next(scanner, request, context)
+    except BaseException:
+        # Nobody will ever hear of it.
+        scanners.close(scanner.scanner_id)
+        raise
     answer.log_offset = scan.offset
     return answer
 
