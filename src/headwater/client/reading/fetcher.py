@@ -75,9 +75,9 @@ class Fetcher:
         return all(each.is_done for each in self.followed.values())
 
     @property
-    def stalled_s(self) -> float:
-        """Return for how long nothing new has come."""
-        return self._cluster.clock.monotonic() - self._lanes.progress_at
+    def progress_at(self) -> float:
+        """Return when something new came last, on the clock that never goes back."""
+        return self._lanes.progress_at
 
     @property
     def last_fault(self) -> HeadwaterError | None:
@@ -101,7 +101,7 @@ class Fetcher:
             left_s = max(deadline - clock.monotonic(), 0.0)
             if batches := await self._decoded(left_s):
                 return batches
-            if self.is_done or clock.monotonic() >= deadline:
+            if (self.followed and self.is_done) or clock.monotonic() >= deadline:
                 return []
             if not lanes.answers and not lanes.faults:
                 await self._wait(min(left_s, self._pause_s()))

@@ -95,11 +95,13 @@ class Lanes:
             self.wake.set()
 
     async def _find_leaders(self, group: Sequence[Followed]) -> None:
-        for each in group:
-            try:
-                each.node = await self._cluster.leader(each.bucket)
-            except HeadwaterError as fault:
-                self.failed(each, fault)
+        await asyncio.gather(*map(self._find_leader, group))
+
+    async def _find_leader(self, followed: Followed) -> None:
+        try:
+            followed.node = await self._cluster.leader(followed.bucket)
+        except HeadwaterError as fault:
+            self.failed(followed, fault)
 
     async def _fetch(self, lane: Lane, group: Sequence[Followed]) -> None:
         node, projects = lane

@@ -1,5 +1,6 @@
 """Following a table as it is written."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from types import TracebackType
 from typing import Self
@@ -49,6 +50,7 @@ class Tail:
         self._fetcher = Fetcher(cluster, self.view, forgets_dropped=True)
         self._tasks = Tasks()
         self._is_started = False
+        self._starting: asyncio.Task[None] | None = None
 
     @property
     def position(self) -> Offsets:
@@ -57,28 +59,50 @@ class Tail:
 
     async def start(self) -> None:
         """Find the buckets and where to begin; the first poll does it otherwise."""
+        while not await self._started_within(POLL_S):
+            pass
+
+    async def poll(self, timeout_s: float = POLL_S) -> list[LogBatch]:
+        """Return the batches that are there, waiting no longer than the timeout for the first."""
+        clock = self._cluster.clock
+        deadline = clock.monotonic() + timeout_s
+        if not await self._started_within(timeout_s):
+            return []
+        return await self._fetcher.poll(max(deadline - clock.monotonic(), 0.0))
+
+    async def _started_within(self, timeout_s: float) -> bool:
+        """Begin, over several polls if it takes that long, as when no server can be reached."""
         if self._is_started:
-            return
+            return True
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._begin())
+        done, _ = await asyncio.wait({self._starting}, timeout=timeout_s)
+        for started in done:
+            self._starting = None
+            started.result()
+        return bool(done)
+
+    async def _begin(self) -> None:
         buckets = await self._find_buckets()
         offsets = await start_offsets(self._cluster, self._table, self._start, buckets=buckets)
         self._is_started = True
         for place, offset in offsets.items():
             self._fetcher.follow(place, buckets[place], offset=offset)
         if self._table.is_partitioned and self._buckets is None:
-            self._tasks.start(
-                repeat(
-                    self._discover,
-                    every_s=self._discovery_s,
-                    clock=self._cluster.clock,
-                    name="discover partitions",
-                ),
+            discovering = repeat(
+                self._discover,
+                every_s=self._discovery_s,
+                clock=self._cluster.clock,
                 name="discover partitions",
             )
+            self._tasks.start(discovering, name="discover partitions")
 
-    async def poll(self, timeout_s: float = POLL_S) -> list[LogBatch]:
-        """Return the batches that are there, waiting no longer than the timeout for the first."""
-        await self.start()
-        return await self._fetcher.poll(timeout_s)
+    async def _stop_tasks(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+            self._starting = None
+        await self._tasks.stop()
 
     async def seek(self, offsets: Offsets) -> None:
         """Read on from other offsets in some of the buckets."""
@@ -92,7 +116,7 @@ class Tail:
     async def assign(self, places: Offsets) -> None:
         """Follow these buckets and no others; one that goes on where it is is not disturbed."""
         buckets = await buckets_at(self._cluster, self._table, places)
-        await self._tasks.stop()
+        await self._stop_tasks()
         self._is_started, self._buckets = True, tuple(places)
         for place in [each for each in self._fetcher.followed if each not in places]:
             self._fetcher.drop(place)
@@ -113,7 +137,7 @@ class Tail:
 
     async def close(self) -> None:
         """Stop following."""
-        await self._tasks.stop()
+        await self._stop_tasks()
         await self._fetcher.close()
 
     async def __aenter__(self) -> Self:
