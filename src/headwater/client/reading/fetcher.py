@@ -174,6 +174,7 @@ class Fetcher:
                 self._lanes.read_again(arrived, found)
             elif self._is_current(arrived):
                 arrived.followed.position = arrived.end
+                arrived.followed.failures = 0
                 batches += found
         return batches
 

@@ -18,6 +18,7 @@ from headwater.errors import (
     OffsetOutOfRangeError,
     PartitionMissingError,
     RemoteLogError,
+    StorageError,
     error_of_code,
     moves_leader,
 )
@@ -27,6 +28,8 @@ from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
 from headwater.wire.fetch_answer import BucketAnswer, decode_fetch_answer
 
+# What was damaged on its way is whole the next time, what was damaged on disk is not.
+DAMAGED_READS_MAX = 3
 _FETCH_LOG = API_OF_REQUEST[pb.FetchLogRequest]
 
 
@@ -143,7 +146,8 @@ class Lanes:
         except HeadwaterError as fault:
             self.failed(followed, fault)
             return []
-        followed.failures = 0
+        if not arrived.batches:
+            followed.failures = 0
         if arrived.end <= followed.next_offset:
             return []
         followed.next_offset = arrived.end
@@ -177,7 +181,8 @@ class Lanes:
         pause_s = self._cluster.retries.backoff_s(followed.failures)
         followed.ready_at = self._cluster.clock.monotonic() + pause_s
         self.last_fault = fault
-        if not fault.retriable:
+        is_damaged = isinstance(fault, StorageError) and followed.failures >= DAMAGED_READS_MAX
+        if is_damaged or not fault.retriable:
             self.faults.append(BucketFault(followed, fault))
 
 

@@ -66,29 +66,33 @@ class LogScan:
                 yield batch.rows
 
     async def batches(self) -> AsyncGenerator[LogBatch, None]:
-        """Yield the rows with their offsets and what happened to them.
-
-        1. Fix where to begin and end in each bucket. 2. Read, as much as a limit asks for.
-        3. With rows missing to the limit, read further.
-        """
+        """Yield the rows with their offsets and what happened to them."""
         buckets = await buckets_of(self._cluster, self._table, partitions=self._partitions)
         starts, self._ends = await self._bounds(buckets)
-        left, fetcher = self._limit, self._fetcher()
+        fetcher = self._fetcher()
         try:
-            while left is None or left > 0:
-                for place, end in self._portion(starts, left).items():
-                    fetcher.follow(place, buckets[place], offset=starts[place], end=end)
-                    starts[place] = end
-                if fetcher.is_done:
-                    return
-                async for batch in self._read(fetcher):
-                    part = batch if left is None else _first(batch, left)
-                    left = None if left is None else left - part.rows.num_rows
-                    yield part
-                    if left == 0:
-                        return
+            async for batch in self._limited(fetcher, buckets, starts=starts):
+                yield batch
         finally:
             await fetcher.close()
+
+    async def _limited(
+        self, fetcher: Fetcher, buckets: Buckets, *, starts: dict[Place, int]
+    ) -> AsyncIterator[LogBatch]:
+        """Read as much as the limit asks for; with rows missing to it, read further."""
+        left = self._limit
+        while left is None or left > 0:
+            for place, end in self._portion(starts, left).items():
+                fetcher.follow(place, buckets[place], offset=starts[place], end=end)
+                starts[place] = end
+            if fetcher.is_done:
+                return
+            async for batch in self._read(fetcher):
+                part = batch if left is None else _first(batch, left)
+                left = None if left is None else left - part.rows.num_rows
+                yield part
+                if left == 0:
+                    return
 
     async def _bounds(self, buckets: Buckets) -> tuple[dict[Place, int], dict[Place, int]]:
         ends = await start_offsets(self._cluster, self._table, self._end, buckets=buckets)
