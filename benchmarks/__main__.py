@@ -11,6 +11,7 @@ from tests.serving import serving
 
 from benchmarks import append, latency, scan
 from benchmarks.blocking import BlockingConnection
+from benchmarks.clients import bench_clients
 from benchmarks.keyed_report import bench_keyed, bench_state
 from benchmarks.report import ROUNDS, Report
 from benchmarks.rows import NARROW, WIDE, narrow_batch, wide_batch
@@ -135,6 +136,8 @@ def main() -> None:
             console.print("projection …")
             bench_projection(report, connection)
             connection.close()
+            console.print("clients …")
+            bench_clients(report, server.port)
             console.print("upserts and lookups …")
             table = bench_keyed(report, server, directory)
         console.print("recovery …")

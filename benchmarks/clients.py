@@ -29,9 +29,7 @@ def bench_clients(report: Report, port: int) -> None:
     theirs.close()
 
 
-def _bench_appends(
-    report: Report, ours: headwater.Client, theirs: official.Official
-) -> None:
+def _bench_appends(report: Report, ours: headwater.Client, theirs: official.Official) -> None:
     batches = [narrow_batch(BATCH_ROWS, seed=number) for number in range(BATCHES)]
     rows = BATCHES * BATCH_ROWS
     tables = {
@@ -55,9 +53,7 @@ def _bench_appends(
     _add_rates(report, "scan, client against pyfluss", rows, pairs)
 
 
-def _bench_upserts(
-    report: Report, ours: headwater.Client, theirs: official.Official
-) -> None:
+def _bench_upserts(report: Report, ours: headwater.Client, theirs: official.Official) -> None:
     batch = narrow_batch(UPSERT_ROWS, seed=1)
     dictionaries = batch.to_pylist()
     tables = {

@@ -3,7 +3,7 @@
 import asyncio
 import statistics
 import time
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.util import find_spec
 
 import pyarrow as pa
@@ -36,10 +36,11 @@ class Official:
         self._fluss = fluss
         config = fluss.Config({"bootstrap.servers": f"127.0.0.1:{port}"})
         config.writer_batch_timeout_ms = 1
-        self._connection = _run(fluss.FlussConnection.create(config))
+        self._connection = _run(lambda: fluss.FlussConnection.create(config))
 
     def _table(self, name: str):  # noqa: ANN202 - untyped
-        return _run(self._connection.get_table(self._fluss.TablePath("fluss", name)))
+        path = self._fluss.TablePath("fluss", name)
+        return _run(lambda: self._connection.get_table(path))
 
     def append(self, name: str, batches: Sequence[pa.RecordBatch]) -> None:
         """Append batches and wait until all are durable."""
@@ -50,7 +51,7 @@ class Official:
                 writer.write_arrow_batch(batch)
             await writer.flush()
 
-        _run(work())
+        _run(work)
 
     def scan(self, name: str, buckets: int) -> int:
         """Read all rows and return their number."""
@@ -62,7 +63,7 @@ class Official:
             scanner.subscribe_buckets(dict.fromkeys(range(buckets), earliest))
             return (await scanner.to_arrow()).num_rows
 
-        return _run(work())
+        return _run(work)
 
     def upsert(self, name: str, rows: Iterable[dict[str, object]]) -> None:
         """Upsert rows, which it takes one by one, and wait until all are durable."""
@@ -73,7 +74,7 @@ class Official:
                 writer.upsert(row)
             await writer.flush()
 
-        _run(work())
+        _run(work)
 
     def lookups_us(self, name: str, keys: Sequence[int]) -> float:
         """Look up keys one after the other and return the median microseconds."""
@@ -87,15 +88,17 @@ class Official:
                 taken.append((time.perf_counter() - began) * 1e6)
             return taken
 
-        return statistics.median(_run(work()))
+        return statistics.median(_run(work))
 
     def close(self) -> None:
         """Let go of the server."""
-        _run(self._connection.close())
+        _run(self._connection.close)
 
 
-def _run(work: Coroutine):  # noqa: ANN202 - untyped
-    async def awaited():  # noqa: ANN202 - what it returns may be awaitable without a coroutine
-        return await work
+def _run(begin: Callable[[], Awaitable]):  # noqa: ANN202 - untyped
+    """Run what is begun inside the loop, as the official client wants it."""
+
+    async def awaited():  # noqa: ANN202
+        return await begin()
 
     return _runner.run(awaited())

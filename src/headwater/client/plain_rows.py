@@ -1,7 +1,10 @@
 """Tables made of rows and columns that are plain Python objects."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias, TypeGuard
+from datetime import date, datetime, time
+from decimal import Decimal
+from types import NoneType
+from typing import TypeAlias, TypeGuard, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +17,7 @@ PlainRow: TypeAlias = Mapping[str, object] | tuple[object, ...]
 
 # Seen first, as nearly all rows begin with one of them.
 _SCALARS = (int, str, float, bytes)
+_MOMENTS = (date, datetime, Decimal, time)
 _ARROW_PROTOCOLS = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
 
 
@@ -31,6 +35,19 @@ def is_row(item: object, schema: pa.Schema) -> TypeGuard[PlainRow]:
     return isinstance(item, tuple)
 
 
+def are_rows(items: Sequence[object], schema: pa.Schema) -> TypeGuard[Sequence[PlainRow]]:
+    """Tell at a glance whether a list holds nothing but rows; if not, each has to be looked at."""
+    if set(map(type, items)) != {dict}:
+        return False
+    rows = cast(Sequence[Mapping[str, object]], items)
+    name = next((name for name in schema.names if name in rows[0]), None)
+    if name is None or pa.types.is_nested(schema.field(name).type):
+        return False
+    kinds = set(map(type, [row.get(name) for row in rows]))
+    # Columns would have something else than these here.
+    return kinds <= {*_SCALARS, bool, NoneType, *_MOMENTS}
+
+
 def table_of_columns(given: Mapping[str, object], schema: pa.Schema, *, names: Names) -> pa.Table:
     """Return columns as a table, plain values in the types of the schema."""
     names.check_known(list(given))
@@ -45,7 +62,7 @@ def table_of_columns(given: Mapping[str, object], schema: pa.Schema, *, names: N
 
 def table_of_rows(rows: Sequence[PlainRow], schema: pa.Schema, *, names: Names) -> pa.Table:
     """Return rows as a table in the types of the schema, without columns that no row has."""
-    mappings = [_as_mapping(row, schema.names) for row in rows]
+    mappings = _as_mappings(rows, schema.names)
     given: set[str] = set().union(*mappings)
     names.check_known(sorted(given))
     return pa.table(
@@ -79,6 +96,12 @@ def _column(values: object, field: pa.Field) -> pa.Array | pa.ChunkedArray:
             f"The column '{field.name}' cannot be made of a {type(values).__name__}: "
             f"{str(error).splitlines()[0]}."
         ) from None
+
+
+def _as_mappings(rows: Sequence[PlainRow], names: Sequence[str]) -> Sequence[Mapping[str, object]]:
+    if set(map(type, rows)) == {dict}:
+        return cast(Sequence[Mapping[str, object]], rows)
+    return [_as_mapping(row, names) for row in rows]
 
 
 def _as_mapping(row: PlainRow, names: Sequence[str]) -> Mapping[str, object]:

@@ -24,6 +24,7 @@ from headwater.client.column_names import Names
 from headwater.client.frames import is_pandas, is_polars_lazy, pandas_table
 from headwater.client.plain_rows import (
     PlainRow,
+    are_rows,
     is_columns,
     is_row,
     table_of_columns,
@@ -93,6 +94,10 @@ def _chosen(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
 
 def _batches(rows: object, wanted: _Wanted) -> Iterator[pa.RecordBatch]:
     arrow = _arrow_batches(rows, wanted)
+    if arrow is None and isinstance(rows, list) and are_rows(rows, wanted.table):
+        for first in range(0, len(rows), wanted.rows_max):
+            yield _batch_of_rows(rows[first : first + wanted.rows_max], wanted)
+        return
     if arrow is None:
         yield from _batches_of_many(_each(rows), wanted)
         return
@@ -141,14 +146,18 @@ def _each(rows: object) -> Iterator[object]:
 
 def _batches_of_many(items: Iterator[object], wanted: _Wanted) -> Iterator[pa.RecordBatch]:
     """Gather rows into batches; what comes in columns in between makes batches of its own."""
-    for are_rows, run in groupby(items, key=lambda item: is_row(item, wanted.table)):
-        if not are_rows:
+    for have_rows, run in groupby(items, key=lambda item: is_row(item, wanted.table)):
+        if not have_rows:
             for item in run:
                 yield from _batches(item, wanted)
             continue
         while held := cast(list[PlainRow], list(islice(run, wanted.rows_max))):
-            table = table_of_rows(held, wanted.schema, names=wanted.names)
-            yield _conformed(_one_batch(table, len(held)), wanted)
+            yield _batch_of_rows(held, wanted)
+
+
+def _batch_of_rows(rows: Sequence[PlainRow], wanted: _Wanted) -> pa.RecordBatch:
+    table = table_of_rows(rows, wanted.schema, names=wanted.names)
+    return _conformed(_one_batch(table, len(rows)), wanted)
 
 
 def _one_batch(table: pa.Table, row_count: int) -> pa.RecordBatch:
