@@ -123,10 +123,8 @@ class LogReader:
         header = batch.header
         adaptation = self._projected if is_projected else self._by_schema[header.schema_id]
         start = read_sections(batch.data, header).changes_end
-        # A copy lies aligned, as others want Arrow to, and lets go of the rest of the answer.
-        message = pa.py_buffer(bytes(batch.data[start:]))
         try:
-            rows = pa.ipc.read_record_batch(message, adaptation.schema)
+            rows = pa.ipc.read_record_batch(_copied(batch.data[start:]), adaptation.schema)
         except (pa.ArrowInvalid, OSError) as fault:
             raise CorruptBatchError(f"A batch holds no readable rows: {fault}") from None
         if rows.num_rows != header.record_count:
@@ -161,6 +159,14 @@ class LogReader:
             bucket=source.bucket,
             partition=source.partition,
         )
+
+
+def _copied(message: memoryview) -> pa.Buffer:
+    """Return a copy that is aligned, as others want Arrow to be, and keeps no answer in memory."""
+    buffer = pa.allocate_buffer(len(message))
+    # NumPy lets others run while it copies.
+    np.frombuffer(buffer, np.uint8)[:] = np.frombuffer(message, np.uint8)
+    return buffer
 
 
 def _adaptation(written: Sequence[Column], wanted: Sequence[Column]) -> Adaptation:
