@@ -156,9 +156,10 @@ def _errors() -> Iterator[str]:
     yield "# Errors"
     yield (
         "One tree, sorted by what the caller should do. The code travels over the wire and is the"
-        " one that Fluss clients know; `pyfluss` shows it as `FlussError.error_code`. *Retriable*"
-        " means that the same request may succeed later. An error that was raised without a hint"
-        " of its own carries the one shown here, as its attribute `hint`."
+        " one that Fluss clients know: `error.code`, or `FlussError.error_code` in `pyfluss`."
+        " *Retriable* means that the same request may succeed later; our client then tries again by"
+        " itself until its deadline. An error that was raised without a hint of its own carries the"
+        " one shown here, as its attribute `hint`."
     )
     for kind in _branches():
         yield f"## {kind.__name__}"

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import dropwhile, zip_longest
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 DEFAULT_ADDRESS = "127.0.0.1:9123"
 RUN_WITHIN_S = 60
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 PAGES = [
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
@@ -109,12 +110,17 @@ class Page:
 
 
 def commands_in(text: str) -> Iterator[list[str]]:
-    """Yield the words behind `headwater` of every line that is typed."""
+    """Yield the words behind `headwater` wherever a line that is typed calls it."""
     typed = text.replace("\\\n", " ").splitlines()
     for line in typed:
-        words = shlex.split(line[2:]) if line.startswith("$ ") else []
-        if "headwater" in words:
-            yield words[words.index("headwater") + 1 :]
+        words = shlex.split(line[2:], comments=True) if line.startswith("$ ") else []
+        while words:
+            end = next((place for place, word in enumerate(words) if word in "|>"), len(words))
+            call, words = words[:end], words[end + 1 :]
+            # Variables of the environment may stand in front.
+            call = list(dropwhile(lambda word: "=" in word, call))
+            if call[:1] == ["headwater"]:
+                yield call[1:]
 
 
 def unknown_words(words: list[str]) -> list[str]:
@@ -128,7 +134,8 @@ def unknown_words(words: list[str]) -> list[str]:
         if name not in commands:
             return [name]
         command = commands[name]
-    known = {option for param in command.params for option in param.opts} | {"--help"}
+    spelled = ((*param.opts, *param.secondary_opts) for param in command.params)
+    known = {"--help", *(option for options in spelled for option in options)}
     flags = [word.partition("=")[0] for word in words if word.startswith("--")]
     return [flag for flag in flags if flag not in known]
 
@@ -153,6 +160,12 @@ def test_the_commands_of_a_page_exist(page):
     } == {}
 
 
+def test_commands_are_found_behind_variables_and_in_pipes():
+    text = "$ pip install headwater\n$ AT=./data headwater scan a | headwater append b  # copies\n"
+
+    assert list(commands_in(text)) == [["scan", "a"], ["append", "b"]]
+
+
 def test_a_command_that_does_not_exist_is_noticed():
     assert unknown_words(["serve", "./data", "--port", "0"]) == []
     assert unknown_words(["serve", "./data", "--colour"]) == ["--colour"]
@@ -161,8 +174,28 @@ def test_a_command_that_does_not_exist_is_noticed():
     assert unknown_words(["table", "invent"]) == ["invent"]
 
 
+def anchors_of(page: Path) -> set[str]:
+    """Return what links can point to: the headings, as GitHub names them."""
+    headings = _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def leads_somewhere(page: Path, target: str, anchor: str) -> bool:
+    place = (page.parent / target).resolve() if target else page
+    return place.exists() and (not anchor or anchor in anchors_of(place))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_links_of_a_page_lead_somewhere(page):
-    links = [link for link in _LINK.findall(page.read_text()) if "://" not in link]
+    links = [link for link in _LINK.findall(page.read_text()) if "://" not in link[0]]
 
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert [link for link in links if not leads_somewhere(page, *link)] == []
+
+
+def test_a_link_that_leads_nowhere_is_noticed():
+    readme = ROOT / "README.md"
+
+    assert leads_somewhere(readme, "docs/tutorial.md", "follow")
+    assert not leads_somewhere(readme, "docs/tutorial.md", "nothing-of-this-name")
+    assert not leads_somewhere(readme, "docs/nothing.md", "")
