@@ -97,12 +97,13 @@ def test_a_table_that_was_made_again_does_not_shrink():
     assert growth(before, now)[0]["rows_per_s"] == 0.0
 
 
-def test_the_live_view_has_a_line_for_each_table():
-    now = Sight(at_s=1.0, ends={"a": 1234, "b": 2}, lags={})
+def test_the_live_view_has_a_line_for_each_table_that_fits():
+    now = Sight(at_s=1.0, ends={"a": 1234, "b": 2, "c": 3}, lags={})
 
-    shown = grid(growth(None, now))
+    shown = grid(growth(None, now), lines=2)
 
-    assert shown.row_count == 2
+    assert (shown.row_count, shown.caption) == (2, "and 1 more")
+    assert grid(growth(None, now), lines=3).caption is None
     assert [cell for column in shown.columns for cell in column.cells][:2] == ["a", "b"]
     assert "1,234" in list(shown.columns[2].cells)
 

@@ -47,9 +47,15 @@ def test_what_ends_a_command_becomes_an_exit_code(fault, code):
     assert ended.value.exit_code == code
 
 
-def test_our_own_mistakes_are_not_hidden():
-    with pytest.raises(AssertionError), ending(debug=False):
-        raise AssertionError
+@pytest.mark.parametrize("debug", [False, True])
+def test_our_own_mistakes_are_one_line_too(capsys, debug):
+    with pytest.raises(typer.Exit) as ended, ending(debug=debug):
+        raise AssertionError("never")
+
+    told = capsys.readouterr().err
+    assert ended.value.exit_code == 1
+    assert told.splitlines()[-1].startswith("headwater: This should not happen: AssertionError")
+    assert ("Traceback" in told) is debug
 
 
 def test_an_error_is_one_line_and_shows_its_origin_on_demand(storage):

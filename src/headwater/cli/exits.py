@@ -70,7 +70,9 @@ def ending(*, debug: bool) -> Iterator[None]:
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except (HeadwaterError, OSError) as fault:
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception as fault:  # noqa: BLE001 - the outer edge of every command
         tell(fault, debug=debug)
         raise typer.Exit(code_of(fault)) from None
 
@@ -80,7 +82,9 @@ def tell(fault: BaseException, *, debug: bool) -> None:
     if debug:
         traceback.print_exception(fault, file=sys.stderr)
     text = " ".join(str(fault).split())
-    typer.secho(f"headwater: {text or type(fault).__name__}", err=True, fg=typer.colors.RED)
+    if not isinstance(fault, HeadwaterError | OSError):
+        text = f"This should not happen: {type(fault).__name__}: {text} Show it with --debug."
+    typer.secho(f"headwater: {text}", err=True, fg=typer.colors.RED)
 
 
 def _leave_pipe() -> None:

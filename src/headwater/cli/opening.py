@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from headwater.cli.target import Credentials, Directory, Servers, Target
+import headwater
+from headwater.cli.target import Credentials, Directory, Target
 from headwater.config.client import ClientSettings
 
 if TYPE_CHECKING:
@@ -17,22 +17,20 @@ def opened(
     target: Target, credentials: Credentials | None, *, timeout_s: float
 ) -> Iterator["Client"]:
     """Open a directory or connect to servers for the length of a block."""
-    # Loaded here and not above: showing help needs neither a server nor a client.
-    api = import_module("headwater")
-    settings = _settings(timeout_s)
-    client: Client
-    match target:
-        case Directory(path=path):
-            client = api.open(path, settings=settings)
-        case Servers(addresses=addresses):
-            client = api.connect(
-                addresses,
-                user=None if credentials is None else credentials.user,
-                password=None if credentials is None else credentials.password,
-                settings=settings,
-            )
-    with client:
+    with _client(target, credentials, _settings(timeout_s)) as client:
         yield client
+
+
+def _client(target: Target, credentials: Credentials | None, settings: ClientSettings) -> "Client":
+    # The package loads the client, or the server in this process, when these are called.
+    if isinstance(target, Directory):
+        return headwater.open(target.path, settings=settings)
+    return headwater.connect(
+        target.addresses,
+        user=None if credentials is None else credentials.user,
+        password=None if credentials is None else credentials.password,
+        settings=settings,
+    )
 
 
 def _settings(timeout_s: float) -> ClientSettings:

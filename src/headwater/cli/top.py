@@ -1,6 +1,7 @@
 """`headwater top`: a live view of all tables."""
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from headwater.client.sync.client import Client
 
 TABLES_MAX = 500
+# Above and below the rows: a blank line, names, a rule, another blank line, the caption.
+FRAME_LINES = 5
 COLUMN_TYPES = {
     "table": pa.string(),
     "rows_per_s": pa.float64(),
@@ -85,12 +88,15 @@ def look_at(client: "Client", clock: SystemClock) -> Sight:
 def _show_live(views: Iterator[list[Document]]) -> None:
     with Live(screen=True, auto_refresh=False) as live:
         for rows in views:
-            live.update(grid(rows), refresh=True)
+            lines = max(1, shutil.get_terminal_size().lines - FRAME_LINES)
+            live.update(grid(rows, lines=lines), refresh=True)
 
 
-def grid(rows: list[Document]) -> Grid:
-    """Return the live view of some rows."""
-    shown = Grid(box=box.SIMPLE_HEAD, expand=True)
+def grid(rows: list[Document], *, lines: int) -> Grid:
+    """Return the live view of as many rows as there are lines."""
+    left_out = len(rows) - lines
+    caption = f"and {left_out} more" if left_out > 0 else None
+    shown = Grid(box=box.SIMPLE_HEAD, expand=True, caption=caption)
     for name, kind in COLUMN_TYPES.items():
         is_text = pa.types.is_string(kind)
         shown.add_column(
@@ -99,7 +105,7 @@ def grid(rows: list[Document]) -> Grid:
             ratio=1 if is_text else None,
             no_wrap=True,
         )
-    for row in rows:
+    for row in rows[:lines]:
         shown.add_row(*(_cell(row[name]) for name in COLUMN_TYPES))
     return shown
 
