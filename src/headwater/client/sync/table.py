@@ -197,8 +197,8 @@ class Table:
         """Follow the table from the start, the end ("latest"), offsets, or a moment.
 
         >>> with orders.tail({0: 100}) as tail:
-        ...     [batch] = tail.poll(timeout_s=5.0)
-        >>> batch.rows.column("id").to_pylist()
+        ...     batches = tail.poll(timeout_s=5.0)
+        >>> [number for batch in batches for number in batch.rows["id"].to_pylist()]
         [98, 99]
         """
         tail = self._loop.run(
