@@ -96,7 +96,7 @@ async def test_a_silent_server_is_given_up_after_the_timeout():
         return
 
     async with peer(say_nothing, LIST.key) as connection:
-        with pytest.raises(DisconnectedError, match="within 0.05 s"):
+        with pytest.raises(DisconnectedError, match=r"within 0\.05 s"):
             await ask(connection, timeout_s=0.05)
 
         assert not connection.is_open

@@ -28,7 +28,7 @@ async def open_storage(
     machine can reach it at the client's `address` as long as it is open.
     """
     server = await Server.start(
-        Path(directory).expanduser(),
+        _place(directory),
         server_settings or ServerSettings(host=LOOPBACK, port=port),
         listens=listen,
     )
@@ -45,3 +45,7 @@ async def open_storage(
         raise
     address = f"{LOOPBACK}:{server.port}" if listen else None
     return AsyncClient(cluster, address=address, on_close=server.stop)
+
+
+def _place(directory: str | Path) -> Path:
+    return Path(directory).expanduser()
