@@ -1,8 +1,10 @@
 """Reading the log of a table in the shape of one of its virtual tables."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from types import TracebackType
+from typing import Self
 
 import pyarrow as pa
 
@@ -54,6 +56,11 @@ class Shape:
         if self._columns is not None:
             shaped = shaped.select(list(self._columns))
         return replace(batch, rows=shaped, offsets=offsets, changes=None)
+
+    def forget(self, buckets: Collection[TableBucket]) -> None:
+        """Drop what is held back in buckets that are read elsewhere from here on."""
+        for bucket in buckets:
+            self._shapers.pop(bucket, None)
 
     def held_offsets(self) -> dict[TableBucket, int]:
         """Return where to read on after a loss in buckets that hold something back."""
@@ -129,9 +136,35 @@ class VirtualTail:
         """Find the buckets and where to begin."""
         await self._tail.start()
 
+    async def seek(self, offsets: Offsets) -> None:
+        """Read on from other offsets in some of the buckets."""
+        await self._tail.seek(offsets)
+        self._forget([place for place in self._places.values() if place in offsets])
+
+    async def assign(self, places: Offsets) -> None:
+        """Follow these buckets and no others; one that goes on where it is is not disturbed."""
+        before = self._tail.position
+        await self._tail.assign(places)
+        goes_on = {place for place, offset in places.items() if before.get(place) == offset}
+        self._forget([place for place in self._places.values() if place not in goes_on])
+
+    def _forget(self, places: Collection[Place]) -> None:
+        self._shape.forget([bucket for bucket, place in self._places.items() if place in places])
+
     async def close(self) -> None:
         """Stop following."""
         await self._tail.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
 
 
 def _known(columns: Sequence[str], schema: pa.Schema) -> tuple[str, ...]:
