@@ -25,6 +25,8 @@ VALUES = (
     "Place",
     "CursorState",
     "CursorSummary",
+    "PlaceState",
+    "MemberState",
 )
 ELSEWHERE = ("ClientSettings", "ServerSettings", "HeadwaterError", "errors", "Offsets")
 # Clients are made by `open` and `connect`; what lies below them is not for everybody.

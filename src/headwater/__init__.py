@@ -11,7 +11,7 @@ from headwater import errors
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from headwater.client.cursors.states import CursorState, CursorSummary
+    from headwater.client.cursors.states import CursorState, CursorSummary, MemberState, PlaceState
     from headwater.client.reading.log_batch import LogBatch, Offsets, Place
     from headwater.client.sync.client import Client
     from headwater.client.sync.cursor import Cursor, Cursors
@@ -37,8 +37,10 @@ __all__ = [
     "Cursors",
     "HeadwaterError",
     "LogBatch",
+    "MemberState",
     "Offsets",
     "Place",
+    "PlaceState",
     "Receipt",
     "Scan",
     "ServerSettings",
@@ -61,8 +63,10 @@ _HOMES = {
     "CursorSummary": "client.cursors.states",
     "Cursors": "client.sync.cursor",
     "LogBatch": "client.reading.log_batch",
+    "MemberState": "client.cursors.states",
     "Offsets": "client.reading.log_batch",
     "Place": "client.reading.log_batch",
+    "PlaceState": "client.cursors.states",
     "Receipt": "client.writing.receipts",
     "Scan": "client.sync.scan",
     "ServerSettings": "config.server",

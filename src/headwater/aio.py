@@ -1,9 +1,24 @@
 """The same API for those who await: `async with await headwater.aio.open("./data") as hw: ...`."""
 
 from headwater.client.client import AsyncClient, connect
+from headwater.client.cursors.admin import CursorAdmin
+from headwater.client.cursors.cursor import AsyncCursor
+from headwater.client.reading.tail import Tail
 from headwater.client.scan import AsyncScan
 from headwater.client.table import AsyncTable
+from headwater.client.virtual_reading import VirtualTail
 from headwater.client.writer import AsyncWriter
 from headwater.embedded.storage import open_storage as open  # noqa: A004 - that is its name here
 
-__all__ = ["AsyncClient", "AsyncScan", "AsyncTable", "AsyncWriter", "connect", "open"]
+__all__ = [
+    "AsyncClient",
+    "AsyncCursor",
+    "AsyncScan",
+    "AsyncTable",
+    "AsyncWriter",
+    "CursorAdmin",
+    "Tail",
+    "VirtualTail",
+    "connect",
+    "open",
+]

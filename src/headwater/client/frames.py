@@ -1,14 +1,19 @@
-"""Data frames of libraries that are not imported here: pandas and Polars."""
+"""Data frames of libraries that are imported by their users: pandas and Polars."""
 
 from collections.abc import Sequence
-from typing import Protocol, TypeGuard
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.client.plain_values import column_of
-from headwater.errors import InvalidValueError
+from headwater.errors import InvalidValueError, UnsupportedError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _NO_COLUMNS = pa.schema([])
 
@@ -131,6 +136,15 @@ def polars_schema(given: object) -> pa.Schema | None:
         return None
     schema = given.collect_schema() if is_polars_lazy(given) else getattr(given, "schema", given)
     return pa.schema(schema)
+
+
+def polars_frame(table: pa.Table) -> "pl.DataFrame":
+    """Return a table as a data frame of Polars, or say how to install that."""
+    if find_spec("polars") is None:
+        raise UnsupportedError(
+            "Polars is not installed.", hint="Install it with: pip install headwater[polars]"
+        )
+    return import_module("polars").from_arrow(table)
 
 
 def _with_named_index(frame: PandasFrame) -> PandasFrame:

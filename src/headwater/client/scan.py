@@ -1,12 +1,18 @@
 """A scan: rows that are read when they are asked for."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from headwater.client.frames import polars_frame
 from headwater.client.reading.log_batch import Offsets
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
 
 class BatchSource(Protocol):
@@ -58,3 +64,19 @@ class AsyncScan:
         """Read all rows."""
         batches = [batch async for batch in self]
         return pa.Table.from_batches(batches, schema=self.schema)
+
+    async def to_pylist(self) -> list[dict[str, object]]:
+        """Read all rows as dictionaries."""
+        table = await self.to_arrow()
+        rows: list[dict[str, object]] = await asyncio.to_thread(table.to_pylist)
+        return rows
+
+    async def to_pandas(self) -> "pd.DataFrame":
+        """Read all rows into a pandas DataFrame."""
+        table = await self.to_arrow()
+        return await asyncio.to_thread(table.to_pandas)
+
+    async def to_polars(self) -> "pl.DataFrame":
+        """Read all rows into a Polars DataFrame."""
+        table = await self.to_arrow()
+        return await asyncio.to_thread(polars_frame, table)

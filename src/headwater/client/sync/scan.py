@@ -1,15 +1,13 @@
 """A scan for callers that do not await."""
 
 from collections.abc import AsyncGenerator, Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headwater.client.frames import polars_frame
 from headwater.client.reading.log_batch import Offsets
 from headwater.client.scan import AsyncScan
-from headwater.errors import UnsupportedError
 from headwater.runtime.loops import LoopThread
 
 if TYPE_CHECKING:
@@ -74,11 +72,7 @@ class Scan:
 
     def to_polars(self) -> "pl.DataFrame":
         """Read all rows into a Polars DataFrame."""
-        if find_spec("polars") is None:
-            raise UnsupportedError(
-                "Polars is not installed.", hint="Install it with: pip install headwater[polars]"
-            )
-        return import_module("polars").from_arrow(self.to_arrow())
+        return polars_frame(self.to_arrow())
 
 
 async def _next(batches: AsyncGenerator[pa.RecordBatch, None]) -> pa.RecordBatch | None:
