@@ -12,6 +12,16 @@ from headwater.errors import InvalidValueError
 _SHOWN_MAX = 12
 
 
+def chosen(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the names of columns that were asked for, None for all."""
+    return None if columns is None else names(columns)
+
+
+def names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return column names, of which a single one may be given as it is."""
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """Hold the names that may be given, and what they name."""

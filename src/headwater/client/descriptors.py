@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from headwater.client.column_names import names
 from headwater.client.schema_in import SchemaLike, schema_of
 from headwater.errors import RequestError
 from headwater.model.aggregate_options import AGGREGATE_PREFIX, with_aggregates
@@ -53,11 +54,6 @@ def descriptor_of(  # noqa: PLR0913 - one argument per trait of a table
             if not key.startswith(AGGREGATE_PREFIX)
         },
     )
-
-
-def names(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Return column names, of which a single one may be given as it is."""
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def option_text(value: OptionValue) -> str:

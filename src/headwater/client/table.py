@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.client.column_names import chosen, names
 from headwater.client.cursors.cursor import AsyncCursor
 from headwater.client.cursors.opening import open_cursor
 from headwater.client.cursors.options import CursorOptions
@@ -125,17 +126,19 @@ class AsyncTable:
         appender = self._get_appender()
         return await appender.append([each async for each in batches_of(rows, self._rows)])
 
-    async def upsert(self, rows: RowsLike, *, columns: Sequence[str] | None = None) -> Receipt:
+    async def upsert(
+        self, rows: RowsLike, *, columns: str | Sequence[str] | None = None
+    ) -> Receipt:
         """Insert rows, or replace those that have the same key; of `columns` only, if given."""
         self._check_real("upsert")
-        upserter = self._get_upserter()
+        upserter, targets = self._get_upserter(), chosen(columns)
         if not is_whole(rows):
             upserter = Upserter(self._cluster, self.info, self._writers)
-            async for batch in batches_of(rows, self._rows, columns=columns):
-                await upserter.submit(batch, columns=columns)
+            async for batch in batches_of(rows, self._rows, columns=targets):
+                await upserter.submit(batch, columns=targets)
             return await upserter.flush()
-        batches = [each async for each in batches_of(rows, self._rows, columns=columns)]
-        return await upserter.upsert(batches, columns=columns)
+        batches = [each async for each in batches_of(rows, self._rows, columns=targets)]
+        return await upserter.upsert(batches, columns=targets)
 
     async def delete(self, keys: RowsLike) -> Receipt:
         """Delete the rows with these keys; a key that is not there is no fault."""
@@ -177,7 +180,7 @@ class AsyncTable:
         self,
         keys: RowsLike,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         keep_missing: bool = False,
         insert_missing: bool = False,
     ) -> pa.Table:
@@ -185,18 +188,18 @@ class AsyncTable:
         lookups = self._get_lookups()
         batch = await batch_of(keys, self._rows, columns=self.info.schema.primary_key)
         return await lookups.lookup(
-            batch, columns=columns, keep_missing=keep_missing, insert_missing=insert_missing
+            batch, columns=chosen(columns), keep_missing=keep_missing, insert_missing=insert_missing
         )
 
     async def prefix_lookup(
-        self, prefixes: RowsLike, *, columns: Sequence[str] | None = None
+        self, prefixes: RowsLike, *, columns: str | Sequence[str] | None = None
     ) -> pa.Table:
         """Return all rows whose keys begin with these values of the bucket key."""
         lookups = self._get_lookups()
         descriptor = self.info.descriptor
         named = columns_in(prefixes) or (*descriptor.partition_keys, *descriptor.bucket_keys)
         batch = await batch_of(prefixes, self._rows, columns=named)
-        return await lookups.prefix_lookup(batch, columns=columns)
+        return await lookups.prefix_lookup(batch, columns=chosen(columns))
 
     def _get_lookups(self) -> Lookups:
         self._check_real("lookup")
@@ -214,7 +217,7 @@ class AsyncTable:
     def scan(
         self,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Where | None = None,
         limit: int | None = None,
         partitions: Iterable[Mapping[str, str]] | None = None,
@@ -222,15 +225,15 @@ class AsyncTable:
         end: Start | None = None,
     ) -> AsyncScan:
         """Return the rows as they are now: of a log table all, by key the last of each."""
-        names = self._partition_names(partitions)
+        within, wanted = self._partition_names(partitions), chosen(columns)
         bounds = (start or "earliest", end or "latest")
         if self._virtual is not None:
-            shape = Shape(self._rows, self._virtual, columns=columns, where=where)
-            log = self._log_scan(bounds, partitions=names)
+            shape = Shape(self._rows, self._virtual, columns=wanted, where=where)
+            log = self._log_scan(bounds, partitions=within)
             return AsyncScan(VirtualScan(log, shape, limit=limit))
         if not self.info.is_keyed:
             log = self._log_scan(
-                bounds, partitions=names, columns=columns, where=where, limit=limit
+                bounds, partitions=within, columns=wanted, where=where, limit=limit
             )
             return AsyncScan(log)
         if start is not None or end is not None:
@@ -242,10 +245,10 @@ class AsyncTable:
             StateScan(
                 self._cluster,
                 self.info,
-                columns=columns,
+                columns=wanted,
                 where=where,
                 limit=limit,
-                partitions=names,
+                partitions=within,
             )
         )
 
@@ -273,18 +276,18 @@ class AsyncTable:
         self,
         start: Start = "earliest",
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Where | None = None,
         partitions: Iterable[Mapping[str, str]] | None = None,
         discovery_s: float = DISCOVERY_S,
     ) -> Tail | VirtualTail:
         """Follow the table from the start, the end ("latest"), offsets, or a moment."""
-        is_real = self._virtual is None
+        is_real, wanted = self._virtual is None, chosen(columns)
         tail = Tail(
             self._cluster,
             self.info,
             start=start,
-            columns=columns if is_real else None,
+            columns=wanted if is_real else None,
             where=where if is_real else None,
             partitions=self._partition_names(partitions),
             discovery_s=discovery_s,
@@ -292,7 +295,7 @@ class AsyncTable:
         await tail.start()
         if self._virtual is None:
             return tail
-        return VirtualTail(tail, Shape(self._rows, self._virtual, columns=columns, where=where))
+        return VirtualTail(tail, Shape(self._rows, self._virtual, columns=wanted, where=where))
 
     def cursor(  # noqa: PLR0913 - one argument per choice
         self,
@@ -303,7 +306,7 @@ class AsyncTable:
         commit_interval_s: float = 1.0,
         lease_s: float = 10.0,
         idle_s: float = 300.0,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Where | None = None,
     ) -> AsyncCursor:
         """Follow the table together with all who use this name, each a share of the buckets."""
@@ -317,7 +320,7 @@ class AsyncTable:
         )
         return open_cursor(
             name,
-            TableSource(self._cluster, self.info, columns=columns, where=where),
+            TableSource(self._cluster, self.info, columns=chosen(columns), where=where),
             table=self.info,
             cluster=self._cluster,
             make_table=lambda info: AsyncTable(info, self._cluster, self._writers),
@@ -408,8 +411,8 @@ class AsyncTable:
         await Admin(self._cluster).set_options(self.path, texts)
         await self.refresh()
 
-    async def reset_options(self, keys: Sequence[str]) -> None:
+    async def reset_options(self, keys: str | Sequence[str]) -> None:
         """Take options back to their defaults."""
         self._check_real("a change of options")
-        await Admin(self._cluster).reset_options(self.path, keys)
+        await Admin(self._cluster).reset_options(self.path, names(keys))
         await self.refresh()

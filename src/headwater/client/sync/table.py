@@ -74,7 +74,7 @@ class Table:
         """
         return self._loop.run(self._table.append(rows))
 
-    def upsert(self, rows: RowsLike, *, columns: Sequence[str] | None = None) -> Receipt:
+    def upsert(self, rows: RowsLike, *, columns: str | Sequence[str] | None = None) -> Receipt:
         """Insert rows into a primary-key table, or replace those that have the same key.
 
         With `columns` only these are written and the others stay as they are; the key is part
@@ -124,7 +124,7 @@ class Table:
         self,
         keys: RowsLike,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         keep_missing: bool = False,
         insert_missing: bool = False,
     ) -> pa.Table:
@@ -143,7 +143,7 @@ class Table:
         )
 
     def prefix_lookup(
-        self, prefixes: RowsLike, *, columns: Sequence[str] | None = None
+        self, prefixes: RowsLike, *, columns: str | Sequence[str] | None = None
     ) -> pa.Table:
         """Return all rows whose keys begin with these values of the bucket key.
 
@@ -163,7 +163,7 @@ class Table:
     def scan(
         self,
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Where | None = None,
         limit: int | None = None,
         partitions: Iterable[Mapping[str, str]] | None = None,
@@ -189,7 +189,7 @@ class Table:
         self,
         start: Start = "earliest",
         *,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Where | None = None,
         partitions: Iterable[Mapping[str, str]] | None = None,
         discovery_s: float = 10.0,
@@ -221,7 +221,7 @@ class Table:
         commit_interval_s: float = 1.0,
         lease_s: float = 10.0,
         idle_s: float = 300.0,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         where: Where | None = None,
     ) -> Cursor:
         """Follow the table together with all who use this name, each a share of the buckets.
@@ -305,7 +305,7 @@ class Table:
         """
         self._loop.run(self._table.set_options(options))
 
-    def reset_options(self, keys: Sequence[str]) -> None:
+    def reset_options(self, keys: str | Sequence[str]) -> None:
         """Take options back to their defaults."""
         self._loop.run(self._table.reset_options(keys))
 
