@@ -1,9 +1,12 @@
+from array import array
+from collections import deque
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -248,3 +251,34 @@ def test_times_of_frames_keep_their_meaning():
     assert taken(frame, schema) == [
         {"at": datetime(2024, 1, 1, 10, tzinfo=UTC), "day": date(2024, 1, 1)}
     ]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        range(2),
+        array("q", [0, 1]),
+        deque([0, 1]),
+        pd.Series([0, 1]),
+        pd.Series([0, 1], dtype="object"),
+        pl.Series([0, 1]),
+        np.array([0, 1]),
+    ],
+    ids=lambda numbers: type(numbers).__name__,
+)
+def test_a_column_is_any_sequence_of_values(numbers):
+    rows = taken({"id": numbers, "name": ["a", "b"]})
+
+    assert [(row["id"], row["name"]) for row in rows] == [(0, "a"), (1, "b")]
+
+
+def test_what_pandas_counts_as_missing_in_a_series_is_null():
+    rows = taken({"id": [1, 2], "name": pd.Series(["a", np.nan], dtype="object")})
+
+    assert [row["name"] for row in rows] == ["a", None]
+
+
+@pytest.mark.parametrize("rows", [(1, 2.0), [1, 2], "text", 7, b"bytes"])
+def test_values_that_are_no_rows_are_refused_with_advice(rows):
+    with pytest.raises(InvalidValueError, match="Wrap a single tuple in a list"):
+        taken(rows)

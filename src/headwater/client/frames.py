@@ -104,6 +104,16 @@ def is_pandas(given: object) -> TypeGuard[PandasFrame]:
     return _library(given) == "pandas" and type(given).__name__ == "DataFrame"
 
 
+def is_series(given: object) -> bool:
+    """Tell whether something is a column of pandas or Polars."""
+    return _library(given) in ("pandas", "polars") and type(given).__name__ == "Series"
+
+
+def is_pandas_series(given: object) -> TypeGuard[Series]:
+    """Tell whether something is a column of pandas."""
+    return _library(given) == "pandas" and type(given).__name__ == "Series"
+
+
 def is_polars_lazy(given: object) -> TypeGuard[LazyFrame]:
     """Tell whether something is a lazy data frame of Polars."""
     return _library(given) == "polars" and type(given).__name__ == "LazyFrame"
@@ -156,10 +166,20 @@ def _with_named_index(frame: PandasFrame) -> PandasFrame:
 
 
 def _column(frame: PandasFrame, name: object, schema: pa.Schema) -> pa.Array | pa.ChunkedArray:
-    series = frame[name]
-    if str(series.dtype) == "object" and name in schema.names:
+    field = schema.field(name) if name in schema.names else None
+    return pandas_column(frame[name], field, name=str(name))
+
+
+def pandas_column(
+    series: Series, field: pa.Field | None, *, name: str
+) -> pa.Array | pa.ChunkedArray:
+    """Return a column of pandas; objects become values of the type of the field, if there is one.
+
+    What pandas counts as missing is null.
+    """
+    if str(series.dtype) == "object" and field is not None:
         present = series.where(series.notna(), None)
-        return column_of(present.tolist(), schema.field(name))
+        return column_of(present.tolist(), field)
     if getattr(series.dtype, "tz", None) is not None:
         # Arrow would ask for the values in a way that newer versions of pandas warn of.
         utc = pa.array(series.dt.tz_convert(None).to_numpy(), from_pandas=True)
@@ -168,7 +188,7 @@ def _column(frame: PandasFrame, name: object, schema: pa.Schema) -> pa.Array | p
         return pa.array(series, from_pandas=True)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InvalidValueError(
-            f"The column '{name}' of the data frame cannot be read: {str(error).splitlines()[0]}."
+            f"The column '{name}' of pandas cannot be read: {str(error).splitlines()[0]}."
         ) from None
 
 

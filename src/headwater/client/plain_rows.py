@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.client.column_names import Names
+from headwater.client.frames import is_pandas_series, pandas_column
 from headwater.client.plain_values import column_of
 from headwater.errors import InvalidValueError
 
@@ -18,6 +19,8 @@ PlainRow: TypeAlias = Mapping[str, object] | tuple[object, ...]
 # Seen first, as nearly all rows begin with one of them.
 _SCALARS = (int, str, float, bytes)
 _MOMENTS = (date, datetime, Decimal, time)
+# These have a length, some of them, but are no columns.
+_VALUES = (*_SCALARS, bytearray, memoryview)
 _ARROW_PROTOCOLS = ("__arrow_c_array__", "__arrow_c_stream__", "__arrow_array__")
 
 
@@ -75,9 +78,9 @@ def table_of_rows(rows: Sequence[PlainRow], schema: pa.Schema, *, names: Names) 
 
 
 def _is_column(value: object) -> bool:
-    if value is None or isinstance(value, _SCALARS):
+    if value is None or isinstance(value, _VALUES):
         return False
-    return isinstance(value, list | tuple | np.ndarray) or any(
+    return isinstance(value, Sequence | np.ndarray) or any(
         hasattr(value, name) for name in _ARROW_PROTOCOLS
     )
 
@@ -85,8 +88,10 @@ def _is_column(value: object) -> bool:
 def _column(values: object, field: pa.Field) -> pa.Array | pa.ChunkedArray:
     if isinstance(values, np.ndarray) and values.dtype.kind == "O":
         values = values.tolist()
-    if isinstance(values, list | tuple):
-        return column_of(values, field)
+    if isinstance(values, Sequence):
+        return column_of(values if isinstance(values, list | tuple) else list(values), field)
+    if is_pandas_series(values):
+        return pandas_column(values, field, name=field.name)
     try:
         # A stream comes in chunks, and some arrays offer nothing else.
         is_stream = hasattr(values, "__arrow_c_stream__")

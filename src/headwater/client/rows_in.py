@@ -4,8 +4,8 @@ Taken are Arrow batches, tables and readers; whatever offers Arrow's stream or a
 such as Polars data frames and DuckDB relations; pandas data frames; mappings and tuples in
 any iterable; and iterables of all of these.
 
-- A mapping is one row, unless every value is a list, tuple or array and at least one belongs to
-  a column that is neither ARRAY, MAP nor ROW: then it is columns.
+- A mapping is one row, unless every value is a sequence, array or series and at least one belongs
+  to a column that is neither ARRAY, MAP nor ROW: then it is columns.
 - A tuple has one value per column, in the order of the columns.
 - The index of a pandas data frame is left out, except levels with a name, which are columns; and
   what pandas counts as missing, such as NaN, is null.
@@ -139,8 +139,8 @@ def _each(rows: object) -> Iterator[object]:
     if isinstance(rows, Iterable) and not isinstance(rows, str | bytes):
         return iter(rows)
     raise InvalidValueError(
-        f"A {type(rows).__name__} is neither rows nor columns.",
-        hint="Give Arrow data, a data frame, or a list of mappings or tuples.",
+        f"Something of type {type(rows).__name__} is neither rows nor columns.",
+        hint="Give Arrow data, a data frame, mappings or tuples. Wrap a single tuple in a list.",
     )
 
 
