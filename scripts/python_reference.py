@@ -28,6 +28,7 @@ VALUES = (
     "PlaceState",
     "MemberState",
 )
+GIVEN = (("SchemaLike", "schema_in"), ("RowsLike", "rows_in"), ("KeysLike", "keys_in"))
 ELSEWHERE = ("ClientSettings", "ServerSettings", "HeadwaterError", "errors", "Offsets")
 # Clients are made by `open` and `connect`; what lies below them is not for everybody.
 _HIDDEN = frozenset({"__init__", "start", "cluster"})
@@ -167,7 +168,7 @@ def _type(annotation: ast.expr) -> str:
 
 def _arguments() -> Iterator[str]:
     yield "## What can be given"
-    for name, home in (("SchemaLike", "schema_in"), ("RowsLike", "rows_in")):
+    for name, home in GIVEN:
         yield f"### {name}"
         _, *described = _text(import_module(f"headwater.client.{home}").__doc__)
         yield from described

@@ -19,6 +19,7 @@ from headwater.client.cursors.opening import open_cursor
 from headwater.client.cursors.options import CursorOptions
 from headwater.client.cursors.source import TableSource
 from headwater.client.descriptors import OptionValue, option_text
+from headwater.client.keys_in import KeyLike, KeysLike, key_in, keys_in
 from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import Offsets
 from headwater.client.reading.log_scan import LogScan
@@ -140,11 +141,11 @@ class AsyncTable:
         batches = [each async for each in batches_of(rows, self._rows, columns=targets)]
         return await upserter.upsert(batches, columns=targets)
 
-    async def delete(self, keys: RowsLike) -> Receipt:
+    async def delete(self, keys: KeysLike) -> Receipt:
         """Delete the rows with these keys; a key that is not there is no fault."""
         self._check_real("delete")
-        upserter = self._get_upserter()
-        batches = batches_of(keys, self._rows, columns=self.info.schema.primary_key)
+        upserter, key = self._get_upserter(), self.info.schema.primary_key
+        batches = batches_of(keys_in(keys, key), self._rows, columns=key)
         return await upserter.delete([each async for each in batches])
 
     def writer(self) -> AsyncWriter:
@@ -171,34 +172,37 @@ class AsyncTable:
 
     # ---- reading by key
 
-    async def get(self, key: Mapping[str, object]) -> dict[str, object] | None:
+    async def get(self, key: KeyLike) -> dict[str, object] | None:
         """Return the row with a key, or None."""
-        rows: list[dict[str, object]] = (await self.lookup(key)).to_pylist()
+        self._get_lookups()
+        keys = key_in(key, self.info.schema.primary_key)
+        rows: list[dict[str, object]] = (await self.lookup(keys)).to_pylist()
         return rows[0] if rows else None
 
     async def lookup(
         self,
-        keys: RowsLike,
+        keys: KeysLike,
         *,
         columns: str | Sequence[str] | None = None,
         keep_missing: bool = False,
         insert_missing: bool = False,
     ) -> pa.Table:
         """Return the rows with these keys, in the order of the keys."""
-        lookups = self._get_lookups()
-        batch = await batch_of(keys, self._rows, columns=self.info.schema.primary_key)
+        lookups, key = self._get_lookups(), self.info.schema.primary_key
+        batch = await batch_of(keys_in(keys, key), self._rows, columns=key)
         return await lookups.lookup(
             batch, columns=chosen(columns), keep_missing=keep_missing, insert_missing=insert_missing
         )
 
     async def prefix_lookup(
-        self, prefixes: RowsLike, *, columns: str | Sequence[str] | None = None
+        self, prefixes: KeysLike, *, columns: str | Sequence[str] | None = None
     ) -> pa.Table:
         """Return all rows whose keys begin with these values of the bucket key."""
         lookups = self._get_lookups()
         descriptor = self.info.descriptor
-        named = columns_in(prefixes) or (*descriptor.partition_keys, *descriptor.bucket_keys)
-        batch = await batch_of(prefixes, self._rows, columns=named)
+        usual = (*descriptor.partition_keys, *descriptor.bucket_keys)
+        given = keys_in(prefixes, usual)
+        batch = await batch_of(given, self._rows, columns=columns_in(given) or usual)
         return await lookups.prefix_lookup(batch, columns=chosen(columns))
 
     def _get_lookups(self) -> Lookups:

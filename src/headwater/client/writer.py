@@ -6,6 +6,7 @@ from typing import Self
 
 import pyarrow as pa
 
+from headwater.client.keys_in import KeysLike, keys_in
 from headwater.client.rows_in import RowsLike
 from headwater.client.taking import batches_of
 from headwater.client.writing.appender import Appender
@@ -32,13 +33,13 @@ class AsyncWriter:
         async for batch in batches_of(rows, self._schema):
             await self._writer.submit(batch)
 
-    async def delete(self, keys: RowsLike) -> None:
+    async def delete(self, keys: KeysLike) -> None:
         """Delete rows by key, after what was written before."""
         if not isinstance(self._writer, Upserter):
             raise NotPrimaryKeyTableError(
                 "Rows are deleted by key, and this table has none.", hint="Drop what holds them."
             )
-        async for batch in batches_of(keys, self._schema, columns=self._key):
+        async for batch in batches_of(keys_in(keys, self._key), self._schema, columns=self._key):
             await self._writer.submit_delete(batch)
 
     async def flush(self) -> Receipt:

@@ -7,6 +7,7 @@ from typing import Literal
 import pyarrow as pa
 
 from headwater.client.descriptors import OptionValue
+from headwater.client.keys_in import KeyLike, KeysLike
 from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import Offsets
 from headwater.client.reading.starts import Start
@@ -89,7 +90,7 @@ class Table:
         """
         return self._loop.run(self._table.upsert(rows, columns=columns))
 
-    def delete(self, keys: RowsLike) -> Receipt:
+    def delete(self, keys: KeysLike) -> Receipt:
         """Delete the rows with these keys; a key that is not there is no fault.
 
         >>> customers.delete([{"id": 1}]).rows
@@ -110,19 +111,21 @@ class Table:
 
     # ---- reading by key
 
-    def get(self, key: Mapping[str, object]) -> dict[str, object] | None:
-        """Return the row with a key, or None.
+    def get(self, key: KeyLike) -> dict[str, object] | None:
+        """Return the row with a key, or None; a key of one column is given by its value.
 
         >>> customers.upsert({"id": 2, "name": "Alan"}).rows
         1
-        >>> customers.get({"id": 2})
+        >>> customers.get(2) == customers.get({"id": 2})
+        True
+        >>> customers.get(2)
         {'id': 2, 'name': 'Alan', 'visits': None}
         """
         return self._loop.run(self._table.get(key))
 
     def lookup(
         self,
-        keys: RowsLike,
+        keys: KeysLike,
         *,
         columns: str | Sequence[str] | None = None,
         keep_missing: bool = False,
@@ -133,7 +136,7 @@ class Table:
         Keys that are not there are left out, or with `keep_missing` give a row of nulls. With
         `insert_missing` a row is made for them, with numbers in an auto-increment column.
 
-        >>> customers.lookup([{"id": 2}, {"id": 3}], columns=["name"]).to_pylist()
+        >>> customers.lookup([2, 3], columns=["name"]).to_pylist()
         [{'name': 'Alan'}]
         """
         return self._loop.run(
@@ -143,7 +146,7 @@ class Table:
         )
 
     def prefix_lookup(
-        self, prefixes: RowsLike, *, columns: str | Sequence[str] | None = None
+        self, prefixes: KeysLike, *, columns: str | Sequence[str] | None = None
     ) -> pa.Table:
         """Return all rows whose keys begin with these values of the bucket key.
 

@@ -3,6 +3,7 @@
 from types import TracebackType
 from typing import Self
 
+from headwater.client.keys_in import KeysLike
 from headwater.client.rows_in import RowsLike
 from headwater.client.writer import AsyncWriter
 from headwater.runtime.loops import LoopThread
@@ -19,7 +20,7 @@ class Writer:
         """Append rows, or upsert them where the table has a primary key."""
         self._loop.run(self._writer.write(rows))
 
-    def delete(self, keys: RowsLike) -> None:
+    def delete(self, keys: KeysLike) -> None:
         """Delete rows by key, after what was written before."""
         self._loop.run(self._writer.delete(keys))
 
