@@ -159,7 +159,7 @@ def _errors() -> Iterator[str]:
         " one that Fluss clients know: `error.code`, or `FlussError.error_code` in `pyfluss`."
         " *Retriable* means that the same request may succeed later; our client then tries again by"
         " itself until its deadline. An error that was raised without a hint of its own carries the"
-        " one shown here, as its attribute `hint`."
+        " one shown here, as its attribute `hint` and as a note below its traceback."
     )
     for kind in _branches():
         yield f"## {kind.__name__}"

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import traceback
 
 import pytest
 
@@ -134,6 +135,22 @@ def test_the_advice_of_the_class_stands_in_for_a_hint_but_not_in_the_text():
 
     assert fault.hint == errors.TableMissingError.hint
     assert str(fault) == "There is no table 'a.b'."
+
+
+def test_the_advice_of_the_class_is_shown_in_a_traceback():
+    told = errors.TableMissingError("There is no table 'a.b'.")
+    copy = pickle.loads(pickle.dumps(told))
+
+    for fault in (told, copy):
+        shown = "".join(traceback.format_exception(fault))
+        assert shown.count(errors.TableMissingError.hint) == 1
+
+
+def test_a_hint_of_its_own_is_all_that_a_traceback_shows():
+    shown = "".join(traceback.format_exception(errors.StorageError("No.", hint="Mend it.")))
+
+    assert shown.count("Mend it.") == 1
+    assert errors.StorageError.hint not in shown
 
 
 def test_a_hint_crosses_the_wire_once():

@@ -9,7 +9,8 @@ class HeadwaterError(Exception):
 
     The text of an error is its message, and the hint that it was raised with, if any. The
     attribute `hint` falls back to the advice of the class; that is not part of the text, so
-    that it is not sent over the wire, where the other side has advice of its own.
+    that it is not sent over the wire, where the other side has advice of its own. A traceback
+    shows it as a note.
     """
 
     code: int = -1
@@ -21,6 +22,8 @@ class HeadwaterError(Exception):
         self.message = message
         if hint:
             self.hint = hint
+        else:
+            self.add_note(f"Hint: {self.hint}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (type(self), str(self), self.__dict__)
