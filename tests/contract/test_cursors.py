@@ -45,6 +45,18 @@ def test_what_was_not_committed_comes_again(numbers):
         assert cursor.poll(0.5) == []
 
 
+def test_a_cursor_joins_and_leaves_without_a_block(numbers):
+    cursor = numbers.cursor("billing")
+    with pytest.raises(errors.ClosedError, match=r"call join\(\)"):
+        cursor.poll(0.0)
+
+    assert read(cursor.join(), 100) == list(range(100))
+    cursor.leave()
+
+    with numbers.cursor("billing") as again:
+        assert again.poll(0.5) == []
+
+
 def test_cursors_of_different_names_do_not_disturb_each_other(numbers):
     with numbers.cursor("billing") as billing, numbers.cursor("shipping") as shipping:
         assert read(billing, 100) == read(shipping, 100)

@@ -49,9 +49,18 @@ class Cursor:
         while True:
             yield self._loop.run(self._cursor.__anext__())
 
-    def __enter__(self) -> Self:
+    def join(self) -> Self:
+        """Become a member and take on a share of the buckets, as entering a `with` block does."""
         self._loop.run(self._cursor.join())
         return self
+
+    def leave(self, *, is_done: bool = True) -> None:
+        """Give all buckets to the others; `is_done` tells that what was given last is done with."""
+        if self._loop.is_open:
+            self._loop.run(self._cursor.leave(is_done=is_done))
+
+    def __enter__(self) -> Self:
+        return self.join()
 
     def __exit__(
         self,
