@@ -1,5 +1,6 @@
 """A storage inside the process of its user."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -39,11 +40,26 @@ def test_the_same_directory_can_be_served_later_and_opened_again(tmp_path):
 def test_a_directory_is_held_by_one_at_a_time(tmp_path):
     with (
         headwater.open(tmp_path / "data"),
-        pytest.raises(errors.DirectoryInUseError),
+        pytest.raises(errors.DirectoryInUseError, match="in this process already"),
     ):
         headwater.open(tmp_path / "data")
 
     headwater.open(tmp_path / "data").close()
+
+
+def test_a_path_that_can_be_no_directory_is_told_as_ours(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(errors.StorageError, match=r"Not a directory.*may make, and write to"):
+        headwater.open(tmp_path / "file" / "data")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is denied to root")
+def test_a_directory_that_may_not_be_made_is_told_as_ours(tmp_path):
+    tmp_path.chmod(0o500)
+
+    with pytest.raises(errors.StorageError, match=r"Permission denied.*may make, and write to"):
+        headwater.open(tmp_path / "data")
 
 
 def test_no_port_is_taken_unless_asked_for(tmp_path):

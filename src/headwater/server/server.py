@@ -58,7 +58,7 @@ class Server:
         check_exposure(settings, users)
         clock = clock or SystemClock()
         executor = ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
-        catalog = _open_catalog(directory, settings, clock)
+        catalog = Catalog.open(directory, clock=clock, settings=settings)
         logs = directory / "log"
         storage = storage or StorageSettings()
         store = LogStore(logs, disk or LocalDisk(logs), storage)
@@ -100,11 +100,6 @@ class Server:
         self._services.catalog.close()
         await asyncio.to_thread(self._executor.shutdown)
         _events.info("stopped")
-
-
-def _open_catalog(directory: Path, settings: ServerSettings, clock: Clock) -> Catalog:
-    directory.mkdir(parents=True, exist_ok=True)
-    return Catalog.open(directory, clock=clock, settings=settings)
 
 
 def check_exposure(settings: ServerSettings, users: Users | None) -> None:

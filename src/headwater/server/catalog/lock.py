@@ -24,7 +24,8 @@ class DirectoryLock:
             descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise StorageError(
-                f"The data directory {directory} cannot be used: {error}."
+                f"The data directory {directory} cannot be used: {error}.",
+                hint="Give a directory that this user may make, and write to.",
             ) from error
         try:
             _lock(descriptor, directory)
@@ -45,12 +46,21 @@ def _lock(descriptor: int, directory: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        holder = os.pread(descriptor, _PID_BYTES_MAX, 0).decode("ascii", "replace").strip()
-        raise DirectoryInUseError(
-            f"The data directory {directory} is in use by process {holder or 'unknown'}.",
-            hint="Stop that process, or start this one with another data directory.",
-        ) from error
+        raise _in_use(descriptor, directory) from error
     except OSError as error:
         raise StorageError(f"The data directory {directory} cannot be locked: {error}.") from error
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+
+
+def _in_use(descriptor: int, directory: Path) -> DirectoryInUseError:
+    holder = os.pread(descriptor, _PID_BYTES_MAX, 0).decode("ascii", "replace").strip()
+    if holder == str(os.getpid()):
+        return DirectoryInUseError(
+            f"The data directory {directory} is open in this process already.",
+            hint="Use what has it open, or close that first.",
+        )
+    return DirectoryInUseError(
+        f"The data directory {directory} is in use by process {holder or 'unknown'}.",
+        hint="Stop that process, or start this one with another data directory.",
+    )
