@@ -26,6 +26,12 @@ def test_a_limit_that_makes_no_sense_is_refused(name, value):
         ClientSettings(**{name: value})
 
 
+def test_no_more_batches_travel_than_servers_recognise():
+    assert ClientSettings(inflight_per_bucket_max=5).inflight_per_bucket_max == 5
+    with pytest.raises(InvalidOptionError, match="only the last 5 batches"):
+        ClientSettings(inflight_per_bucket_max=6)
+
+
 @pytest.mark.parametrize("acks", [-2, 2])
 def test_other_acks_than_servers_know_are_refused(acks):
     with pytest.raises(InvalidAcksError, match="acks"):

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from headwater.config.setting import check_positive, integer, seconds, switch
-from headwater.errors import InvalidAcksError
+from headwater.errors import InvalidAcksError, InvalidOptionError
 
 MIB = 1024**2
 ACKS_ALL = -1
 _ACKS = (ACKS_ALL, 0, 1)
+BATCHES_RECOGNISED = 5
+"""Batches of a writer that servers remember, and do not write again."""
 _FREE = frozenset({"acks", "creates_partitions", "checks_crc"})
 
 
@@ -57,3 +59,9 @@ class ClientSettings:
         check_positive(self, free=_FREE)
         if self.acks not in _ACKS:
             raise InvalidAcksError(f"'acks' must be -1, 0 or 1, not {self.acks}.")
+        if self.inflight_per_bucket_max > BATCHES_RECOGNISED:
+            # One more, and a batch that is sent again could be written twice.
+            raise InvalidOptionError(
+                f"'inflight_per_bucket_max' is {self.inflight_per_bucket_max}, but servers"
+                f" recognise only the last {BATCHES_RECOGNISED} batches of a writer."
+            )
