@@ -131,7 +131,7 @@ async def test_a_port_in_use_leaves_no_lock_and_no_threads_behind(tmp_path):
             await Server.start(tmp_path, settings)
 
     names = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in names if name.startswith("headwater")]
+    assert not [name for name in names if name.startswith("headwater-")]
     async with running(tmp_path) as server:
         assert await is_served(server)
 
@@ -141,7 +141,7 @@ async def test_a_stopped_server_leaves_no_threads_behind(tmp_path):
         await append(connection, await create_table(connection))
 
     names = [thread.name for thread in threading.enumerate()]
-    assert not [name for name in names if name.startswith("headwater")]
+    assert not [name for name in names if name.startswith("headwater-")]
 
 
 async def test_rows_and_writer_sequences_outlive_a_restart(tmp_path):
