@@ -31,7 +31,7 @@ VALUES = (
 GIVEN = (("SchemaLike", "schema_in"), ("RowsLike", "rows_in"), ("KeysLike", "keys_in"))
 ELSEWHERE = ("ClientSettings", "ServerSettings", "HeadwaterError", "errors", "Offsets")
 # Clients are made by `open` and `connect`; what lies below them is not for everybody.
-_HIDDEN = frozenset({"__init__", "start", "cluster"})
+_HIDDEN = frozenset({"__init__", "start", "cluster", "shown"})
 _SHOWN = frozenset({"__iter__", "__aiter__"})
 
 

@@ -1,6 +1,7 @@
 """The client that awaits: databases, tables, and the way to their rows."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +13,7 @@ from headwater.client.descriptors import OptionValue, descriptor_of
 from headwater.client.paths import DEFAULT_DATABASE, parse_addresses, table_path
 from headwater.client.pool import Pool
 from headwater.client.schema_in import SchemaLike
+from headwater.client.showing import shown
 from headwater.client.table import AsyncTable
 from headwater.client.virtual import split_virtual
 from headwater.client.writing.writers import Writers
@@ -32,14 +34,26 @@ class AsyncClient:
         cluster: Cluster,
         *,
         address: str | None = None,
+        directory: Path | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.address = address
+        self.directory = directory
         self._cluster = cluster
         self._admin = Admin(cluster)
         self._writers = Writers(cluster)
         self._on_close = on_close
         self._is_closed = False
+
+    def __repr__(self) -> str:
+        return self.shown(self)
+
+    def shown(self, thing: object) -> str:
+        """Return how a client is shown: this one, or one around it."""
+        if self.directory is None:
+            return shown(thing, self.address or "")
+        fields = {} if self.address is None else {"address": self.address}
+        return shown(thing, str(self.directory), **fields)
 
     @property
     def cluster(self) -> Cluster:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headwater.client.frames import polars_frame
 from headwater.client.reading.log_batch import Offsets
+from headwater.client.showing import few, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +37,12 @@ class BatchSource(Protocol):
 class AsyncScan:
     """Rows that are read when they are asked for, each time as they are then."""
 
-    def __init__(self, source: BatchSource) -> None:
+    def __init__(self, source: BatchSource, *, name: str) -> None:
+        self.name = name
         self._source = source
+
+    def __repr__(self) -> str:
+        return shown(self, self.name, columns=few(self.schema.names))
 
     @property
     def schema(self) -> pa.Schema:

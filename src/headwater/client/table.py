@@ -31,6 +31,7 @@ from headwater.client.reading.state_scan import StateScan
 from headwater.client.reading.tail import DISCOVERY_S, Tail
 from headwater.client.rows_in import RowsLike
 from headwater.client.scan import AsyncScan
+from headwater.client.showing import shown
 from headwater.client.taking import batch_of, batches_of, columns_in, is_whole
 from headwater.client.virtual import VirtualKind, check_shape, read_only, virtual_schema
 from headwater.client.virtual_reading import Shape, VirtualScan, VirtualTail
@@ -91,6 +92,9 @@ class AsyncTable:
     def name(self) -> str:
         """Return the name with its database, and with its suffix if the table is virtual."""
         return str(self.path) if self._virtual is None else f"{self.path}${self._virtual}"
+
+    def __repr__(self) -> str:
+        return shown(self, self.name)
 
     @property
     def schema(self) -> pa.Schema:
@@ -153,7 +157,7 @@ class AsyncTable:
         self._check_real("write")
         kind = Upserter if self.info.is_keyed else Appender
         writer = kind(self._cluster, self.info, self._writers)
-        return AsyncWriter(writer, self._rows, key=self.info.schema.primary_key)
+        return AsyncWriter(writer, self._rows, key=self.info.schema.primary_key, name=self.name)
 
     def _get_appender(self) -> Appender:
         if self.info.is_keyed:
@@ -234,12 +238,12 @@ class AsyncTable:
         if self._virtual is not None:
             shape = Shape(self._rows, self._virtual, columns=wanted, where=where)
             log = self._log_scan(bounds, partitions=within)
-            return AsyncScan(VirtualScan(log, shape, limit=limit))
+            return AsyncScan(VirtualScan(log, shape, limit=limit), name=self.name)
         if not self.info.is_keyed:
             log = self._log_scan(
                 bounds, partitions=within, columns=wanted, where=where, limit=limit
             )
-            return AsyncScan(log)
+            return AsyncScan(log, name=self.name)
         if start is not None or end is not None:
             raise RequestError(
                 f"{self.path} has a primary key, so it is scanned as it is now, without bounds.",
@@ -253,7 +257,8 @@ class AsyncTable:
                 where=where,
                 limit=limit,
                 partitions=within,
-            )
+            ),
+            name=self.name,
         )
 
     def _log_scan(

@@ -13,6 +13,7 @@ from headwater.client.reading.log_batch import LogBatch, Offsets, Place
 from headwater.client.reading.log_scan import LogScan
 from headwater.client.reading.tail import Tail
 from headwater.client.schema_in import schema_of
+from headwater.client.showing import few, shown
 from headwater.client.virtual import (
     LOG_OFFSET,
     Binlog,
@@ -37,7 +38,7 @@ class Shape:
         where: Where | None,
     ) -> None:
         whole = virtual_schema(rows, kind)
-        self._rows, self._kind = rows, kind
+        self._rows, self.kind = rows, kind
         self._columns = None if columns is None else _known(columns, whole)
         self._filter = None if where is None else Filter.of(where, schema_of(whole))
         self._shapers: dict[TableBucket, Changelog | Binlog] = {}
@@ -48,7 +49,7 @@ class Shape:
         """Return the rows that a batch of the log completes, each with the offset it reports."""
         known = self._shapers.get(batch.bucket)
         if known is None:
-            known = self._shapers[batch.bucket] = shaper(self._rows, self._kind)
+            known = self._shapers[batch.bucket] = shaper(self._rows, self.kind)
         shaped = known.shape(batch)
         if self._filter is not None:
             shaped = shaped.filter(self._filter.mask(shaped))
@@ -110,6 +111,19 @@ class VirtualTail:
         self._tail = tail
         self._shape = shape
         self._places: dict[TableBucket, Place] = {}
+
+    @property
+    def name(self) -> str:
+        """Return the name of the virtual table."""
+        return f"{self._tail.name}${self._shape.kind}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that are given."""
+        return tuple(self._shape.schema.names)
+
+    def __repr__(self) -> str:
+        return shown(self, self.name, columns=few(self.columns))
 
     @property
     def position(self) -> Offsets:

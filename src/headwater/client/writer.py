@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from headwater.client.keys_in import KeysLike, keys_in
 from headwater.client.rows_in import RowsLike
+from headwater.client.showing import shown
 from headwater.client.taking import batches_of
 from headwater.client.writing.appender import Appender
 from headwater.client.writing.receipts import Receipt
@@ -22,11 +23,15 @@ class AsyncWriter:
     """
 
     def __init__(
-        self, writer: Appender | Upserter, schema: pa.Schema, *, key: Sequence[str]
+        self, writer: Appender | Upserter, schema: pa.Schema, *, key: Sequence[str], name: str
     ) -> None:
+        self.name = name
         self._writer = writer
         self._schema = schema
         self._key = tuple(key)
+
+    def __repr__(self) -> str:
+        return shown(self, self.name)
 
     async def write(self, rows: RowsLike) -> None:
         """Append rows, or upsert them where the table has a primary key."""

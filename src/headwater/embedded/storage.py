@@ -27,8 +27,9 @@ async def open_storage(
     The storage lives on the event loop of the caller. With `listen` other processes of this
     machine can reach it at the client's `address` as long as it is open.
     """
+    path = _place(directory)
     server = await Server.start(
-        _place(directory),
+        path,
         server_settings or ServerSettings(host=LOOPBACK, port=port),
         listens=listen,
     )
@@ -44,7 +45,7 @@ async def open_storage(
         await server.stop()
         raise
     address = f"{LOOPBACK}:{server.port}" if listen else None
-    return AsyncClient(cluster, address=address, on_close=server.stop)
+    return AsyncClient(cluster, address=address, directory=path, on_close=server.stop)
 
 
 def _place(directory: str | Path) -> Path:

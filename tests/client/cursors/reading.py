@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headwater.client.cursors.cursor import AsyncCursor
 from headwater.client.cursors.options import CursorOptions
+from headwater.client.cursors.rows import GroupKey
 from headwater.client.reading.log_batch import LogBatch, Place
 from headwater.model.bucket import TableBucket
 from tests.client.cursors.model import ModelTable, PlainStore
@@ -126,6 +127,7 @@ class Desk:
         return AsyncCursor(
             MemorySource(self.log),
             open_store,
+            group=GroupKey("cursor", "log"),
             member=f"member-{next(self.numbers)}",
             clock=self.clock,
             options=CursorOptions(**{"commit_interval_s": 0.0, **options}),

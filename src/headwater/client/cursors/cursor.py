@@ -9,8 +9,10 @@ from headwater.client.cursors.ledger import GroupStore, Ledger
 from headwater.client.cursors.membership import Listing, Membership
 from headwater.client.cursors.options import CursorOptions
 from headwater.client.cursors.progress import Progress
+from headwater.client.cursors.rows import GroupKey
 from headwater.client.cursors.source import Source
 from headwater.client.reading.log_batch import LogBatch, Offsets, Place
+from headwater.client.showing import shown
 from headwater.errors import (
     ClosedError,
     CursorLostError,
@@ -34,17 +36,19 @@ class AsyncCursor:
     the one that takes over. Use it with `async with`, which joins and leaves.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per part
         self,
         source: Source,
         open_store: Callable[[], Awaitable[GroupStore]],
         *,
+        group: GroupKey,
         member: str,
         note: str = "",
         clock: Clock,
         options: CursorOptions,
     ) -> None:
         self.member = member
+        self._group = group
         self._note = note
         self._source = source
         self._open_store = open_store
@@ -60,6 +64,14 @@ class AsyncCursor:
         self._turn = asyncio.Lock()
         self._joined: Membership | None = None
         self._polled_s = self._listed_s = self._rounded_s = self._committed_s = clock.monotonic()
+
+    def __repr__(self) -> str:
+        return self.shown(self)
+
+    def shown(self, thing: object) -> str:
+        """Return how a cursor is shown: this one, or one around it."""
+        group = self._group
+        return shown(thing, group.cursor, table=group.table_path, buckets=len(self.assigned))
 
     # ---- what the caller sees
 

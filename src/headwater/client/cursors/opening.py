@@ -35,6 +35,7 @@ def open_cursor(
     return AsyncCursor(
         source,
         open_store,
+        group=group,
         member=member_name(),
         note=f"{platform.node()} pid {os.getpid()}",
         clock=cluster.clock,

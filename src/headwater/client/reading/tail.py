@@ -13,6 +13,7 @@ from headwater.client.reading.offsets import list_offsets
 from headwater.client.reading.places import Buckets, buckets_at, buckets_of
 from headwater.client.reading.starts import Start, start_offsets
 from headwater.client.reading.view import View
+from headwater.client.showing import few, shown
 from headwater.errors import RequestError
 from headwater.model.table import TableInfo
 from headwater.runtime.tasks import Tasks, repeat
@@ -51,6 +52,19 @@ class Tail:
         self._tasks = Tasks()
         self._is_started = False
         self._starting: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the table."""
+        return str(self._table.path)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that are given."""
+        return self.view.names
+
+    def __repr__(self) -> str:
+        return shown(self, self.name, columns=few(self.columns))
 
     @property
     def position(self) -> Offsets:

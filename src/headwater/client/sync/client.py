@@ -35,6 +35,9 @@ class Client:
             loop.close()
             raise
 
+    def __repr__(self) -> str:
+        return self._client.shown(self)
+
     @property
     def address(self) -> str | None:
         """Return where other processes reach this storage, or None if they cannot."""

@@ -26,6 +26,9 @@ class Cursor:
         self._loop = loop
         self._cursor = cursor
 
+    def __repr__(self) -> str:
+        return self._cursor.shown(self)
+
     @property
     def assigned(self) -> tuple[Place, ...]:
         """Return the buckets that are read here at present."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 from headwater.client.frames import polars_frame
 from headwater.client.reading.log_batch import Offsets
 from headwater.client.scan import AsyncScan
+from headwater.client.showing import few, shown
 from headwater.runtime.loops import LoopThread
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ class Scan:
     def __init__(self, loop: LoopThread, scan: AsyncScan) -> None:
         self._loop = loop
         self._scan = scan
+
+    def __repr__(self) -> str:
+        return shown(self, self._scan.name, columns=few(self.schema.names))
 
     @property
     def schema(self) -> pa.Schema:

@@ -12,6 +12,7 @@ from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import Offsets
 from headwater.client.reading.starts import Start
 from headwater.client.rows_in import RowsLike
+from headwater.client.showing import shown
 from headwater.client.sync.cursor import Cursor
 from headwater.client.sync.scan import Scan
 from headwater.client.sync.tail import Tail
@@ -48,6 +49,11 @@ class Table:
         return self._table.path
 
     @property
+    def name(self) -> str:
+        """Return the name with its database, and with its suffix if the table is virtual."""
+        return self._table.name
+
+    @property
     def info(self) -> TableInfo:
         """Return what the storage tells of the table: ids, keys, buckets, options."""
         return self._table.info
@@ -63,7 +69,7 @@ class Table:
         return self._table.is_keyed
 
     def __repr__(self) -> str:
-        return f"Table({self._table.name!r})"
+        return shown(self, self.name)
 
     # ---- writing
 

@@ -5,11 +5,22 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from headwater.client.reading.log_batch import LogBatch, Offsets
+from headwater.client.showing import few, shown
 from headwater.runtime.loops import LoopThread
 
 
 class Following(Protocol):
     """Follow a log, for those who await."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the table."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that are given."""
+        ...
 
     @property
     def position(self) -> Offsets:
@@ -35,6 +46,9 @@ class Tail:
     def __init__(self, loop: LoopThread, tail: Following) -> None:
         self._loop = loop
         self._tail = tail
+
+    def __repr__(self) -> str:
+        return shown(self, self._tail.name, columns=few(self._tail.columns))
 
     def poll(self, timeout_s: float = 1.0) -> list[LogBatch]:
         """Return the batches that are there, waiting no longer than the timeout for the first."""

@@ -5,7 +5,9 @@ from typing import Self
 
 from headwater.client.keys_in import KeysLike
 from headwater.client.rows_in import RowsLike
+from headwater.client.showing import shown
 from headwater.client.writer import AsyncWriter
+from headwater.client.writing.receipts import Receipt
 from headwater.runtime.loops import LoopThread
 
 
@@ -16,6 +18,9 @@ class Writer:
         self._loop = loop
         self._writer = writer
 
+    def __repr__(self) -> str:
+        return shown(self, self._writer.name)
+
     def write(self, rows: RowsLike) -> None:
         """Append rows, or upsert them where the table has a primary key."""
         self._loop.run(self._writer.write(rows))
@@ -24,9 +29,9 @@ class Writer:
         """Delete rows by key, after what was written before."""
         self._loop.run(self._writer.delete(keys))
 
-    def flush(self) -> None:
+    def flush(self) -> Receipt:
         """Wait until everything so far is on disk, or raise what went wrong."""
-        self._loop.run(self._writer.flush())
+        return self._loop.run(self._writer.flush())
 
     def __enter__(self) -> Self:
         return self
