@@ -36,6 +36,16 @@ def test_missing_keys_are_kept_as_nulls_where_asked(customers):
     assert found.to_pylist() == [{"name": None}, {"name": "Ada"}]
 
 
+def test_rows_kept_for_missing_keys_hold_the_keys_that_were_asked_for(customers):
+    customers.upsert({"id": 1, "name": "Ada"})
+
+    found = customers.lookup([2, 1, 3], keep_missing=True, columns=["name", "id"])
+
+    assert found["id"].to_pylist() == [2, 1, 3]
+    assert found["name"].to_pylist() == [None, "Ada", None]
+    assert not found.schema.field("id").nullable
+
+
 def test_deleted_rows_are_gone(customers):
     customers.upsert([{"id": 1, "name": "Ada"}, {"id": 2, "name": "Alan"}])
 

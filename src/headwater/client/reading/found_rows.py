@@ -21,21 +21,31 @@ class FoundRows:
             self._rows.append(self._view.given(rows))
             self._places.append(np.repeat(places, counts))
 
-    def by_key(self, key_count: int, *, keep_missing: bool) -> pa.Table:
+    def by_key(self) -> pa.Table:
         """Return at most one row for each key, in the order of the keys."""
-        schema = self._view.schema
-        if keep_missing:
-            # A missing row holds nulls in columns that otherwise have none.
-            schema = pa.schema([field.with_nullable(True) for field in schema])
-        table = self._table(schema)
-        places = self._all_places()
-        if not keep_missing:
+        return _in_order(self._table(self._view.schema), self._all_places())
+
+    def by_every_key(self, keys: pa.RecordBatch) -> pa.Table:
+        """Return exactly one row for each key: what was found, or the key itself and nulls."""
+        names = keys.schema.names
+        # A missing row holds nulls in columns that otherwise have none.
+        schema = pa.schema(
+            [
+                field.with_nullable(field.nullable or field.name not in names)
+                for field in self._view.schema
+            ]
+        )
+        table, places = self._table(schema), self._all_places()
+        if len(places) == keys.num_rows:
             return _in_order(table, places)
-        if len(places) == key_count:
-            return _in_order(table, places)
-        sources = np.full(key_count, -1, np.int64)
+        sources = np.full(keys.num_rows, -1, np.int64)
         sources[places] = np.arange(len(places))
-        return table.take(pa.array(sources, mask=sources < 0))
+        found = pa.array(sources, mask=sources < 0)
+        columns = [
+            keys.column(field.name) if field.name in names else table.column(field.name).take(found)
+            for field in schema
+        ]
+        return pa.table(columns, schema=schema)
 
     def by_prefix(self) -> pa.Table:
         """Return all rows, in the order of the prefixes."""

@@ -74,7 +74,7 @@ class Lookups:
     ) -> pa.Table:
         """Return the rows of keys, in their order.
 
-        A key without a row is left out, or kept as a row of nulls, or given a row: that inserts
+        A key without a row is left out, or kept with nulls beside it, or given a row: that inserts
         one with the numbers that the table draws for its auto-increment columns.
         """
         needed = self._table.schema.primary_key
@@ -87,7 +87,7 @@ class Lookups:
         questions = await self._questions.of(keys, encoded, inserts=insert_missing)
         kind = _INSERTING if insert_missing else _BY_KEY
         found = await self._found(questions, kind, columns=columns)
-        return found.by_key(keys.num_rows, keep_missing=keep_missing)
+        return found.by_every_key(keys.select(needed)) if keep_missing else found.by_key()
 
     async def prefix_lookup(
         self, prefixes: pa.RecordBatch, *, columns: Sequence[str] | None = None

@@ -139,8 +139,9 @@ class Table:
     ) -> pa.Table:
         """Return the rows with these keys, in the order of the keys.
 
-        Keys that are not there are left out, or with `keep_missing` give a row of nulls. With
-        `insert_missing` a row is made for them, with numbers in an auto-increment column.
+        Keys that are not there are left out, or with `keep_missing` give a row that holds nothing
+        but the key. With `insert_missing` a row is made for them, with numbers in an
+        auto-increment column.
 
         >>> customers.lookup([2, 3], columns=["name"]).to_pylist()
         [{'name': 'Alan'}]
