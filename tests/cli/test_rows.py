@@ -189,3 +189,13 @@ def test_offsets_are_shown_of_every_bucket(storage, name):
     old = storage.rows("offsets", name, "--time", "2001-01-01T00:00:00Z")
     assert [row["at_time"] for row in old] == [0, 0]
     assert storage("offsets", name, "--time", "yesterday").exit_code == 3
+
+
+def test_columns_are_as_wide_as_the_rows_of_all_batches_ask_for(storage, name):
+    ok(storage("table", "create", name, *COLUMNS))
+    for number, city in enumerate(("Rome", "Constantinople")):
+        ok(storage("append", name, stdin=json.dumps({"id": number, "city": city}) + "\n"))
+
+    lines = ok(storage("scan", name)).splitlines()
+
+    assert lines[2:] == [" 0  Rome              NULL", " 1  Constantinople    NULL"]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.cli.commanding import ok
+from tests.cli.commanding import Storage, ok
 
 COLUMNS = ("--column", "id:BIGINT", "--column", "price:DECIMAL(10,2) NOT NULL")
 
@@ -31,6 +31,23 @@ def test_a_database_with_tables_goes_only_with_them(storage, name):
 
     assert refused.exit_code == 5
     ok(storage("database", "drop", name, "--yes", "--cascade"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--column", "id"),
+        ("--column", "id:BIGNT"),
+        (*COLUMNS, "--primary-key", "other"),
+        (*COLUMNS, "--option", "ttl"),
+    ],
+)
+def test_a_table_that_cannot_be_leaves_no_directory_behind(tmp_path, arguments):
+    refused = Storage(str(tmp_path / "new"))("table", "create", "t", *arguments)
+
+    assert refused.exit_code in (2, 3)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_table_is_described_as_it_was_created(storage, name):

@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from contextlib import ExitStack
+from functools import cache, wraps
 from typing import Annotated
 
 import typer
@@ -101,8 +102,10 @@ def command(*, creates: bool = False) -> Callable[[Callable[..., None]], Callabl
                 if isinstance(target, Directory):
                     check_directory(target, creates=creates)
                 credentials = check_credentials(target, user=user, password=password)
-                with opened(target, credentials, timeout_s=timeout) as client:
-                    function(Session(client, output), **arguments)
+                opening = opened(target, credentials, timeout_s=timeout)
+                with ExitStack() as held:
+                    open_once = cache(lambda: held.enter_context(opening))
+                    function(Session(open_once, output), **arguments)
 
         _declare(run, function)
         return run

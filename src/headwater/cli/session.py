@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,19 @@ BATCH_ROWS_SHOWN = 10_000
 class Session:
     """Hold the storage that a command works on and the form of what it prints."""
 
-    client: "Client"
+    opening: Callable[[], "Client"]
     output: Output
+
+    @property
+    def client(self) -> "Client":
+        """Return the storage, which is opened when it is asked for: wrong arguments leave none."""
+        return self.opening()
 
     def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Print rows as they come, and return their number."""
         form, count = self.form(), 0
+        if self.output is Output.TABLE:
+            batches = _begun_together(batches)
         for batch in batches:
             for start in range(0, batch.num_rows, BATCH_ROWS_SHOWN):
                 write(form.rows(batch.slice(start, BATCH_ROWS_SHOWN)))
@@ -58,6 +65,17 @@ class Session:
     def form(self, *, streams: bool = False) -> Form:
         """Return a form to print rows in that keep coming."""
         return form_of(self.output, look(streams=streams))
+
+
+def _begun_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join the first batches, so that columns are as wide as many rows ask for."""
+    rest, first, count = iter(batches), list[pa.RecordBatch](), 0
+    while count < BATCH_ROWS_SHOWN and (batch := next(rest, None)) is not None:
+        first.append(batch)
+        count += batch.num_rows
+    if first:
+        yield pa.concat_batches(first)
+    yield from rest
 
 
 def look(*, streams: bool = False) -> Look:

@@ -16,6 +16,8 @@ from headwater.cli.output import Output
 from headwater.cli.pairs import listed, named_types, named_values
 from headwater.cli.session import Session, confirm, look, write
 from headwater.cli.sources import Format, source_of
+from headwater.client.schema_in import schema_of
+from headwater.model.schema import check_schema
 
 app = typer.Typer(help="Create, list, describe, alter and drop tables.", no_args_is_help=True)
 
@@ -68,15 +70,23 @@ def create_table(
     Example: headwater table create orders --column id:BIGINT --column "price:DECIMAL(10,2) NOT
     NULL" --primary-key id --buckets 4 --at ./data
     """
+    schema, key, numbered = (
+        _columns(column, like, format_),
+        listed(primary_key),
+        listed(auto_increment),
+    )
+    options = named_values(option or (), what="option")
+    # Refused here, before a directory is made for it.
+    check_schema(schema_of(schema, primary_key=key, auto_increment=numbered))
     created = session.client.create_table(
         table,
-        _columns(column, like, format_),
-        primary_key=listed(primary_key),
+        schema,
+        primary_key=key,
         partition_by=listed(partition_by),
         bucket_by=listed(bucket_by),
         buckets=buckets,
-        auto_increment=listed(auto_increment),
-        options=named_values(option or (), what="option"),
+        auto_increment=numbered,
+        options=options,
         comment=comment,
         exists_ok=if_not_exists,
     )
