@@ -1,5 +1,7 @@
 """Partitioned tables: made by hand, made by writing, read, dropped."""
 
+from datetime import date
+
 import pytest
 
 from headwater import errors
@@ -82,3 +84,29 @@ def test_a_partition_of_a_table_without_partitions_is_refused(orders):
 def test_a_row_without_its_partition_is_refused(events):
     with pytest.raises(errors.RequestError, match="day"):
         events.append({"id": 1})
+
+
+def test_a_filter_on_the_partition_column_reads_only_what_it_must(events):
+    events.append([{"day": f"d{number % 3}", "id": number} for number in range(30)])
+    where = [("day", "in", ["d1", "d7"]), ("id", ">", 10)]
+
+    scan = events.scan(where=where)
+
+    assert ids(scan) == [13, 16, 19, 22, 25, 28]
+    assert scan.offsets == events.offsets("latest")
+    with events.tail(scan.offsets, where=where) as tail:
+        assert {place.partition for place in tail.position} == {"d1"}
+
+
+def test_a_filtered_scan_of_keys_tells_where_a_tail_goes_on_in_all_partitions(client, name):
+    schema = {"day": "DATE", "id": "INT"}
+    table = client.create_table(
+        name, schema, primary_key=["day", "id"], partition_by="day", buckets=1
+    )
+    days = [date(2024, 5, number) for number in (1, 2, 3)]
+    table.upsert([(day, number) for number, day in enumerate(days)])
+
+    scan = table.scan(where=("day", ">", days[1]))
+
+    assert scan.to_pylist() == [{"day": days[2], "id": 2}]
+    assert scan.offsets == table.offsets("latest")

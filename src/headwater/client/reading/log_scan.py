@@ -11,6 +11,7 @@ from headwater.client.reading.fetcher import Fetcher
 from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import LogBatch, Offsets, Place
 from headwater.client.reading.places import Buckets, buckets_of
+from headwater.client.reading.pruning import pruned
 from headwater.client.reading.starts import Start, start_offsets
 from headwater.client.reading.view import View
 from headwater.errors import RequestError, TimedOutError
@@ -67,8 +68,11 @@ class LogScan:
 
     async def batches(self) -> AsyncGenerator[LogBatch, None]:
         """Yield the rows with their offsets and what happened to them."""
-        buckets = await buckets_of(self._cluster, self._table, partitions=self._partitions)
+        buckets: Buckets = await buckets_of(self._cluster, self._table, partitions=self._partitions)
         starts, self._ends = await self._bounds(buckets)
+        # The ends are told of all buckets, so that a tail can go on in all.
+        buckets = pruned(buckets, self.view)
+        starts = {place: start for place, start in starts.items() if place in buckets}
         fetcher = self._fetcher()
         try:
             async for batch in self._limited(fetcher, buckets, starts=starts):

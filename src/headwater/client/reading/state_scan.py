@@ -10,7 +10,9 @@ from headwater.client.cluster import Cluster
 from headwater.client.reading.bucket_scan import BucketScan
 from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import Offsets, Place
-from headwater.client.reading.places import buckets_of
+from headwater.client.reading.offsets import list_offsets
+from headwater.client.reading.places import Buckets, buckets_of
+from headwater.client.reading.pruning import pruned
 from headwater.client.reading.value_reader import ValueReader
 from headwater.client.reading.view import View
 from headwater.errors import NotPrimaryKeyTableError, RequestError
@@ -66,7 +68,7 @@ class StateScan:
         """Yield the rows, some buckets at a time, until there are as many as wanted."""
         if self._limit == 0:
             return
-        buckets = await buckets_of(self._cluster, self._table, partitions=self._partitions)
+        buckets = await self._find_buckets()
         parts, tasks = _Parts(), Tasks()
         waiting = deque(buckets.items())
         left = self._limit
@@ -83,6 +85,17 @@ class StateScan:
                     return
         finally:
             await tasks.stop()
+
+    async def _find_buckets(self) -> Buckets:
+        """Return the buckets to read, and note of the others where a tail goes on."""
+        found = await buckets_of(self._cluster, self._table, partitions=self._partitions)
+        read = pruned(found, self.view)
+        others = {place: bucket for place, bucket in found.items() if place not in read}
+        if others:
+            self._offsets |= await list_offsets(
+                self._cluster, self._table, "latest", buckets=others
+            )
+        return read
 
     async def _work(self, waiting: deque[tuple[Place, TableBucket]], parts: "_Parts") -> None:
         """Scan one bucket after another while there are any."""

@@ -11,6 +11,7 @@ from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import LogBatch, Offsets, Place
 from headwater.client.reading.offsets import list_offsets
 from headwater.client.reading.places import Buckets, buckets_at, buckets_of
+from headwater.client.reading.pruning import pruned
 from headwater.client.reading.starts import Start, start_offsets
 from headwater.client.reading.view import View
 from headwater.client.showing import few, shown
@@ -100,8 +101,8 @@ class Tail:
         buckets = await self._find_buckets()
         offsets = await start_offsets(self._cluster, self._table, self._start, buckets=buckets)
         self._is_started = True
-        for place, offset in offsets.items():
-            self._fetcher.follow(place, buckets[place], offset=offset)
+        for place, bucket in pruned(buckets, self.view).items():
+            self._fetcher.follow(place, bucket, offset=offsets[place])
         if self._table.is_partitioned and self._buckets is None:
             discovering = repeat(
                 self._discover,
@@ -172,9 +173,10 @@ class Tail:
 
     async def _discover(self) -> None:
         """Follow partitions that are new, and let go of those that are no more."""
+        buckets = pruned(await buckets_of(self._cluster, self._table), self.view)
         found = {
             place: bucket
-            for place, bucket in (await buckets_of(self._cluster, self._table)).items()
+            for place, bucket in buckets.items()
             if self._partitions is None or place.partition in self._partitions
         }
         for place, followed in tuple(self._fetcher.followed.items()):
