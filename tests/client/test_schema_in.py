@@ -136,7 +136,7 @@ def test_what_describes_no_columns_is_refused(source, message):
         schema_of(source)
 
 
-@pytest.mark.parametrize("make", [pa.table, pa.record_batch], ids=str)
+@pytest.mark.parametrize("make", [pa.table, pa.record_batch], ids=["table", "batch"])
 def test_tables_and_batches_have_a_schema(make):
     assert texts(schema_of(make({"a": pa.array([1])}))) == {"a": "BIGINT"}
 
