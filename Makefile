@@ -15,7 +15,7 @@ demo: $(READY) ## Run the demo: write tables, read and follow them, kill a serve
 	$(BIN)/python examples/demo.py
 
 test: $(READY) ## Run every test except the long ones
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
 
 check: $(READY) ## Lint, format, types, layers and tidiness
 	$(BIN)/ruff check .
