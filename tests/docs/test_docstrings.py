@@ -34,7 +34,7 @@ def test_the_examples_of_a_module_show_what_happens(module, tmp_path):
 
 def test_every_public_call_has_an_example_or_needs_none():
     """What only reads a property or mirrors its neighbour may go without."""
-    plain = {"__init__", "close", "path", "info", "schema", "is_keyed", "refresh", "start"}
+    plain = {"__init__", "close", "path", "name", "info", "schema", "is_keyed", "refresh", "start"}
     bare = {
         name
         for kind in (headwater.Client, headwater.Table)

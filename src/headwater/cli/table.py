@@ -70,12 +70,8 @@ def create_table(
     Example: headwater table create orders --column id:BIGINT --column "price:DECIMAL(10,2) NOT
     NULL" --primary-key id --buckets 4 --at ./data
     """
-    schema, key, numbered = (
-        _columns(column, like, format_),
-        listed(primary_key),
-        listed(auto_increment),
-    )
-    options = named_values(option or (), what="option")
+    schema, options = _columns(column, like, format_), named_values(option or (), what="option")
+    key, numbered = listed(primary_key), listed(auto_increment)
     # Refused here, before a directory is made for it.
     check_schema(schema_of(schema, primary_key=key, auto_increment=numbered))
     created = session.client.create_table(
@@ -90,9 +86,8 @@ def create_table(
         comment=comment,
         exists_ok=if_not_exists,
     )
-    session.done(
-        f"Table {created.path} is there.", {"table": str(created.path), "status": "created"}
-    )
+    document = {"table": str(created.path), "status": "created"}
+    session.done(f"Table {created.path} is there.", document)
 
 
 def _columns(
