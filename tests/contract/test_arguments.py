@@ -46,3 +46,12 @@ def test_a_key_of_several_columns_is_a_tuple_or_a_mapping(client, name):
     assert table.lookup([(2, "y")]).num_rows == 1
     with pytest.raises(errors.InvalidValueError, match="key has the columns a, b"):
         table.get(1)
+
+
+def test_no_keys_find_no_rows(customers):
+    customers.upsert((1, "Ada", 1) for _ in range(1))
+
+    assert customers.lookup([]).num_rows == 0
+    assert customers.lookup([], keep_missing=True).schema.names == customers.schema.names
+    assert customers.prefix_lookup([]).num_rows == 0
+    assert customers.delete([]).rows == 0

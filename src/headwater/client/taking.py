@@ -45,8 +45,9 @@ async def batch_of(rows: RowsLike, schema: pa.Schema, *, columns: Sequence[str])
     batches = [batch async for batch in batches_of(rows, schema, columns=columns)]
     if len(batches) == 1:
         return batches[0]
-    wanted = pa.schema([schema.field(name) for name in columns])
-    return pa.Table.from_batches(batches, schema=wanted).combine_chunks().to_batches()[0]
+    if batches:
+        return pa.concat_batches(batches)
+    return pa.RecordBatch.from_pylist([], pa.schema([schema.field(name) for name in columns]))
 
 
 def columns_in(rows: RowsLike) -> tuple[str, ...] | None:
