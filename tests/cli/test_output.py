@@ -127,6 +127,16 @@ def test_columns_become_narrower_only_as_far_as_they_must(wanted, width):
     assert widths == wanted or total >= width
 
 
+@pytest.mark.parametrize(("width", "shown"), [(None, "Constantinople  12345"), (80, "Con…  12345")])
+def test_later_rows_that_are_wider_are_cut_on_terminals_and_whole_elsewhere(width, shown):
+    form = form_of(Output.TABLE, Look(width=width))
+    form.rows(pa.record_batch({"city": ["Rome"], "n": [1]}))
+
+    later = form.rows(pa.record_batch({"city": ["Constantinople"], "n": [12345]}))
+
+    assert later == f"{shown}\n"
+
+
 def test_wide_letters_take_two_places():
     rows = pa.record_batch({"city": ["東京", "Rome"], "n": [1, 2]})
 
