@@ -158,7 +158,9 @@ class Table:
         """Return all rows whose keys begin with these values of the bucket key.
 
         >>> visits = hw.create_table(
-        ...     "visits", {"city": "STRING", "day": "INT"}, primary_key=["city", "day"],
+        ...     "visits",
+        ...     {"city": "STRING", "day": "INT"},
+        ...     primary_key=["city", "day"],
         ...     bucket_by="city",
         ... )
         >>> visits.upsert([("Ulm", 1), ("Ulm", 2), ("Bonn", 1)]).rows
