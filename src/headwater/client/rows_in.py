@@ -57,14 +57,27 @@ RowsLike: TypeAlias = ArrowStream | ArrowArray | Mapping[str, object] | Iterable
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Hold what batches shall be like."""
+class Wanted:
+    """Hold what batches shall be like; made once for many takings."""
 
     table: pa.Schema
     schema: pa.Schema
     names: Names
     checked: tuple[int, ...]
     rows_max: int
+
+    @classmethod
+    def of(
+        cls,
+        schema: pa.Schema,
+        *,
+        columns: Sequence[str] | None = None,
+        rows_max: int = ROWS_MAX,
+    ) -> "Wanted":
+        """Want batches of exactly this schema, or of some of its columns in this order."""
+        assert rows_max > 0
+        chosen = schema if columns is None else _chosen(schema, columns)
+        return cls(schema, chosen, Names.of(schema), columns_to_check(chosen), rows_max)
 
 
 def record_batches(
@@ -78,9 +91,11 @@ def record_batches(
 
     Columns of the table that are not among the wanted ones are left out.
     """
-    assert rows_max > 0
-    chosen = schema if columns is None else _chosen(schema, columns)
-    wanted = _Wanted(schema, chosen, Names.of(schema), columns_to_check(chosen), rows_max)
+    return wanted_batches(rows, Wanted.of(schema, columns=columns, rows_max=rows_max))
+
+
+def wanted_batches(rows: RowsLike, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """Return rows as batches that are as wanted."""
     return _batches(rows, wanted)
 
 
@@ -92,8 +107,11 @@ def _chosen(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     return pa.schema([schema.field(name) for name in columns])
 
 
-def _batches(rows: object, wanted: _Wanted) -> Iterator[pa.RecordBatch]:
+def _batches(rows: object, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     arrow = _arrow_batches(rows, wanted)
+    if arrow is None and isinstance(rows, Mapping):
+        yield _batch_of_rows((rows,), wanted)
+        return
     if arrow is None and isinstance(rows, list) and are_rows(rows, wanted.table):
         for first in range(0, len(rows), wanted.rows_max):
             yield _batch_of_rows(rows[first : first + wanted.rows_max], wanted)
@@ -106,7 +124,7 @@ def _batches(rows: object, wanted: _Wanted) -> Iterator[pa.RecordBatch]:
             yield _conformed(batch.slice(first, wanted.rows_max), wanted)
 
 
-def _arrow_batches(rows: object, wanted: _Wanted) -> Iterable[pa.RecordBatch] | None:
+def _arrow_batches(rows: object, wanted: Wanted) -> Iterable[pa.RecordBatch] | None:
     """Return whatever comes in columns as batches, None for rows."""
     if isinstance(rows, pa.RecordBatch):
         return [rows]
@@ -144,7 +162,7 @@ def _each(rows: object) -> Iterator[object]:
     )
 
 
-def _batches_of_many(items: Iterator[object], wanted: _Wanted) -> Iterator[pa.RecordBatch]:
+def _batches_of_many(items: Iterator[object], wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """Gather rows into batches; what comes in columns in between makes batches of its own."""
     for have_rows, run in groupby(items, key=lambda item: is_row(item, wanted.table)):
         if not have_rows:
@@ -155,7 +173,7 @@ def _batches_of_many(items: Iterator[object], wanted: _Wanted) -> Iterator[pa.Re
             yield _batch_of_rows(held, wanted)
 
 
-def _batch_of_rows(rows: Sequence[PlainRow], wanted: _Wanted) -> pa.RecordBatch:
+def _batch_of_rows(rows: Sequence[PlainRow], wanted: Wanted) -> pa.RecordBatch:
     table = table_of_rows(rows, wanted.schema, names=wanted.names)
     return _conformed(_one_batch(table, len(rows)), wanted)
 
@@ -166,7 +184,7 @@ def _one_batch(table: pa.Table, row_count: int) -> pa.RecordBatch:
     return table.combine_chunks().to_batches()[0]
 
 
-def _conformed(batch: pa.RecordBatch, wanted: _Wanted) -> pa.RecordBatch:
+def _conformed(batch: pa.RecordBatch, wanted: Wanted) -> pa.RecordBatch:
     """Return a batch in the wanted schema, the same one if it is in it already."""
     if not batch.schema.equals(wanted.schema):
         batch = pa.RecordBatch.from_arrays(_columns(batch, wanted), schema=wanted.schema)
@@ -174,7 +192,7 @@ def _conformed(batch: pa.RecordBatch, wanted: _Wanted) -> pa.RecordBatch:
     return batch
 
 
-def _columns(batch: pa.RecordBatch, wanted: _Wanted) -> list[pa.Array]:
+def _columns(batch: pa.RecordBatch, wanted: Wanted) -> list[pa.Array]:
     wanted.names.check_known(batch.schema.names)
     columns = []
     for field in wanted.schema:

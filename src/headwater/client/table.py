@@ -29,7 +29,7 @@ from headwater.client.reading.places import buckets_of
 from headwater.client.reading.starts import Start
 from headwater.client.reading.state_scan import StateScan
 from headwater.client.reading.tail import DISCOVERY_S, Tail
-from headwater.client.rows_in import RowsLike
+from headwater.client.rows_in import RowsLike, Wanted
 from headwater.client.scan import AsyncScan
 from headwater.client.showing import shown
 from headwater.client.taking import batch_of, batches_of, columns_in, is_whole
@@ -77,6 +77,8 @@ class AsyncTable:
     def _know(self, info: TableInfo) -> None:
         self.info = info
         self._rows = arrow_schema(info.schema)
+        self._wanted = Wanted.of(self._rows)
+        self._wanted_keys = Wanted.of(self._rows, columns=info.schema.primary_key)
         self._appender: Appender | None = None
         self._upserter: Upserter | None = None
         self._lookups: Lookups | None = None
@@ -129,7 +131,7 @@ class AsyncTable:
                 await writer.write(rows)
                 return await writer.flush()
         appender = self._get_appender()
-        return await appender.append([each async for each in batches_of(rows, self._rows)])
+        return await appender.append([each async for each in batches_of(rows, self._wanted)])
 
     async def upsert(
         self, rows: RowsLike, *, columns: str | Sequence[str] | None = None
@@ -137,19 +139,20 @@ class AsyncTable:
         """Insert rows, or replace those that have the same key; of `columns` only, if given."""
         self._check_real("upsert")
         upserter, targets = self._get_upserter(), chosen(columns)
+        wanted = self._wanted if targets is None else Wanted.of(self._rows, columns=targets)
         if not is_whole(rows):
             upserter = Upserter(self._cluster, self.info, self._writers)
-            async for batch in batches_of(rows, self._rows, columns=targets):
+            async for batch in batches_of(rows, wanted):
                 await upserter.submit(batch, columns=targets)
             return await upserter.flush()
-        batches = [each async for each in batches_of(rows, self._rows, columns=targets)]
+        batches = [each async for each in batches_of(rows, wanted)]
         return await upserter.upsert(batches, columns=targets)
 
     async def delete(self, keys: KeysLike) -> Receipt:
         """Delete the rows with these keys; a key that is not there is no fault."""
         self._check_real("delete")
         upserter, key = self._get_upserter(), self.info.schema.primary_key
-        batches = batches_of(keys_in(keys, key), self._rows, columns=key)
+        batches = batches_of(keys_in(keys, key), self._wanted_keys)
         return await upserter.delete([each async for each in batches])
 
     def writer(self) -> AsyncWriter:
@@ -193,7 +196,7 @@ class AsyncTable:
     ) -> pa.Table:
         """Return the rows with these keys, in the order of the keys."""
         lookups, key = self._get_lookups(), self.info.schema.primary_key
-        batch = await batch_of(keys_in(keys, key), self._rows, columns=key)
+        batch = await batch_of(keys_in(keys, key), self._wanted_keys)
         return await lookups.lookup(
             batch, columns=chosen(columns), keep_missing=keep_missing, insert_missing=insert_missing
         )
@@ -206,7 +209,8 @@ class AsyncTable:
         descriptor = self.info.descriptor
         usual = (*descriptor.partition_keys, *descriptor.bucket_keys)
         given = keys_in(prefixes, usual)
-        batch = await batch_of(given, self._rows, columns=columns_in(given) or usual)
+        wanted = Wanted.of(self._rows, columns=columns_in(given) or usual)
+        batch = await batch_of(given, wanted)
         return await lookups.prefix_lookup(batch, columns=chosen(columns))
 
     def _get_lookups(self) -> Lookups:

@@ -7,7 +7,7 @@ from typing import Self
 import pyarrow as pa
 
 from headwater.client.keys_in import KeysLike, keys_in
-from headwater.client.rows_in import RowsLike
+from headwater.client.rows_in import RowsLike, Wanted
 from headwater.client.showing import shown
 from headwater.client.taking import batches_of
 from headwater.client.writing.appender import Appender
@@ -27,15 +27,16 @@ class AsyncWriter:
     ) -> None:
         self.name = name
         self._writer = writer
-        self._schema = schema
         self._key = tuple(key)
+        self._rows = Wanted.of(schema)
+        self._keys = Wanted.of(schema, columns=self._key)
 
     def __repr__(self) -> str:
         return shown(self, self.name)
 
     async def write(self, rows: RowsLike) -> None:
         """Append rows, or upsert them where the table has a primary key."""
-        async for batch in batches_of(rows, self._schema):
+        async for batch in batches_of(rows, self._rows):
             await self._writer.submit(batch)
 
     async def delete(self, keys: KeysLike) -> None:
@@ -44,7 +45,7 @@ class AsyncWriter:
             raise NotPrimaryKeyTableError(
                 "Rows are deleted by key, and this table has none.", hint="Drop what holds them."
             )
-        async for batch in batches_of(keys_in(keys, self._key), self._schema, columns=self._key):
+        async for batch in batches_of(keys_in(keys, self._key), self._keys):
             await self._writer.submit_delete(batch)
 
     async def flush(self) -> Receipt:

@@ -23,6 +23,7 @@ from headwater.errors import (
 )
 from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
+from headwater.rows.compacted.one_key import OneKeyEncoder
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, Api
 from headwater.wire.lookup import BucketFault
@@ -62,6 +63,8 @@ class Lookups:
         self._key_names = table.descriptor.physical_primary_key
         self._encoder = primary_key_encoder(table.descriptor)
         self._questions = Questions(cluster, table)
+        types = [table.schema.column(name).type for name in self._key_names]
+        self._one_key = OneKeyEncoder.of(types) if self._questions.hashes_keys else None
         self._views: dict[tuple[str, ...] | None, tuple[View, ValueReader]] = {}
 
     async def lookup(
@@ -83,11 +86,20 @@ class Lookups:
                 f"The keys have no column '{missing[0]}'.",
                 hint=f"The primary key of {self._table.path} is {', '.join(needed)}.",
             )
-        encoded = self._encoder.encode([keys.column(name) for name in self._key_names])
-        questions = await self._questions.of(keys, encoded, inserts=insert_missing)
+        questions = self._single(keys)
+        if questions is None:
+            encoded = self._encoder.encode([keys.column(name) for name in self._key_names])
+            questions = await self._questions.of(keys, encoded, inserts=insert_missing)
         kind = _INSERTING if insert_missing else _BY_KEY
         found = await self._found(questions, kind, columns=columns)
         return found.by_every_key(keys.select(needed)) if keep_missing else found.by_key()
+
+    def _single(self, keys: pa.RecordBatch) -> list[Question] | None:
+        """Return the question for a single key, where that can be had in no time."""
+        if keys.num_rows != 1 or self._one_key is None:
+            return None
+        key = self._one_key.encode([keys.column(name) for name in self._key_names])
+        return None if key is None else [self._questions.of_one(key)]
 
     async def prefix_lookup(
         self, prefixes: pa.RecordBatch, *, columns: Sequence[str] | None = None

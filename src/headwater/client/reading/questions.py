@@ -35,7 +35,7 @@ class Questions:
         self._table = table
         self._router = Router.of(table.descriptor)
         keys = self._router.bucket_keys
-        self._hashes_keys = (
+        self.hashes_keys = (
             keys is not None
             and not table.is_partitioned
             and keys.function is BucketFunction.FLUSS
@@ -46,11 +46,10 @@ class Questions:
         self, batch: pa.RecordBatch, encoded: RowBytes, *, inserts: bool
     ) -> list[Question]:
         """Return the keys of each bucket; a partition that is not there has no rows to find."""
-        if batch.num_rows == 1 and self._hashes_keys:
+        if batch.num_rows == 1 and self.hashes_keys:
             # What the router would find, for a fraction of its time.
             (key,) = encoded.to_list()
-            number = fluss_bucket(key, self._table.bucket_count)
-            return [Question(TableBucket(self._table.table_id, number), [key], _FIRST)]
+            return [self.of_one(key)]
         questions = []
         for share in self._router.route(batch):
             try:
@@ -63,6 +62,12 @@ class Questions:
             chosen = encoded if share.rows is None else encoded.take(places)
             questions.append(Question(bucket, chosen.to_arrow().to_pylist(), places))
         return questions
+
+    def of_one(self, key: bytes) -> Question:
+        """Return the question for a key of a table whose keys lead to buckets by themselves."""
+        assert self.hashes_keys
+        number = fluss_bucket(key, self._table.bucket_count)
+        return Question(TableBucket(self._table.table_id, number), [key], _FIRST)
 
     async def _bucket(self, share: Share) -> TableBucket:
         assert share.bucket is not None, "a primary-key table has a bucket key"

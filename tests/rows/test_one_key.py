@@ -1,0 +1,33 @@
+"""A single key is written as many are."""
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.model.types import BigIntType, DoubleType, IntType, StringType
+from headwater.rows.compacted.keys import KeyEncoder
+from headwater.rows.compacted.one_key import OneKeyEncoder
+
+TYPES = [IntType(), BigIntType(), StringType()]
+
+
+def columns(*values):
+    kinds = (pa.int32(), pa.int64(), pa.string())
+    return [pa.array([value], kind) for value, kind in zip(values, kinds, strict=True)]
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1), st.text())
+def test_one_key_is_written_as_the_encoder_of_many_writes_it(number, large, text):
+    given_columns = columns(number, large, text)
+
+    written = OneKeyEncoder.of(TYPES).encode(given_columns)
+
+    assert [written] == KeyEncoder.of(TYPES).encode(given_columns).to_list()
+
+
+def test_a_key_with_a_null_is_left_to_who_can_say_what_is_wrong():
+    assert OneKeyEncoder.of(TYPES).encode(columns(1, None, "a")) is None
+
+
+def test_keys_of_other_types_are_left_to_the_encoder_of_many():
+    assert OneKeyEncoder.of([IntType(), DoubleType()]) is None
