@@ -6,15 +6,17 @@ _WORD_BYTES = 4
 _SIGN = 0x8000_0000
 
 
-def fluss_bucket(key: bytes, count: int) -> int:
+def fluss_bucket(key: bytes, count: int, *, signed: bool = True) -> int:
     """Return the bucket of a key by Fluss's own function."""
+    if count == 1:
+        return 0
     whole = len(key) // _WORD_BYTES * _WORD_BYTES
     hashed = _SEED
     for at in range(0, whole, _WORD_BYTES):
         hashed = _taken_in(hashed, int.from_bytes(key[at : at + _WORD_BYTES], "little"))
     for byte in key[whole:]:
-        # Each byte that is left over enters as a signed number of its own.
-        hashed = _taken_in(hashed, byte | 0xFFFF_FF00 if byte & 0x80 else byte)
+        # Each byte that is left over enters as a number of its own.
+        hashed = _taken_in(hashed, byte | 0xFFFF_FF00 if signed and byte & 0x80 else byte)
     hashed = _finished(hashed ^ len(key))
     hashed = _finished(_spread(_mixed(hashed)) ^ _WORD_BYTES)
     # The one number whose sign cannot be taken off stands for 0.

@@ -35,10 +35,11 @@ class Questions:
         self._table = table
         self._router = Router.of(table.descriptor)
         keys = self._router.bucket_keys
+        self._is_signed = keys is not None and keys.function is BucketFunction.FLUSS
         self.hashes_keys = (
             keys is not None
             and not table.is_partitioned
-            and keys.function is BucketFunction.FLUSS
+            and keys.function in (BucketFunction.FLUSS, BucketFunction.FLUSS_UNSIGNED)
             and keys.names == table.descriptor.physical_primary_key
         )
 
@@ -66,7 +67,7 @@ class Questions:
     def of_one(self, key: bytes) -> Question:
         """Return the question for a key of a table whose keys lead to buckets by themselves."""
         assert self.hashes_keys
-        number = fluss_bucket(key, self._table.bucket_count)
+        number = fluss_bucket(key, self._table.bucket_count, signed=self._is_signed)
         return Question(TableBucket(self._table.table_id, number), [key], _FIRST)
 
     async def _bucket(self, share: Share) -> TableBucket:
