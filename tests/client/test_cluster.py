@@ -10,11 +10,15 @@ from headwater.config.server import ServerSettings
 from headwater.errors import (
     AuthenticationError,
     ClosedError,
+    LeaderMissingError,
+    PartitionMissingError,
     TableMissingError,
     TimedOutError,
 )
+from headwater.model.bucket import TableBucket
 from headwater.server.security import Users
 from headwater.server.server import Server
+from headwater.wire.apis import ApiKey
 
 QUICK = ClientSettings(deadline_s=0.5, connect_timeout_s=0.5, backoff_first_s=0.01)
 
@@ -120,6 +124,57 @@ async def test_a_table_made_anew_is_not_taken_for_the_old_one(server):
             await old.upsert({"id": 2})
 
         assert await new.count() == 0
+
+
+async def partitioned(client):
+    table = await client.create_table("p", {"day": "STRING", "id": "INT"}, partition_by="day")
+    await table.append({"day": "monday", "id": 1})
+    partition_id = await client.cluster.partition_id(table.info, "monday")
+    return table, TableBucket(table.info.table_id, 0, partition_id)
+
+
+async def test_a_dropped_partition_is_told_at_once(server):
+    async with await aio.connect(f"127.0.0.1:{server.port}") as client:
+        table, bucket = await partitioned(client)
+        await table.drop_partition({"day": "monday"})
+        client.cluster.stale(bucket)
+
+        with pytest.raises(PartitionMissingError):
+            await client.cluster.leader(bucket)
+
+
+async def test_a_partition_that_only_the_coordinator_knows_yet_is_waited_for(tmp_path):
+    async with await aio.open(tmp_path / "data") as client:
+        _, bucket = await partitioned(client)
+        client.cluster._pool = Slow(client.cluster._pool)
+        client.cluster.stale(bucket)
+
+        with pytest.raises(LeaderMissingError, match="yet"):
+            await client.cluster.leader(bucket)
+
+        assert await client.cluster.leader(bucket) == 0
+
+
+class Slow:
+    """Be a server that hears of a partition late, as those of a cluster may."""
+
+    def __init__(self, pool):
+        self._pool = pool
+        self.reached = ()
+        self.has_heard = False
+
+    async def link(self, address):
+        self._link = await self._pool.link(address)
+        return self
+
+    async def exchange(self, api, parts, *, timeout_s):
+        if api.key is ApiKey.GET_METADATA and not self.has_heard:
+            self.has_heard = True
+            raise PartitionMissingError("There is no such partition.")
+        return await self._link.exchange(api, parts, timeout_s=timeout_s)
+
+    async def close(self):
+        await self._pool.close()
 
 
 async def test_a_closed_client_says_so(server):

@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -169,3 +169,30 @@ async def test_a_port_where_nobody_listens_is_told():
 
     with pytest.raises(DisconnectedError, match=f"Cannot reach 127.0.0.1:{port}: "):
         await Connection.open("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(("served", "sent"), [(0, 0), (1, 1), (7, 1)])
+async def test_the_newest_version_that_both_know_is_spoken(served, sent):
+    lookup, spoken = APIS[ApiKey.LOOKUP], []
+
+    async def serve(reader, writer):
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                (length,) = struct.unpack(">i", await reader.readexactly(4))
+                key, version, request_id = struct.unpack_from(
+                    ">hhi", await reader.readexactly(length)
+                )
+                spoken.append((key, version))
+                listed = [pb.ApiVersion(api_key=lookup.key, min_version=0, max_version=served)]
+                body = pb.ApiVersionsResponse(api_versions=listed).SerializeToString()
+                writer.write(answer(0, request_id, body))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    connection = await Connection.open(*server.sockets[0].getsockname()[:2], timeout_s=5.0)
+    await connection.exchange(lookup, [b""], timeout_s=5.0)
+    await connection.close()
+    server.close()
+    await server.wait_closed()
+
+    assert spoken[-1] == (lookup.key, sent)

@@ -130,6 +130,15 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(orders, rows, f
     assert orders.count() == 0
 
 
+def test_a_bad_row_behind_many_good_ones_changes_nothing(orders):
+    rows = [{"id": number} for number in range(70_000)]
+
+    with pytest.raises(errors.RequestError, match="id"):
+        orders.append([*rows, {"id": "last"}])
+
+    assert orders.count() == 0
+
+
 def test_key_operations_on_a_log_table_are_refused(orders):
     for operation in (orders.upsert, orders.delete, orders.lookup):
         with pytest.raises(errors.NotPrimaryKeyTableError):
