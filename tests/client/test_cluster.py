@@ -177,6 +177,38 @@ class Slow:
         await self._pool.close()
 
 
+async def test_scans_that_are_cancelled_while_they_begin_leave_nothing_on_the_server(server):
+    scanners = server._services.scanners
+    settings = ClientSettings(state_scan_bytes_max=100)
+    async with await aio.connect(f"127.0.0.1:{server.port}", settings=settings) as client:
+        table = await client.create_table("t", {"id": "INT"}, primary_key="id")
+        await table.upsert([{"id": number} for number in range(1000)])
+
+        for turns in range(40):
+            reading = asyncio.create_task(table.scan().to_arrow())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            assert len(scanners) == 0, f"cancelled after {turns} turns"
+
+        assert await table.scan(limit=3).to_arrow()
+
+
+async def test_new_columns_are_waited_for_where_a_server_hears_of_them_late(tmp_path):
+    async with await aio.open(tmp_path / "data") as client:
+        table = await client.create_table("t", {"id": "INT"})
+        current, stale = client.cluster.table, [table.info, table.info]
+
+        async def late(path):
+            return stale.pop() if stale else await current(path)
+
+        client.cluster.table = late
+        await table.add_column("text", "STRING")
+
+        assert table.schema.names == ["id", "text"]
+
+
 async def test_a_closed_client_says_so(server):
     client = await aio.connect(f"127.0.0.1:{server.port}")
     table = await client.create_table("t", {"id": "INT"})

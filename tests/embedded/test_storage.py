@@ -11,6 +11,7 @@ import pytest
 
 import headwater
 from headwater import aio, errors
+from headwater.wire.apis import APIS, ApiKey
 from tests.serving import serving
 
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
@@ -175,3 +176,14 @@ def test_a_scan_that_is_left_early_lets_go_of_its_server(tmp_path):
             assert next(iter(table.scan())).num_rows
 
         assert table.scan().to_arrow().num_rows == 100
+
+
+async def test_a_link_that_was_closed_carries_nothing_more(tmp_path):
+    async with await aio.open(tmp_path / "data") as hw:
+        cluster = hw.cluster
+        link = await cluster._pool.link(next(iter(cluster._nodes.values())))
+        await link.close()
+
+        with pytest.raises(errors.DisconnectedError):
+            await link.exchange(APIS[ApiKey.LIST_DATABASES], [b""], timeout_s=5.0)
+        assert await hw.list_databases() == ["fluss"]

@@ -8,7 +8,7 @@ from headwater.client.schema_in import SchemaLike, schema_of
 from headwater.errors import RequestError
 from headwater.model.aggregate_options import AGGREGATE_PREFIX, with_aggregates
 from headwater.model.descriptor import TableDescriptor
-from headwater.model.schema import check_schema, with_column_ids
+from headwater.model.schema import check_schema
 
 OptionValue = str | int | float | bool
 # Options of the table itself; every other key is a property of the user's own.
@@ -34,7 +34,7 @@ def descriptor_of(  # noqa: PLR0913 - one argument per trait of a table
         raise RequestError(f"A table has at least one bucket, not {buckets}.")
     texts = {key: option_text(value) for key, value in options.items()}
     descriptor = TableDescriptor(
-        schema=with_column_ids(described),
+        schema=described,
         comment=comment,
         partition_keys=names(partition_by),
         bucket_keys=names(bucket_by),
