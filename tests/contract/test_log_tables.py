@@ -135,6 +135,8 @@ def test_a_bad_row_behind_many_good_ones_changes_nothing(orders):
 
     with pytest.raises(errors.RequestError, match="id"):
         orders.append([*rows, {"id": "last"}])
+    with orders.writer() as writer, pytest.raises(errors.RequestError, match="id"):
+        writer.write([*rows, {"id": "last"}])
 
     assert orders.count() == 0
 
