@@ -51,6 +51,8 @@ class Cluster:
         self._bootstrap = tuple(bootstrap)
         self._pool = pool
         self._coordinator: Address | None = None
+        # How often a server that was asked knew no leader, which tells whom to ask next.
+        self._turn = 0
         self._nodes: dict[int, Address] = {}
         self._leaders: dict[TableBucket, int] = {}
         self._paths: dict[int, TablePath] = {}
@@ -127,10 +129,13 @@ class Cluster:
             await self._look_up(bucket)
         except PartitionMissingError:
             await self._check_dropped(bucket)
+            self._turn += 1
             raise LeaderMissingError(f"Not every server knows {bucket} yet.") from None
         self._check_same_table(bucket)
         known = self._leaders.get(bucket)
         if known is None or known not in self._nodes:
+            # The one that was asked may have missed the news; the next one is asked then.
+            self._turn += 1
             raise LeaderMissingError(f"No server leads {bucket} at present.")
         return known
 
@@ -259,15 +264,22 @@ class Cluster:
     async def _any_address(self) -> Address:
         """Return a server that can be reached, trying all that are known."""
         faults = []
-        # Tablet servers first, as a coordinator serves less, and of these the ones at hand.
-        nodes = sorted(self._nodes.values(), key=lambda each: each not in self._pool.reached)
-        for address in dict.fromkeys((*nodes, *self._bootstrap)):
+        # Tablet servers first, as a coordinator serves less.
+        for address in dict.fromkeys((*self._nodes_to_ask(), *self._bootstrap)):
             try:
                 await self._pool.link(address)
                 return address
             except DisconnectedError as fault:
                 faults.append(str(fault))
         raise DisconnectedError(" ".join(faults) or "There is no server to ask.")
+
+    def _nodes_to_ask(self) -> list[Address]:
+        """Return the tablet servers: the one at hand first, or whose turn it is to know more."""
+        if not self._turn or not self._nodes:
+            return sorted(self._nodes.values(), key=lambda each: each not in self._pool.reached)
+        nodes = sorted(self._nodes.values(), key=str)
+        first = self._turn % len(nodes)
+        return [*nodes[first:], *nodes[:first]]
 
     async def connect(self) -> None:
         """Reach the cluster for the first time and learn who belongs to it."""
