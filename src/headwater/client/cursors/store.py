@@ -18,9 +18,18 @@ from headwater.client.cursors.rows import (
     cursors_descriptor,
 )
 from headwater.config.client import ACKS_ALL
-from headwater.errors import DatabaseMissingError, RequestError, TableMissingError
+from headwater.errors import (
+    DatabaseMissingError,
+    LeaderMissingError,
+    RequestError,
+    ServerFaultError,
+    TableMissingError,
+    TimedOutError,
+)
 from headwater.model.table import TableInfo
 
+# How long others may take to create the table of cursors.
+MADE_WITHIN_S = 10.0
 _FIELDS = tuple(field.name for field in fields(CursorRow))
 
 
@@ -112,5 +121,21 @@ async def ensure_cursors(cluster: Cluster) -> TableInfo:
         return found
     admin = Admin(cluster)
     await admin.create_database(CURSORS.database, exists_ok=True, comment=None, properties={})
-    descriptor = cursors_descriptor()
-    return await admin.create_table(CURSORS, descriptor, exists_ok=True)
+    try:
+        return await admin.create_table(CURSORS, cursors_descriptor(), exists_ok=True)
+    except ServerFaultError as fault:
+        # Apache Fluss fails where several create a table at once, and one of them succeeds.
+        return await _made_by_others(cluster, fault)
+
+
+async def _made_by_others(cluster: Cluster, fault: ServerFaultError) -> TableInfo:
+    async def look() -> TableInfo:
+        found = await find_cursors(cluster)
+        if found is None:
+            raise LeaderMissingError(f"There is no table {CURSORS} yet.")
+        return found
+
+    try:
+        return await cluster.retries.run(look, what="Waiting", timeout_s=MADE_WITHIN_S)
+    except TimedOutError:
+        raise fault from None

@@ -1,0 +1,49 @@
+"""The table of cursors, made once by whoever comes first."""
+
+import pytest
+
+from headwater import aio
+from headwater.client.cursors import store
+from headwater.errors import ServerFaultError
+from headwater.wire.apis import ApiKey
+
+
+class Racing:
+    """Be a cluster on which others create the table at the same moment, or nobody does."""
+
+    def __init__(self, pool, *, is_made):
+        self._pool = pool
+        self._is_made = is_made
+        self.reached = pool.reached
+
+    async def link(self, address):
+        self._link = await self._pool.link(address)
+        return self
+
+    async def exchange(self, api, parts, *, timeout_s):
+        if api.key is not ApiKey.CREATE_TABLE:
+            return await self._link.exchange(api, parts, timeout_s=timeout_s)
+        if self._is_made:
+            await self._link.exchange(api, parts, timeout_s=timeout_s)
+        raise ServerFaultError("Fail to register schema.")
+
+    async def close(self):
+        await self._pool.close()
+
+
+async def test_a_table_that_others_make_at_the_same_moment_is_used(tmp_path):
+    async with await aio.open(tmp_path / "data") as client:
+        client.cluster._pool = Racing(client.cluster._pool, is_made=True)
+
+        info = await store.ensure_cursors(client.cluster)
+
+        assert str(info.path) == "headwater.cursors"
+
+
+async def test_a_table_that_nobody_can_make_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "MADE_WITHIN_S", 0.2)
+    async with await aio.open(tmp_path / "data") as client:
+        client.cluster._pool = Racing(client.cluster._pool, is_made=False)
+
+        with pytest.raises(ServerFaultError, match="register"):
+            await store.ensure_cursors(client.cluster)
