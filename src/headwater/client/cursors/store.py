@@ -117,20 +117,25 @@ async def ensure_cursors(cluster: Cluster) -> TableInfo:
             "Cursors need to know that what they write is durable.",
             hint=f"Use `acks={ACKS_ALL}` in the settings of the client.",
         )
-    if found := await find_cursors(cluster):
-        return found
-    admin = Admin(cluster)
-    await admin.create_database(CURSORS.database, exists_ok=True, comment=None, properties={})
     try:
-        return await admin.create_table(CURSORS, cursors_descriptor(), exists_ok=True)
+        return await find_cursors(cluster) or await _make_cursors(cluster)
     except ServerFaultError as fault:
         # Apache Fluss fails where several create a table at once, and one of them succeeds.
         return await _made_by_others(cluster, fault)
 
 
+async def _make_cursors(cluster: Cluster) -> TableInfo:
+    admin = Admin(cluster)
+    await admin.create_database(CURSORS.database, exists_ok=True, comment=None, properties={})
+    return await admin.create_table(CURSORS, cursors_descriptor(), exists_ok=True)
+
+
 async def _made_by_others(cluster: Cluster, fault: ServerFaultError) -> TableInfo:
     async def look() -> TableInfo:
-        found = await find_cursors(cluster)
+        try:
+            found = await find_cursors(cluster)
+        except ServerFaultError:  # It is there by half.
+            found = None
         if found is None:
             raise LeaderMissingError(f"There is no table {CURSORS} yet.")
         return found
