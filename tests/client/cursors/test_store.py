@@ -11,9 +11,10 @@ from headwater.wire.apis import ApiKey
 class Racing:
     """Be a cluster on which others create the table at the same moment, or nobody does."""
 
-    def __init__(self, pool, *, is_made):
+    def __init__(self, pool, *, is_made, half_for=0):
         self._pool = pool
         self._is_made = is_made
+        self._half_for = half_for
         self.reached = pool.reached
 
     async def link(self, address):
@@ -21,6 +22,9 @@ class Racing:
         return self
 
     async def exchange(self, api, parts, *, timeout_s):
+        if api.key is ApiKey.GET_METADATA and self._half_for:
+            self._half_for -= 1
+            raise ServerFaultError("Failed to get tables.")
         if api.key is not ApiKey.CREATE_TABLE:
             return await self._link.exchange(api, parts, timeout_s=timeout_s)
         if self._is_made:
@@ -34,6 +38,16 @@ class Racing:
 async def test_a_table_that_others_make_at_the_same_moment_is_used(tmp_path):
     async with await aio.open(tmp_path / "data") as client:
         client.cluster._pool = Racing(client.cluster._pool, is_made=True)
+
+        info = await store.ensure_cursors(client.cluster)
+
+        assert str(info.path) == "headwater.cursors"
+
+
+async def test_a_table_that_is_there_by_half_is_waited_for(tmp_path):
+    async with await aio.open(tmp_path / "data") as client:
+        await store.ensure_cursors(client.cluster)
+        client.cluster._pool = Racing(client.cluster._pool, is_made=True, half_for=3)
 
         info = await store.ensure_cursors(client.cluster)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from enum import IntEnum
 from typing import Literal
 
 from headwater.client.cluster import Cluster
@@ -14,6 +13,7 @@ from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
+from headwater.wire.offset_type import OffsetType
 
 When = Literal["earliest", "latest"] | datetime
 """A moment of a log; at a time stands the first row that was written then or later."""
@@ -23,14 +23,6 @@ _GET_TABLE_STATS = API_OF_REQUEST[pb.GetTableStatsRequest]
 _NO_FOLLOWER = -1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-
-
-class OffsetType(IntEnum):
-    """Name the offsets that can be asked for, numbered as on the wire."""
-
-    EARLIEST = 0
-    LATEST = 1
-    TIMESTAMP = 2
 
 
 async def list_offsets(

@@ -1,20 +1,11 @@
 """Where logs begin and end, and how many rows they hold."""
 
-from enum import IntEnum
-
 from headwater.errors import HeadwaterError, InvalidTimestampError, RequestError
 from headwater.model.bucket import TableBucket
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of, partition_of
 from headwater.wire import fluss_pb2 as pb
-
-
-class OffsetType(IntEnum):
-    """Name the offsets that can be asked for, numbered as on the wire."""
-
-    EARLIEST = 0
-    LATEST = 1
-    TIMESTAMP = 2
+from headwater.wire.offset_type import OffsetType
 
 
 async def list_offsets(request: pb.ListOffsetsRequest, context: Context) -> pb.ListOffsetsResponse:
