@@ -1,0 +1,1 @@
+"""Readers and writers inside the engines that people already use."""

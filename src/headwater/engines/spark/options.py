@@ -1,0 +1,291 @@
+"""The options of the Spark source and sink: declared, checked against typing errors, read."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from enum import StrEnum
+
+from headwater.config.option import Option, shown
+from headwater.config.values import (
+    BOOLEAN,
+    DURATION,
+    LONG_MAX,
+    MEMORY,
+    NAMES,
+    TEXT,
+    Kind,
+    choice,
+    whole_number,
+)
+from headwater.errors import InvalidOptionError
+
+SERVERS_DEFAULT = "localhost:9123"
+_COUNT = whole_number(low=1, high=LONG_MAX)
+
+
+class StartupMode(StrEnum):
+    """Name the places where reading can begin."""
+
+    FULL = "full"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    TIMESTAMP = "timestamp"
+    OFFSETS = "offsets"
+    CURSOR = "cursor"
+
+
+class Nanoseconds(StrEnum):
+    """Name what happens to times that are finer than Spark keeps them."""
+
+    FAIL = "fail"
+    TRUNCATE = "truncate"
+
+
+def read_moment_ms(text: str) -> int | None:
+    """Read a moment: milliseconds since 1970, or a date and time, in UTC where none is said."""
+    if text.strip().isdigit():
+        millis = int(text)
+        return millis if millis <= LONG_MAX else None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def read_offsets(text: str) -> Mapping[str, int] | None:
+    """Read offsets as the progress of a query shows them: `{"0": 12, "day=2026-11-16/0": 3}`."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(given, dict) or not given:
+        return None
+    # bool is an int in Python, and no offset.
+    is_right = all(type(offset) is int and offset >= 0 for offset in given.values())
+    return given if is_right else None
+
+
+_MOMENT = Kind("moment", "milliseconds, or a time such as '2026-11-16 08:00:00'", read_moment_ms)
+_OFFSETS = Kind("offsets", 'JSON such as {"0": 120, "1": 98}', read_offsets)
+
+SERVERS = Option(
+    name="bootstrap.servers",
+    kind=NAMES,
+    default=SERVERS_DEFAULT,
+    description="Addresses of the server, or of some servers of an Apache Fluss cluster, with "
+    "commas between them.",
+)
+TABLE = Option(
+    name="table",
+    kind=TEXT,
+    description="Table as `database.table`; `load(…)` and `save(…)` take it as well. The suffix "
+    "`$changelog` or `$binlog` reads its changes.",
+)
+USER = Option(
+    name="client.security.sasl.username", kind=TEXT, description="Name to log in with, if any."
+)
+PASSWORD = Option(
+    name="client.security.sasl.password", kind=TEXT, description="Password of that name."
+)
+DEADLINE = Option(
+    name="client.deadline",
+    kind=DURATION,
+    default="120 s",
+    description="Time that one call may take with all its retries.",
+)
+CONNECT_TIMEOUT = Option(
+    name="client.connect-timeout",
+    kind=DURATION,
+    default="10 s",
+    description="Time to reach a server.",
+)
+
+STARTUP_MODE = Option(
+    name="scan.startup.mode",
+    kind=choice(StartupMode),
+    default="full",
+    description="Where a streaming read begins: `full` (the rows there are, then the changes), "
+    "`earliest`, `latest`, `timestamp`, `offsets`, or where a `cursor` is.",
+)
+STARTUP_TIMESTAMP = Option(
+    name="scan.startup.timestamp",
+    kind=_MOMENT,
+    description="Moment from which to read, with the mode `timestamp`: milliseconds or "
+    "`2026-11-16 08:00:00`, UTC where no zone is said.",
+)
+STARTUP_OFFSETS = Option(
+    name="scan.startup.offsets",
+    kind=_OFFSETS,
+    description='Offset of each bucket, with the mode `offsets`: `{"0": 120}`, for a partition '
+    '`{"day=2026-11-16/0": 3}`. Buckets that are left out begin at their earliest row.',
+)
+STARTUP_CURSOR = Option(
+    name="scan.startup.cursor",
+    kind=TEXT,
+    description="Name of the cursor whose committed offsets are the start, with the mode `cursor`.",
+)
+SNAPSHOT_ID = Option(
+    name="scan.snapshot-id",
+    kind=whole_number(low=0, high=LONG_MAX),
+    description="Snapshot of the lake to read. Refused for a table that has none.",
+)
+TIMESTAMP_MILLIS = Option(
+    name="scan.timestamp-millis",
+    kind=_MOMENT,
+    description="Read the table in a batch as it was at this moment, as far as its log goes back.",
+)
+COLUMNS = Option(
+    name="scan.columns",
+    kind=NAMES,
+    description="Columns to read, with commas between them. Through the catalog Spark asks for "
+    "those that it needs by itself.",
+)
+FILTER = Option(
+    name="scan.filter",
+    kind=TEXT,
+    description='Rows to read, as JSON: `[["amount", ">", 10], ["city", "in", ["Bern"]]]`; '
+    "all must hold. A list of such lists holds where any of them does.",
+)
+LIMIT = Option(
+    name="scan.limit",
+    kind=whole_number(low=0, high=LONG_MAX),
+    description="Rows that a batch reads at most.",
+)
+PARTITIONS = Option(
+    name="scan.partitions",
+    kind=NAMES,
+    description="Partitions to read, such as `day=2026-11-16`, with commas between them.",
+)
+CHANGELOG = Option(
+    name="scan.changelog",
+    kind=BOOLEAN,
+    default="false",
+    description="Read the changes, with `_change_type`, `_log_offset` and `_commit_timestamp`; "
+    "the same as `$changelog` behind the table's name.",
+)
+SPLIT_ROWS = Option(
+    name="scan.split.rows",
+    kind=_COUNT,
+    default="2000000",
+    description="Rows of one bucket's log that one task reads; a larger range is split.",
+)
+DISCOVERY = Option(
+    name="scan.partition.discovery.interval",
+    kind=DURATION,
+    default="10 s",
+    description="How often a streaming read looks for new partitions.",
+)
+NANOSECONDS = Option(
+    name="scan.nanoseconds",
+    kind=choice(Nanoseconds),
+    default="fail",
+    description="What to do with a time that is finer than the microseconds that Spark keeps.",
+)
+MAX_ROWS = Option(
+    name="maxRowsPerTrigger",
+    kind=_COUNT,
+    description="Rows that one micro-batch reads at most.",
+)
+MAX_BYTES = Option(
+    name="maxBytesPerTrigger",
+    kind=MEMORY,
+    description="Size of what one micro-batch reads, about, judged by the rows read before.",
+)
+FAIL_ON_DATA_LOSS = Option(
+    name="failOnDataLoss",
+    kind=BOOLEAN,
+    default="true",
+    description="Fail when rows that were not read yet are gone, by retention or with a dropped "
+    "partition; `false` goes on with the rows there are.",
+)
+
+CHANGE_COLUMN = Option(
+    name="sink.change-type-column",
+    kind=TEXT,
+    default="_change_type",
+    description="Column that says for each row what to do, if the rows have it and the table does "
+    "not: insert and update rows are upserted, `delete` rows deleted, rows before an update "
+    "skipped.",
+)
+IGNORE_DELETE = Option(
+    name="sink.ignore-delete",
+    kind=BOOLEAN,
+    default="false",
+    description="Skip deletes.",
+)
+PARTIAL_UPDATE = Option(
+    name="sink.partial-update",
+    kind=BOOLEAN,
+    default="false",
+    description="Let rows have some of the table's columns, the key among them; the others stay "
+    "as they are.",
+)
+WRITE_ID = Option(
+    name="write.id",
+    kind=TEXT,
+    description="Name of a batch write. Rows written under a name are written once, however often "
+    "the job is run.",
+)
+
+_SHARED = (SERVERS, TABLE, USER, PASSWORD, DEADLINE, CONNECT_TIMEOUT)
+SOURCE_OPTIONS: tuple[Option[object], ...] = (
+    *_SHARED,
+    STARTUP_MODE,
+    STARTUP_TIMESTAMP,
+    STARTUP_OFFSETS,
+    STARTUP_CURSOR,
+    TIMESTAMP_MILLIS,
+    SNAPSHOT_ID,
+    COLUMNS,
+    FILTER,
+    LIMIT,
+    PARTITIONS,
+    CHANGELOG,
+    SPLIT_ROWS,
+    DISCOVERY,
+    NANOSECONDS,
+    MAX_ROWS,
+    MAX_BYTES,
+    FAIL_ON_DATA_LOSS,
+)
+SINK_OPTIONS: tuple[Option[object], ...] = (
+    *_SHARED,
+    CHANGE_COLUMN,
+    IGNORE_DELETE,
+    PARTIAL_UPDATE,
+    WRITE_ID,
+)
+# What Spark itself adds to the options of a source or sink, or takes from them.
+_OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "outputmode", "queryname", "header"})
+
+
+def given_options(options: Mapping[str, str], declared: Iterable[Option[object]]) -> dict[str, str]:
+    """Return options by their declared names, whatever their case, or say which is meant."""
+    names = {option.name.lower(): option.name for option in declared}
+    given: dict[str, str] = {}
+    for name, text in options.items():
+        lower = name.lower()
+        if lower in names:
+            given[names[lower]] = text
+        elif lower not in _OF_SPARK and not lower.startswith(("spark.", "__")):
+            raise _unknown(name, names)
+    if TABLE.name not in given and (path := _path(options)):
+        given[TABLE.name] = path
+    return given
+
+
+def _path(options: Mapping[str, str]) -> str | None:
+    return next((text for name, text in options.items() if name.lower() == "path"), None)
+
+
+def _unknown(name: str, names: Mapping[str, str]) -> InvalidOptionError:
+    close = get_close_matches(name[:200].lower(), names, n=1)
+    hint = (
+        f"Did you mean '{names[close[0]]}'?"
+        if close
+        else f"The options are {', '.join(sorted(names.values()))}."
+    )
+    return InvalidOptionError(f"There is no option {shown(name)} here.", hint=hint)

@@ -1,0 +1,55 @@
+"""The format "headwater" of Spark: where its planner asks for schema, readers and writers."""
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from headwater.engines.spark.reading.batch import BatchReader
+from headwater.engines.spark.reading.stream import StreamReader
+from headwater.engines.spark.sink_options import SinkOptions
+from headwater.engines.spark.source_options import SourceOptions
+from headwater.engines.spark.types import spark_schema
+from headwater.engines.spark.writing.batch import BatchWriter
+from headwater.engines.spark.writing.stream import StreamWriter
+
+FORMAT = "headwater"
+
+
+class HeadwaterSource(DataSource):
+    """Read and write tables as `spark.read.format("headwater")` and its three siblings."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """Return the columns of the table, or those that are asked for."""
+        options = SourceOptions.of(self.options)
+        table = options.connection.client().table(options.table)
+        return spark_schema(table.schema, columns=options.columns, path=options.table)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what reads the table once."""
+        return BatchReader(SourceOptions.of(self.options), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Return what follows the table."""
+        return StreamReader(SourceOptions.of(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
+        """Return what writes rows into the table."""
+        return BatchWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark's
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: FBT001
+    ) -> DataSourceStreamArrowWriter:
+        """Return what writes the rows of a stream into the table."""
+        return StreamWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)

@@ -1,0 +1,161 @@
+"""What a read of a table by Spark is asked for, as one value that travels to its tasks."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from headwater.client.reading.filters import Where
+from headwater.client.virtual import VirtualKind, split_virtual
+from headwater.config.option import Option
+from headwater.engines.spark.clients import Connection
+from headwater.engines.spark.options import (
+    CHANGELOG,
+    COLUMNS,
+    DISCOVERY,
+    FAIL_ON_DATA_LOSS,
+    FILTER,
+    LIMIT,
+    MAX_BYTES,
+    MAX_ROWS,
+    NANOSECONDS,
+    PARTITIONS,
+    SNAPSHOT_ID,
+    SOURCE_OPTIONS,
+    SPLIT_ROWS,
+    STARTUP_CURSOR,
+    STARTUP_MODE,
+    STARTUP_OFFSETS,
+    STARTUP_TIMESTAMP,
+    TABLE,
+    TIMESTAMP_MILLIS,
+    Nanoseconds,
+    StartupMode,
+    given_options,
+)
+from headwater.errors import InvalidOptionError
+
+_MS = 1000
+_SUFFIX = f"${VirtualKind.CHANGELOG}"
+# The mode in which each of these says where to begin.
+_STARTS: Mapping[StartupMode, Option[object]] = {
+    StartupMode.TIMESTAMP: STARTUP_TIMESTAMP,
+    StartupMode.OFFSETS: STARTUP_OFFSETS,
+    StartupMode.CURSOR: STARTUP_CURSOR,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """Hold the options of a read."""
+
+    connection: Connection
+    table: str
+    """The path, with the suffix of a virtual table if its changes are read."""
+    columns: tuple[str, ...] | None = None
+    where: Where | None = None
+    limit: int | None = None
+    partitions: tuple[str, ...] | None = None
+    mode: StartupMode = StartupMode.FULL
+    timestamp_ms: int | None = None
+    offsets: Mapping[str, int] | None = None
+    cursor: str | None = None
+    as_of_ms: int | None = None
+    split_rows: int = 2_000_000
+    discovery_s: float = 10.0
+    rows_max: int | None = None
+    bytes_max: int | None = None
+    fails_on_loss: bool = True
+    truncates_nanoseconds: bool = False
+
+    @property
+    def path(self) -> str:
+        """Return the path of the table itself."""
+        return split_virtual(self.table)[0]
+
+    @property
+    def virtual(self) -> VirtualKind | None:
+        """Return the shape in which changes are read, if they are."""
+        return split_virtual(self.table)[1]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Self:
+        """Read the options that a user gave, or say what is wrong with them."""
+        given = given_options(options, SOURCE_OPTIONS)
+        _check_start(given)
+        _check_no_snapshot(given)
+        return cls(
+            connection=Connection.of(given),
+            table=_table(given),
+            columns=COLUMNS.of(given),
+            where=read_where(given),
+            limit=LIMIT.of(given),
+            partitions=PARTITIONS.of(given),
+            mode=STARTUP_MODE.required(given),
+            timestamp_ms=STARTUP_TIMESTAMP.of(given),
+            offsets=STARTUP_OFFSETS.of(given),
+            cursor=STARTUP_CURSOR.of(given),
+            as_of_ms=TIMESTAMP_MILLIS.of(given),
+            split_rows=SPLIT_ROWS.required(given),
+            discovery_s=DISCOVERY.required(given) / _MS,
+            rows_max=MAX_ROWS.of(given),
+            bytes_max=MAX_BYTES.of(given),
+            fails_on_loss=FAIL_ON_DATA_LOSS.required(given),
+            truncates_nanoseconds=NANOSECONDS.required(given) is Nanoseconds.TRUNCATE,
+        )
+
+
+def _table(given: Mapping[str, str]) -> str:
+    table = required_table(given)
+    if CHANGELOG.required(given) and split_virtual(table)[1] is None:
+        return f"{table}{_SUFFIX}"
+    return table
+
+
+def required_table(given: Mapping[str, str]) -> str:
+    """Return the table that is named, or say how to name one."""
+    table = TABLE.of(given)
+    if table is None:
+        raise InvalidOptionError(
+            "No table is named.", hint="Add .option('table', 'database.table')."
+        )
+    return table
+
+
+def read_where(given: Mapping[str, str]) -> Where | None:
+    """Read a filter in JSON."""
+    text = FILTER.of(given)
+    if text is None:
+        return None
+    try:
+        where: Where = json.loads(text)
+    except ValueError as fault:
+        raise InvalidOptionError(
+            f"'{FILTER.name}' is not JSON: {fault}.",
+            hint='Write it as [["amount", ">", 10], ["city", "in", ["Bern", "Oslo"]]].',
+        ) from fault
+    return where
+
+
+def _check_start(given: Mapping[str, str]) -> None:
+    mode = STARTUP_MODE.required(given)
+    for needed_by, option in _STARTS.items():
+        if mode is needed_by and option.name not in given:
+            raise InvalidOptionError(
+                f"'{STARTUP_MODE.name}' is {mode}, but '{option.name}' is not given.",
+                hint=f"Add .option('{option.name}', …).",
+            )
+        if mode is not needed_by and option.name in given:
+            raise InvalidOptionError(
+                f"'{option.name}' is given, but '{STARTUP_MODE.name}' is {mode}.",
+                hint=f"Add .option('{STARTUP_MODE.name}', '{needed_by}').",
+            )
+
+
+def _check_no_snapshot(given: Mapping[str, str]) -> None:
+    if SNAPSHOT_ID.of(given) is not None:
+        raise InvalidOptionError(
+            f"'{SNAPSHOT_ID.name}' names a snapshot of the lake, and {required_table(given)} has"
+            " no lake table.",
+            hint=f"Use '{TIMESTAMP_MILLIS.name}' to read the table as it was.",
+        )
