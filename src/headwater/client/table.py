@@ -19,6 +19,9 @@ from headwater.client.cursors.opening import open_cursor
 from headwater.client.cursors.options import CursorOptions
 from headwater.client.cursors.source import TableSource
 from headwater.client.descriptors import OptionValue, option_text
+from headwater.client.epochs.epoch import Epoch
+from headwater.client.epochs.epoch_writer import EpochWriter
+from headwater.client.epochs.receipts import EpochReceipt
 from headwater.client.keys_in import KeyLike, KeysLike, key_in, keys_in
 from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import Offsets
@@ -161,6 +164,31 @@ class AsyncTable:
         kind = Upserter if self.info.is_keyed else Appender
         writer = kind(self._cluster, self.info, self._writers)
         return AsyncWriter(writer, self._rows, key=self.info.schema.primary_key, name=self.name)
+
+    async def write_epoch(  # noqa: PLR0913 - one argument per choice
+        self,
+        rows: RowsLike,
+        *,
+        sink: str,
+        epoch: int,
+        lane: int = 0,
+        deletes: str | None = None,
+        columns: str | Sequence[str] | None = None,
+        begins: Offsets | None = None,
+    ) -> EpochReceipt:
+        """Write the rows of an epoch once, however often and by however many it is tried.
+
+        A sink writes epochs in order, each after the one before is written; its lanes write side
+        by side. The same rows must come for a sink, epoch and lane in every attempt, in any
+        order; by key, the rows of one key keep theirs. `deletes` names a BOOLEAN column of the
+        rows that tells which of them delete their key. With `begins`, the offsets that
+        `offsets()` gave before the first attempt, nothing is noted in the table
+        `headwater.sinks`: for a sink that has one epoch only.
+        """
+        self._check_real("write_epoch")
+        writer = EpochWriter(self._cluster, self.info, self._writers)
+        wanted = Epoch(sink=sink, number=epoch, lane=lane, begins=begins)
+        return await writer.write(rows, wanted, deletes=deletes, columns=chosen(columns))
 
     def _get_appender(self) -> Appender:
         if self.info.is_keyed:

@@ -7,6 +7,7 @@ from typing import Literal
 import pyarrow as pa
 
 from headwater.client.descriptors import OptionValue
+from headwater.client.epochs.receipts import EpochReceipt
 from headwater.client.keys_in import KeyLike, KeysLike
 from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import Offsets
@@ -114,6 +115,38 @@ class Table:
         102
         """
         return Writer(self._loop, self._table.writer())
+
+    def write_epoch(  # noqa: PLR0913 - one argument per choice
+        self,
+        rows: RowsLike,
+        *,
+        sink: str,
+        epoch: int,
+        lane: int = 0,
+        deletes: str | None = None,
+        columns: str | Sequence[str] | None = None,
+        begins: Offsets | None = None,
+    ) -> EpochReceipt:
+        """Write the rows of an epoch once, however often and by however many it is tried.
+
+        A sink writes epochs in order, each after the one before is written; its lanes write side
+        by side. The same rows must come for a sink, epoch and lane in every attempt, in any
+        order; by key, the rows of one key keep theirs. `deletes` names a BOOLEAN column of the
+        rows that tells which of them delete their key. With `begins`, the offsets that
+        `offsets()` gave before the first attempt, nothing is noted in the table
+        `headwater.sinks`: for a sink that has one epoch only.
+        """
+        return self._loop.run(
+            self._table.write_epoch(
+                rows,
+                sink=sink,
+                epoch=epoch,
+                lane=lane,
+                deletes=deletes,
+                columns=columns,
+                begins=begins,
+            )
+        )
 
     # ---- reading by key
 

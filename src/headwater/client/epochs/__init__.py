@@ -1,0 +1,1 @@
+"""Rows of numbered epochs, written exactly once however often they are sent."""
