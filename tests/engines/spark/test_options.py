@@ -1,0 +1,155 @@
+"""Options of the Spark source and sink: what they mean, and what is refused with which words."""
+
+import pytest
+
+from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS, StartupMode
+from headwater.engines.spark.sink_options import SinkOptions
+from headwater.engines.spark.source_options import SourceOptions
+from headwater.errors import InvalidOptionError
+
+TABLE = {"table": "shop.orders"}
+
+
+def test_a_read_of_a_table_has_sensible_defaults():
+    options = SourceOptions.of(TABLE)
+
+    assert options.connection.servers == ("localhost:9123",)
+    assert options.mode is StartupMode.FULL
+    assert options.columns is options.where is options.limit is options.partitions is None
+    assert options.fails_on_loss
+    assert options.connection.deadline_s == 120
+
+
+def test_options_are_read_whatever_their_case():
+    options = SourceOptions.of(TABLE | {"MAXROWSPERTRIGGER": "10", "failondataloss": "FALSE"})
+
+    assert options.rows_max == 10
+    assert not options.fails_on_loss
+
+
+def test_load_and_save_take_the_table_as_their_path():
+    assert SourceOptions.of({"path": "shop.orders"}).table == "shop.orders"
+    assert SinkOptions.of({"path": "shop.orders"}).table == "shop.orders"
+
+
+def test_the_option_table_goes_before_the_path():
+    assert SourceOptions.of({"path": "a.b", "table": "c.d"}).table == "c.d"
+
+
+@pytest.mark.parametrize("read", [SourceOptions.of, SinkOptions.of])
+def test_a_table_must_be_named(read):
+    with pytest.raises(InvalidOptionError, match="No table is named") as caught:
+        read({})
+
+    assert "database.table" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("scan.startup.mod", "scan.startup.mode"),
+        ("bootstrap.server", "bootstrap.servers"),
+        ("maxRowsPerTriger", "maxRowsPerTrigger"),
+        ("scan.partition.discovery-interval", "scan.partition.discovery.interval"),
+    ],
+)
+def test_a_typing_error_is_answered_with_the_nearest_name(typed, meant):
+    with pytest.raises(InvalidOptionError) as caught:
+        SourceOptions.of(TABLE | {typed: "1"})
+
+    assert caught.value.hint == f"Did you mean '{meant}'?"
+
+
+def test_an_option_of_the_sink_is_none_of_the_source():
+    with pytest.raises(InvalidOptionError, match=r"sink\.ignore-delete"):
+        SourceOptions.of(TABLE | {"sink.ignore-delete": "true"})
+
+
+def test_a_name_far_from_all_is_answered_with_all():
+    with pytest.raises(InvalidOptionError) as caught:
+        SinkOptions.of(TABLE | {"zzz": "1"})
+
+    assert "sink.partial-update" in str(caught.value.hint)
+
+
+def test_options_of_spark_itself_are_left_to_it():
+    options = SinkOptions.of(TABLE | {"checkpointLocation": "/c", "spark.x": "1", "__i": "2"})
+
+    assert options.table == "shop.orders"
+
+
+@pytest.mark.parametrize(
+    ("mode", "option", "text"),
+    [
+        ("timestamp", "scan.startup.timestamp", "1700000000000"),
+        ("offsets", "scan.startup.offsets", '{"0": 5}'),
+        ("cursor", "scan.startup.cursor", "billing"),
+    ],
+)
+def test_a_start_and_the_mode_that_uses_it_are_given_together(mode, option, text):
+    SourceOptions.of(TABLE | {"scan.startup.mode": mode, option: text})
+
+    with pytest.raises(InvalidOptionError, match="not given"):
+        SourceOptions.of(TABLE | {"scan.startup.mode": mode})
+    with pytest.raises(InvalidOptionError) as caught:
+        SourceOptions.of(TABLE | {option: text})
+    assert f"'{mode}'" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "millis"),
+    [
+        ("1700000000123", 1_700_000_000_123),
+        ("1970-01-01 00:00:01", 1000),
+        ("1970-01-01T02:00:00+02:00", 0),
+    ],
+)
+def test_a_moment_is_milliseconds_or_a_time_in_utc(text, millis):
+    options = SourceOptions.of(TABLE | {"scan.timestamp-millis": text})
+
+    assert options.as_of_ms == millis
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"0": -1}', '{"0": true}', '{"0": "x"}', "x"])
+def test_offsets_that_are_none_are_refused(text):
+    with pytest.raises(InvalidOptionError, match=r"scan\.startup\.offsets"):
+        SourceOptions.of(TABLE | {"scan.startup.mode": "offsets", "scan.startup.offsets": text})
+
+
+def test_a_filter_is_json():
+    options = SourceOptions.of(TABLE | {"scan.filter": '[["a", ">", 1]]'})
+
+    assert options.where == [["a", ">", 1]]
+    with pytest.raises(InvalidOptionError, match="not JSON"):
+        SourceOptions.of(TABLE | {"scan.filter": "a > 1"})
+
+
+def test_changes_are_read_by_option_or_by_suffix():
+    by_option = SourceOptions.of(TABLE | {"scan.changelog": "true"})
+    by_suffix = SourceOptions.of({"table": "shop.orders$changelog", "scan.changelog": "true"})
+
+    assert by_option.table == by_suffix.table == "shop.orders$changelog"
+    assert by_option.path == "shop.orders"
+    assert by_option.virtual == "changelog"
+
+
+def test_a_snapshot_of_a_lake_that_is_not_there_is_refused():
+    with pytest.raises(InvalidOptionError, match="no lake table") as caught:
+        SourceOptions.of(TABLE | {"scan.snapshot-id": "7"})
+
+    assert "scan.timestamp-millis" in str(caught.value.hint)
+
+
+def test_a_password_is_not_shown():
+    options = SinkOptions.of(
+        TABLE | {"client.security.sasl.username": "ann", "client.security.sasl.password": "secret"}
+    )
+
+    assert options.connection.password == "secret"
+    assert "secret" not in repr(options)
+
+
+@pytest.mark.parametrize("option", [*SOURCE_OPTIONS, *SINK_OPTIONS], ids=lambda each: each.name)
+def test_every_option_says_what_it_means_in_a_sentence(option):
+    assert option.description.endswith(".")
+    assert option.default is None or option.read(option.default) is not None
