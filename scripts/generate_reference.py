@@ -16,6 +16,8 @@ from headwater.config.option import Option
 from headwater.config.options import TABLE_OPTIONS
 from headwater.config.server import ServerSettings
 from headwater.config.setting import described
+from headwater.engines.spark.options import SHARED_OPTIONS as SPARK_OPTIONS
+from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS
 from headwater.errors import HeadwaterError
 from headwater.wire.apis import APIS
 from scripts.python_reference import python_reference
@@ -73,6 +75,7 @@ def reference_pages() -> dict[str, str]:
         "table-options.md": _page(_table_options()),
         "server-settings.md": _page(_server_settings()),
         "client-settings.md": _page(_client_settings()),
+        "spark-options.md": _page(_spark_options()),
         "python.md": _page(python_reference()),
         "errors.md": _page(_errors()),
         "apis.md": _page(_apis()),
@@ -141,6 +144,29 @@ def _client_settings() -> Iterator[str]:
             for name, default, description in described(ClientSettings)
         ],
     )
+
+
+def _spark_options() -> Iterator[str]:
+    yield "# Spark options"
+    yield (
+        "Given to `spark.read`, `spark.readStream`, `df.write` and `df.writeStream` with"
+        ' `.option("scan.startup.mode", "latest")`, and in SQL with'
+        " `SELECT … FROM hw.shop.orders WITH ('scan.startup.mode' = 'latest')`. Names follow Fluss"
+        " where Fluss has them; their case does not count. A name that does not exist is refused"
+        " with the nearest that does. How to use them is told in"
+        " [Spark](../how-to/spark.md)."
+    )
+    source = [option for option in SOURCE_OPTIONS if option not in SPARK_OPTIONS]
+    sink = [option for option in SINK_OPTIONS if option not in SPARK_OPTIONS]
+    for title, options in (("Both", SPARK_OPTIONS), ("Reading", source), ("Writing", sink)):
+        yield f"## {title}"
+        yield _table(
+            ("option", "kind", "default", "meaning"),
+            [
+                (f"`{each.name}`", each.kind.expected, _code(each.default), each.description)
+                for each in options
+            ],
+        )
 
 
 def _setting(name: str, default: str) -> str:

@@ -230,9 +230,16 @@ WRITE_ID = Option(
     "the job is run.",
 )
 
-_SHARED = (SERVERS, TABLE, USER, PASSWORD, DEADLINE, CONNECT_TIMEOUT)
+SHARED_OPTIONS: tuple[Option[object], ...] = (
+    SERVERS,
+    TABLE,
+    USER,
+    PASSWORD,
+    DEADLINE,
+    CONNECT_TIMEOUT,
+)
 SOURCE_OPTIONS: tuple[Option[object], ...] = (
-    *_SHARED,
+    *SHARED_OPTIONS,
     STARTUP_MODE,
     STARTUP_TIMESTAMP,
     STARTUP_OFFSETS,
@@ -252,7 +259,7 @@ SOURCE_OPTIONS: tuple[Option[object], ...] = (
     FAIL_ON_DATA_LOSS,
 )
 SINK_OPTIONS: tuple[Option[object], ...] = (
-    *_SHARED,
+    *SHARED_OPTIONS,
     CHANGE_COLUMN,
     IGNORE_DELETE,
     PARTIAL_UPDATE,
