@@ -1,0 +1,1 @@
+"""Writing tables from Spark: checks when a write is planned, epochs in its tasks."""

@@ -1,0 +1,101 @@
+"""Shuffling rows by bucket, so that one task of an epoch has all rows of a bucket."""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from headwater.client.column_names import names
+from headwater.client.virtual import LOG_OFFSET
+from headwater.engines.spark.clients import Connection
+from headwater.engines.spark.options import SERVERS, SERVERS_DEFAULT, SINK_OPTIONS, given_options
+from headwater.engines.spark.writing.columns import TASK_COLUMN
+from headwater.engines.spark.writing.task_numbers import TaskNumbers
+from headwater.errors import InvalidValueError
+from headwater.model.descriptor import TableDescriptor
+
+TASKS_MAX = 100_000
+
+
+def by_bucket(
+    df: DataFrame,
+    table: str,
+    *,
+    bootstrap_servers: str = SERVERS_DEFAULT,
+    tasks: int | None = None,
+    order_by: str | Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Shuffle rows so that all rows of a bucket of a table are written by one task.
+
+    Use it as the last step before `write` or `writeStream`, of a batch or a stream:
+
+        by_bucket(df, "shop.orders").writeStream.format("headwater").option("table", "shop.orders")
+
+    There are as many tasks as the table has buckets, unless `tasks` says otherwise. It pays where
+    many tasks would send a few rows each to every bucket. And it makes less of a condition for
+    exactly-once: a micro-batch that is run again must have the same rows, in any tasks. Without
+    it, each task must have the same rows as before, which a shuffle in the query does not promise
+    unless all its keys decide where a row goes. A table without a bucket key spreads its rows by
+    their content, and `tasks` must stay the same for it.
+
+    Rows of one key keep the order they have within a task, and none across tasks. `order_by`
+    names columns that tell the order, to sort the rows of each task after the shuffle; for a
+    changelog that is `_log_offset` by itself.
+    """
+    given = {SERVERS.name: bootstrap_servers, **(options or {})}
+    connection = Connection.of(given_options(given, SINK_OPTIONS))
+    descriptor = connection.client().table(table).info.descriptor
+    count = _tasks(tasks, descriptor)
+    # Chosen anew, in case the rows were shuffled for another table before.
+    rows = df.drop(TASK_COLUMN)
+    rows = rows.withColumn(TASK_COLUMN, _task(rows, TaskNumbers(descriptor, count), path=table))
+    shuffled = rows.repartitionById(count, TASK_COLUMN)
+    order = names(order_by) or _own_order(df, descriptor)
+    return shuffled.sortWithinPartitions(*order) if order else shuffled
+
+
+def _tasks(wanted: int | None, descriptor: TableDescriptor) -> int:
+    count = (descriptor.bucket_count or 1) if wanted is None else wanted
+    if not 1 <= count <= TASKS_MAX:
+        raise InvalidValueError(f"There are 1 to {TASKS_MAX} tasks, not {count}.")
+    return count
+
+
+def _own_order(df: DataFrame, descriptor: TableDescriptor) -> tuple[str, ...]:
+    name = LOG_OFFSET.name
+    return (name,) if name in df.columns and name not in descriptor.schema.names else ()
+
+
+def _task(df: DataFrame, numbers: TaskNumbers, *, path: str) -> Column:
+    if not numbers.names:
+        hashed = [field.name for field in df.schema if _has_hash(field.dataType)]
+        content = F.xxhash64(*map(_named, hashed)) if hashed else F.lit(0)
+        return F.pmod(content, F.lit(numbers.count)).cast("int")
+    for name in numbers.names:
+        if name not in df.columns:
+            raise InvalidValueError(
+                f"The rows have no column '{name}', by which {path} spreads them.",
+                hint=f"They have {', '.join(df.columns)}.",
+            )
+    task_of = arrow_udf(numbers.of, "int")
+    return task_of(*map(_named, numbers.names))
+
+
+def _named(name: str) -> Column:
+    # Quoted, since a dot in a name would lead into a struct.
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def _has_hash(kind: DataType) -> bool:
+    match kind:
+        case MapType():
+            return False
+        case ArrayType(elementType=element):
+            return _has_hash(element)
+        case StructType(fields=fields):
+            return all(_has_hash(field.dataType) for field in fields)
+        case _:
+            return True
