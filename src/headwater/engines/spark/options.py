@@ -229,6 +229,13 @@ WRITE_ID = Option(
     description="Name of a batch write. Rows written under a name are written once, however often "
     "the job is run.",
 )
+WRITE_EPOCH = Option(
+    name="write.epoch",
+    kind=whole_number(low=0, high=LONG_MAX),
+    default="0",
+    description="Number of a write among those of one `write.id`, growing from write to write: in "
+    "`foreachBatch` that of the micro-batch.",
+)
 
 SHARED_OPTIONS: tuple[Option[object], ...] = (
     SERVERS,
@@ -264,6 +271,7 @@ SINK_OPTIONS: tuple[Option[object], ...] = (
     IGNORE_DELETE,
     PARTIAL_UPDATE,
     WRITE_ID,
+    WRITE_EPOCH,
 )
 # What Spark itself adds to the options of a source or sink, or takes from them.
 _OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "outputmode", "queryname", "header"})

@@ -10,10 +10,12 @@ from headwater.engines.spark.options import (
     IGNORE_DELETE,
     PARTIAL_UPDATE,
     SINK_OPTIONS,
+    WRITE_EPOCH,
     WRITE_ID,
     given_options,
 )
 from headwater.engines.spark.source_options import required_table
+from headwater.errors import InvalidOptionError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +28,13 @@ class SinkOptions:
     ignores_deletes: bool = False
     updates_partially: bool = False
     write_id: str | None = None
+    write_epoch: int = 0
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Read the options that a user gave, or say what is wrong with them."""
         given = given_options(options, SINK_OPTIONS)
+        _check_named(given)
         return cls(
             connection=Connection.of(given),
             table=required_table(given),
@@ -38,4 +42,13 @@ class SinkOptions:
             ignores_deletes=IGNORE_DELETE.required(given),
             updates_partially=PARTIAL_UPDATE.required(given),
             write_id=WRITE_ID.of(given),
+            write_epoch=WRITE_EPOCH.required(given),
+        )
+
+
+def _check_named(given: Mapping[str, str]) -> None:
+    if WRITE_EPOCH.name in given and WRITE_ID.name not in given:
+        raise InvalidOptionError(
+            f"'{WRITE_EPOCH.name}' is given without '{WRITE_ID.name}'.",
+            hint=f"Add .option('{WRITE_ID.name}', …): a name that all these writes share.",
         )

@@ -33,7 +33,7 @@ class BatchWriter(DataSourceArrowWriter):
             )
         self._job, table = plan_job(options, schema)
         if options.write_id is not None:
-            self._epoch = EpochName(sink=options.write_id, number=0)
+            self._epoch = EpochName(sink=options.write_id, number=options.write_epoch)
         else:
             sink = random_bytes(_NAME_BYTES).hex()
             self._epoch = EpochName(sink=sink, number=0, begins=table.offsets("latest"))
