@@ -54,9 +54,10 @@ def sink_columns(given: StructType, table: TableInfo, options: SinkOptions) -> S
     else:
         _check_whole(rows, table)
     _check_types(given, table)
+    written = tuple(name for name in names if name in rows)
     return SinkColumns(
-        names=tuple(name for name in names if name in rows),
-        targets=tuple(rows) if options.updates_partially else None,
+        names=written,
+        targets=written if options.updates_partially else None,
         change=_change(given, names, options.change_column),
         has_task=TASK_COLUMN in given.names,
     )
