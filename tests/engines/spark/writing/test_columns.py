@@ -181,3 +181,13 @@ def test_columns_that_the_server_numbers_are_left_out():
     assert sink_columns(frame("id bigint"), table, options()).names == ("id",)
     with pytest.raises(InvalidTargetColumnError, match="numbered by the server"):
         sink_columns(frame("id bigint, number int"), table, options())
+
+
+def test_rows_that_are_written_in_part_cannot_be_deleted():
+    table, given = described(key=("id",)), frame("id bigint, _change_type string")
+
+    with pytest.raises(InvalidTargetColumnError, match="may ask for deletes") as caught:
+        sink_columns(given, table, options(updates_partially=True))
+
+    assert "sink.ignore-delete" in caught.value.hint
+    assert sink_columns(given, table, options(updates_partially=True, ignores_deletes=True)).change

@@ -54,11 +54,14 @@ def sink_columns(given: StructType, table: TableInfo, options: SinkOptions) -> S
     else:
         _check_whole(rows, table)
     _check_types(given, table)
+    change = _change(given, names, options.change_column)
+    if change is not None:
+        _check_deletes(table, options)
     written = tuple(name for name in names if name in rows)
     return SinkColumns(
         names=written,
         targets=written if options.updates_partially else None,
-        change=_change(given, names, options.change_column),
+        change=change,
         has_task=TASK_COLUMN in given.names,
     )
 
@@ -74,6 +77,16 @@ def _change(given: StructType, names: Sequence[str], change: str) -> str | None:
             hint=f"Make it a string such as insert or delete, or drop '{change}'.",
         )
     return change
+
+
+def _check_deletes(table: TableInfo, options: SinkOptions) -> None:
+    is_whole = not options.updates_partially and not table.schema.auto_increment
+    if table.is_keyed and not is_whole and not options.ignores_deletes:
+        raise InvalidTargetColumnError(
+            f"The column '{options.change_column}' may ask for deletes in {table.path}, of which"
+            " not all columns are written.",
+            hint=f"Add .option('sink.ignore-delete', True), or drop '{options.change_column}'.",
+        )
 
 
 def _check_once(rows: Sequence[str]) -> None:

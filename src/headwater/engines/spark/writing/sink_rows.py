@@ -33,7 +33,8 @@ class SinkRows:
     @property
     def deletes(self) -> str | None:
         """Return the column that tells which rows delete their key, if some may."""
-        return DELETES if self._columns.change is not None and self._is_keyed else None
+        has_some = self._columns.change is not None and self._is_keyed
+        return DELETES if has_some and not self._ignores_deletes else None
 
     def shape(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are to be written; batches without any are left out."""
@@ -52,11 +53,10 @@ class SinkRows:
             return self._cast(batch)
         changes = changes_of(batch.column(change), name=change)
         kept = changes.kept & ~changes.deleted if self._ignores_deletes else changes.kept
-        deleted = pa.array(changes.deleted)
-        if not kept.all():
-            mask = pa.array(kept)
-            batch, deleted = batch.filter(mask), deleted.filter(mask)
-        return self._cast(batch).append_column(DELETES, deleted)
+        rows = self._cast(batch if kept.all() else batch.filter(pa.array(kept)))
+        if self.deletes is None:
+            return rows
+        return rows.append_column(self.deletes, pa.array(changes.deleted[kept]))
 
     def _cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns of the table; whether nulls are allowed is judged by who writes."""
