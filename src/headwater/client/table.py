@@ -21,6 +21,7 @@ from headwater.client.cursors.source import TableSource
 from headwater.client.descriptors import OptionValue, option_text
 from headwater.client.epochs.epoch import Epoch
 from headwater.client.epochs.epoch_writer import EpochWriter
+from headwater.client.epochs.intake import Meaning
 from headwater.client.epochs.receipts import EpochReceipt
 from headwater.client.keys_in import KeyLike, KeysLike, key_in, keys_in
 from headwater.client.reading.filters import Where
@@ -84,6 +85,7 @@ class AsyncTable:
         self._wanted_keys = Wanted.of(self._rows, columns=info.schema.primary_key)
         self._appender: Appender | None = None
         self._upserter: Upserter | None = None
+        self._epochs: EpochWriter | None = None
         self._lookups: Lookups | None = None
 
     # ---- what it is
@@ -186,9 +188,10 @@ class AsyncTable:
         `headwater.sinks`: for a sink that has one epoch only.
         """
         self._check_real("write_epoch")
-        writer = EpochWriter(self._cluster, self.info, self._writers)
         wanted = Epoch(sink=sink, number=epoch, lane=lane, begins=begins)
-        return await writer.write(rows, wanted, deletes=deletes, columns=chosen(columns))
+        if self._epochs is None:
+            self._epochs = EpochWriter(self._cluster, self.info, self._writers)
+        return await self._epochs.write(rows, wanted, Meaning(chosen(columns), deletes))
 
     def _get_appender(self) -> Appender:
         if self.info.is_keyed:

@@ -18,8 +18,8 @@
     │   ├── DatabaseExistsError, DatabaseNotEmptyError, TableExistsError,
     │   │   LakeTableExistsError, PartitionExistsError, PartitionLimitError,
     │   │   BucketLimitError, ScannerLimitError, CapacityError, NumbersExhaustedError,
-    │   │   DirectoryInUseError, CursorLostError, NotAttemptedError, StaleEpochError,
-    │   │   TieringFencedError, ServerTagExistsError, RebalanceError
+    │   │   DirectoryInUseError, CursorLostError, EpochDiffersError, NotAttemptedError,
+    │   │   StaleEpochError, TieringFencedError, ServerTagExistsError, RebalanceError
     ├── SequenceError        the writer lost its place: take a new writer id
     │   ├── OutOfOrderSequenceError, DuplicateSequenceError, UnknownWriterError
     ├── RetryLaterError      nothing is wrong with the request: send it again
@@ -51,6 +51,7 @@ from headwater.errors.conflict import (
     DatabaseExistsError,
     DatabaseNotEmptyError,
     DirectoryInUseError,
+    EpochDiffersError,
     LakeTableExistsError,
     NotAttemptedError,
     NumbersExhaustedError,
@@ -162,6 +163,7 @@ __all__ = [
     "DisconnectedError",
     "DiskFullError",
     "DuplicateSequenceError",
+    "EpochDiffersError",
     "HeadwaterError",
     "InvalidAcksError",
     "InvalidAlterError",

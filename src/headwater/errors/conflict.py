@@ -94,6 +94,13 @@ class CursorLostError(ConflictError):
     hint = "Stop reading the bucket: what was read after the last commit is read again elsewhere."
 
 
+class EpochDiffersError(ConflictError):
+    """Tell that an epoch was begun with other rows than those that came now."""
+
+    code = -1
+    hint = "Give the same rows in every attempt, or write them under another sink."
+
+
 class NotAttemptedError(ConflictError):
     """Tell that the server gave up before it came to this part of the request."""
 

@@ -3,6 +3,7 @@
 import pytest
 
 from headwater import aio
+from headwater.client import own_tables
 from headwater.client.cursors import store
 from headwater.errors import ServerFaultError
 from headwater.wire.apis import ApiKey
@@ -55,7 +56,7 @@ async def test_a_table_that_is_there_by_half_is_waited_for(tmp_path):
 
 
 async def test_a_table_that_nobody_can_make_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "MADE_WITHIN_S", 0.2)
+    monkeypatch.setattr(own_tables, "MADE_WITHIN_S", 0.2)
     async with await aio.open(tmp_path / "data") as client:
         client.cluster._pool = Racing(client.cluster._pool, is_made=False)
 

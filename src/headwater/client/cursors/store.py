@@ -7,7 +7,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
 from headwater.client.cursors.rows import (
     CURSORS,
@@ -17,19 +16,9 @@ from headwater.client.cursors.rows import (
     GroupKey,
     cursors_descriptor,
 )
-from headwater.config.client import ACKS_ALL
-from headwater.errors import (
-    DatabaseMissingError,
-    LeaderMissingError,
-    RequestError,
-    ServerFaultError,
-    TableMissingError,
-    TimedOutError,
-)
+from headwater.client.own_tables import ensure_table, find_table
 from headwater.model.table import TableInfo
 
-# How long others may take to create the table of cursors.
-MADE_WITHIN_S = 10.0
 _FIELDS = tuple(field.name for field in fields(CursorRow))
 
 
@@ -104,43 +93,9 @@ def _rows_of(rows: pa.Table | pa.RecordBatch) -> list[tuple[GroupKey, CursorRow]
 
 async def find_cursors(cluster: Cluster) -> TableInfo | None:
     """Return the table of cursors if there is one."""
-    try:
-        return await cluster.table(CURSORS)
-    except (TableMissingError, DatabaseMissingError):
-        return None
+    return await find_table(cluster, CURSORS)
 
 
 async def ensure_cursors(cluster: Cluster) -> TableInfo:
     """Return the table of cursors, and make it where nobody has used one yet."""
-    if cluster.settings.acks != ACKS_ALL:
-        raise RequestError(
-            "Cursors need to know that what they write is durable.",
-            hint=f"Use `acks={ACKS_ALL}` in the settings of the client.",
-        )
-    try:
-        return await find_cursors(cluster) or await _make_cursors(cluster)
-    except ServerFaultError as fault:
-        # Apache Fluss fails where several create a table at once, and one of them succeeds.
-        return await _made_by_others(cluster, fault)
-
-
-async def _make_cursors(cluster: Cluster) -> TableInfo:
-    admin = Admin(cluster)
-    await admin.create_database(CURSORS.database, exists_ok=True, comment=None, properties={})
-    return await admin.create_table(CURSORS, cursors_descriptor(), exists_ok=True)
-
-
-async def _made_by_others(cluster: Cluster, fault: ServerFaultError) -> TableInfo:
-    async def look() -> TableInfo:
-        try:
-            found = await find_cursors(cluster)
-        except ServerFaultError:  # It is there by half.
-            found = None
-        if found is None:
-            raise LeaderMissingError(f"There is no table {CURSORS} yet.")
-        return found
-
-    try:
-        return await cluster.retries.run(look, what="Waiting", timeout_s=MADE_WITHIN_S)
-    except TimedOutError:
-        raise fault from None
+    return await ensure_table(cluster, CURSORS, cursors_descriptor(), whose="Cursors")

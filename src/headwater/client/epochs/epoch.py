@@ -30,3 +30,8 @@ class Epoch:
             raise InvalidValueError(f"Epochs are numbered from 0 on, {self.number} is none.")
         if not 0 <= self.lane <= LANE_MAX:
             raise InvalidValueError(f"Lanes are numbered from 0 on, {self.lane} is none.")
+        if self.begins is not None and self.number:
+            raise InvalidValueError(
+                f"Epoch {self.number} needs the ledger, as only a first epoch knows its begin.",
+                hint="Leave out `begins`.",
+            )

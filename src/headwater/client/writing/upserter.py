@@ -5,22 +5,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headwater.client.bucket_keys import primary_key_encoder
 from headwater.client.cluster import Cluster
 from headwater.client.routing import Router
+from headwater.client.writing.kv_encoding import KvEncoding
 from headwater.client.writing.kv_lane import KvLane, KvRows
 from headwater.client.writing.pipeline import Pipeline
 from headwater.client.writing.receipts import Receipt
 from headwater.client.writing.sharing import Part, cut
 from headwater.client.writing.target import Target
-from headwater.client.writing.target_columns import check_unnumbered, target_columns
+from headwater.client.writing.target_columns import target_columns
 from headwater.client.writing.writers import Writers
-from headwater.config.choices import KvFormat
-from headwater.config.options import KV_FORMAT
-from headwater.errors import NotPrimaryKeyTableError, UnsupportedError
-from headwater.model.arrow import arrow_schema
 from headwater.model.table import TableInfo
-from headwater.rows.evolution import encoder_of
 
 LANES_MAX = 1024
 
@@ -44,13 +39,9 @@ class Upserter:
     """Write rows of one primary-key table."""
 
     def __init__(self, cluster: Cluster, table: TableInfo, writers: Writers) -> None:
-        _check(table)
         self._settings = cluster.settings
         self._table = table
-        self._arrow = arrow_schema(table.schema)
-        self._key_names = table.descriptor.physical_primary_key
-        self._keys = primary_key_encoder(table.descriptor)
-        self._rows = encoder_of(table.schema)
+        self._encoding = KvEncoding(table)
         self._router = Router.of(table.descriptor)
         self._lanes: dict[tuple[int, ...] | None, KvLane] = {}
         self._target: Target[_Kind] = Target(cluster, table, writers=writers, plan=self._plan)
@@ -102,13 +93,13 @@ class Upserter:
         ]
 
     def _encoded(self, kind: _Kind, batch: pa.RecordBatch) -> tuple[KvLane, KvRows]:
-        keys = self._keys.encode([batch.column(name) for name in self._key_names])
+        keys = self._encoding.keys(batch)
         match kind:
             case _Delete():
                 return self._lane(None), KvRows.deleting(keys)
             case _Upsert(columns):
                 lane = self._lane(target_columns(self._table.schema, columns))
-                return lane, KvRows.of(keys, self._rows.encode(self._filled(batch, columns)))
+                return lane, KvRows.of(keys, self._encoding.rows(batch, columns))
 
     def _lane(self, targets: tuple[int, ...] | None) -> KvLane:
         lane = self._lanes.get(targets)
@@ -119,28 +110,6 @@ class Upserter:
             self._lanes[targets] = lane
         return lane
 
-    def _filled(self, batch: pa.RecordBatch, columns: Sequence[str] | None) -> list[pa.Array]:
-        """Return all columns of the table; those that are not written hold nulls."""
-        names = set(batch.schema.names if columns is None else columns)
-        if columns is None:
-            check_unnumbered(batch, self._table.schema)
-        return [
-            batch.column(field.name)
-            if field.name in names
-            else pa.nulls(batch.num_rows, field.type)
-            for field in self._arrow
-        ]
-
 
 def _slice(rows: KvRows, start: int, end: int) -> KvRows:
     return rows.take(slice(start, end))
-
-
-def _check(table: TableInfo) -> None:
-    if not table.is_keyed:
-        raise NotPrimaryKeyTableError(
-            f"{table.path} has no primary key, so rows can only be appended to it.",
-            hint="Append them.",
-        )
-    if KV_FORMAT.required(table.descriptor.properties) is not KvFormat.COMPACTED:
-        raise UnsupportedError(f"{table.path} keeps its rows in another format than compacted.")
