@@ -3,6 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WIRE := src/headwater/wire
+SHORT := not interop and not torture
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
@@ -15,7 +16,9 @@ demo: $(READY) ## Run the demo: write tables, read and follow them, kill a serve
 	$(BIN)/python examples/demo.py
 
 test: $(READY) ## Run every test except the long ones
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal -m "not spark and $(SHORT)"
+	$(BIN)/python -m pytest -q -m "spark and $(SHORT)"
+	$(BIN)/python -m pytest -q -m "spark and $(SHORT)" --spark=connect
 
 check: $(READY) ## Lint, format, types, layers and tidiness
 	$(BIN)/ruff check .

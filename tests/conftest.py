@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # The machine may be shared and slow: no example is judged by its duration. The same code passes
@@ -13,3 +14,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("headwater")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `--spark` say how the Spark tests reach Spark."""
+    parser.addoption(
+        "--spark", choices=("classic", "connect", "standalone"), default="classic", help="mode"
+    )
