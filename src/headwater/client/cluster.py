@@ -74,6 +74,13 @@ class Cluster:
                 return table
         raise TableMissingError(f"There is no table {path}.")
 
+    def know(self, table: TableInfo) -> None:
+        """Take note of a table that another process has found, so as not to ask again."""
+        self._paths[table.table_id] = table.path
+        # Ids only grow, so that the larger one is that of the table there is.
+        newest = max(self._table_ids.get(table.path, table.table_id), table.table_id)
+        self._table_ids[table.path] = newest
+
     async def schema(self, table: TableInfo, schema_id: int) -> Schema:
         """Return a version of a table's schema."""
         if schema_id == table.schema_id:

@@ -6,6 +6,7 @@ from contextlib import aclosing
 import pyarrow as pa
 
 from headwater.client.cluster import Cluster
+from headwater.client.reading.draining import drained
 from headwater.client.reading.fetch_request import FetchSize
 from headwater.client.reading.fetcher import Fetcher
 from headwater.client.reading.filters import Where
@@ -14,12 +15,11 @@ from headwater.client.reading.places import Buckets, buckets_of
 from headwater.client.reading.pruning import pruned
 from headwater.client.reading.starts import Start, start_offsets
 from headwater.client.reading.view import View
-from headwater.errors import RequestError, TimedOutError
+from headwater.errors import RequestError
 from headwater.model.table import TableInfo
 
 # What is fetched at a time for the sake of a few rows.
 LIMITED_BYTES_MAX = 256 * 1024
-_POLL_S = 1.0
 
 
 class LogScan:
@@ -91,7 +91,7 @@ class LogScan:
                 starts[place] = end
             if fetcher.is_done:
                 return
-            async for batch in self._read(fetcher):
+            async for batch in drained(fetcher, self._cluster, table=self._table.path):
                 part = batch if left is None else _first(batch, left)
                 left = None if left is None else left - part.rows.num_rows
                 yield part
@@ -123,23 +123,6 @@ class LogScan:
             for place, start in starts.items()
             if start < self._ends[place]
         }
-
-    async def _read(self, fetcher: Fetcher) -> AsyncIterator[LogBatch]:
-        clock, deadline_s = self._cluster.clock, self._cluster.settings.deadline_s
-        waits_from = clock.monotonic()
-        while not fetcher.is_done:
-            batches = await fetcher.poll(_POLL_S)
-            for batch in batches:
-                yield batch
-            if batches:
-                # However long the caller took for them.
-                waits_from = clock.monotonic()
-            elif clock.monotonic() - max(waits_from, fetcher.progress_at) > deadline_s:
-                fault = fetcher.last_fault
-                why = f" The last attempt failed: {fault}" if fault else ""
-                raise TimedOutError(
-                    f"Reading {self._table.path} made no progress for {deadline_s:g} s.{why}"
-                ) from fault
 
 
 def _first(batch: LogBatch, count: int) -> LogBatch:

@@ -10,6 +10,7 @@ from headwater.client.reading.places import Buckets
 from headwater.client.reading.view import View
 from headwater.errors import InvalidPartitionError
 from headwater.model.arrow import arrow_type
+from headwater.model.descriptor import TableDescriptor
 from headwater.model.partition import partition_values
 from headwater.model.partition_values import partition_value
 from headwater.model.types import (
@@ -44,13 +45,17 @@ _EXACT = (
 
 def pruned(buckets: Buckets, view: View) -> Buckets:
     """Return the buckets that can hold rows which the filter of a view wants."""
-    descriptor = view.table.descriptor
-    if view.filter is None or not descriptor.partition_keys:
+    return wanted_buckets(buckets, view.table.descriptor, view.filter)
+
+
+def wanted_buckets(buckets: Buckets, descriptor: TableDescriptor, wanted: Filter | None) -> Buckets:
+    """Return the buckets of a table that can hold rows which a filter wants."""
+    if wanted is None or not descriptor.partition_keys:
         return buckets
     keys = {name: descriptor.schema.column(name).type for name in descriptor.partition_keys}
     names = {place.partition for place in buckets if place.partition is not None}
-    wanted = matching(sorted(names), keys, wanted=view.filter)
-    return {place: bucket for place, bucket in buckets.items() if place.partition in wanted}
+    found = matching(sorted(names), keys, wanted=wanted)
+    return {place: bucket for place, bucket in buckets.items() if place.partition in found}
 
 
 def matching(

@@ -5,13 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from headwater.client.client import connect
+from headwater.client.client import AsyncClient, connect
 from headwater.client.sync.client import Client
 from headwater.config.client import ClientSettings
 from headwater.engines.spark.options import CONNECT_TIMEOUT, DEADLINE, PASSWORD, SERVERS, USER
+from headwater.runtime.loops import LoopThread
 
 CLIENTS_MAX = 16
 _MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Hold a client that awaits, and the thread on which it does."""
+
+    loop: LoopThread
+    awaiting: AsyncClient
+    blocking: Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +47,29 @@ class Connection:
 
     def client(self) -> Client:
         """Return the client of this process, connecting at the first call."""
-        return _client(self, os.getpid())
+        return self.link().blocking
+
+    def link(self) -> Link:
+        """Return the same client for those who await, and where they can."""
+        return _link(self, os.getpid())
 
 
 @lru_cache(maxsize=CLIENTS_MAX)
-def _client(connection: Connection, _process: int) -> Client:
+def _link(connection: Connection, _process: int) -> Link:
     # By process, since workers are forked and a client does not survive that.
     settings = ClientSettings(
         deadline_s=connection.deadline_s, connect_timeout_s=connection.connect_timeout_s
     )
-    return Client.start(
-        connect(
-            connection.servers,
-            user=connection.user,
-            password=connection.password,
-            settings=settings,
-        )
+    opening = connect(
+        connection.servers,
+        user=connection.user,
+        password=connection.password,
+        settings=settings,
     )
+    loop = LoopThread("headwater")
+    try:
+        client = loop.run(opening)
+    except BaseException:
+        loop.close()
+        raise
+    return Link(loop, client, Client(loop, client))

@@ -1,0 +1,166 @@
+"""Following a table: where a stream is, what there is to read, and what has gone missing."""
+
+from collections.abc import Mapping
+
+from headwater.client.client import AsyncClient
+from headwater.client.reading.log_batch import Place
+from headwater.client.reading.offsets import count_rows
+from headwater.client.reading.places import Buckets
+from headwater.engines.spark.options import StartupMode
+from headwater.engines.spark.reading.log_ends import LogEnds
+from headwater.engines.spark.reading.losses import lost_partition
+from headwater.engines.spark.reading.names import place_text
+from headwater.engines.spark.reading.progress import Unread, next_offset, unread
+from headwater.engines.spark.reading.rates import rows_allowed
+from headwater.engines.spark.reading.reading import Reading
+from headwater.engines.spark.reading.row_sizes import RowSizes
+from headwater.engines.spark.reading.stream_offset import StreamOffset
+from headwater.engines.spark.source_options import SourceOptions
+from headwater.errors import HeadwaterError
+from headwater.runtime.events import Events
+
+# How long to wait for rows before Spark is told that there are none.
+WAIT_S = 0.3
+PAUSE_FIRST_S = 0.002
+PAUSE_MAX_S = 0.05
+_events = Events("spark")
+
+
+class Follower:
+    """Tell how far to read next; it waits a little for rows where there are none."""
+
+    def __init__(self, client: AsyncClient, reading: Reading, options: SourceOptions) -> None:
+        self._cluster = client.cluster
+        self._reading = reading
+        self._options = options
+        self._ends = LogEnds(self._cluster, reading, options)
+        self._sizes = RowSizes(self._cluster, reading.view())
+        self._target: Mapping[Place, int] | None = None
+        self._late: frozenset[Place] = frozenset()
+        self._seen: Mapping[Place, int] = {}
+        self.last: StreamOffset | None = None
+
+    @property
+    def seen(self) -> Mapping[Place, int]:
+        """Return where the logs ended when they were last looked at."""
+        return self._seen
+
+    @property
+    def rows_behind(self) -> int:
+        """Return how many rows the last offset is behind the ends of the logs."""
+        if self.last is None:
+            return 0
+        return self._unread(self.last, self._seen).total
+
+    async def pin(self) -> None:
+        """Read no further than the logs reach now."""
+        self._target = await self._list()
+
+    async def check_kept(self, start: StreamOffset) -> None:
+        """Say when rows that come next are gone."""
+        await self._ends.check_kept(start)
+
+    async def advance(self, start: StreamOffset, *, is_limited: bool) -> StreamOffset:
+        """Return how far to read now, which is the start where there is nothing to read.
+
+        1. Check that what comes next is still there. 2. Look at the ends of the logs, again and
+        again for a while. 3. Share the rows that are allowed out among the buckets.
+        """
+        await self._ends.check_kept(start)
+        clock = self._cluster.clock
+        deadline, pause_s = clock.monotonic() + WAIT_S, PAUSE_FIRST_S
+        while True:
+            ends = self._pinned(await self._list())
+            self._check_dropped(start)
+            left = self._unread(start, ends)
+            if not left.is_empty or self._has_gone(start):
+                break
+            if self._target is not None or clock.monotonic() >= deadline:
+                break
+            await clock.sleep(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+        self.last = await self._next(start, left, is_limited=is_limited)
+        return self.last
+
+    # ---- what there is
+
+    async def _list(self) -> Mapping[Place, int]:
+        before = self._ends.buckets
+        ends = await self._ends.list()
+        await self._note_late(before)
+        self._seen = {**self._seen, **ends}
+        return ends
+
+    def _pinned(self, ends: Mapping[Place, int]) -> Mapping[Place, int]:
+        if self._target is None:
+            return ends
+        return {place: end for place, end in self._target.items() if place in ends}
+
+    def _unread(self, start: StreamOffset, ends: Mapping[Place, int]) -> Unread:
+        buckets = self._ends.buckets
+        known = {place: end for place, end in ends.items() if place in buckets}
+        return unread(start, known, buckets=buckets, begun_late=self._late)
+
+    async def _note_late(self, before: Buckets) -> None:
+        """Find new buckets whose first changes are gone, and whose rows are read by key then."""
+        reads_states = self._options.mode is StartupMode.FULL and self._reading.table.is_keyed
+        new = {place: b for place, b in self._ends.buckets.items() if before.get(place) != b}
+        if not reads_states or not new or not self._reading.table.is_partitioned:
+            return
+        earliest = await self._ends.earliest(new)
+        self._late |= {place for place, offset in earliest.items() if offset > 0}
+
+    # ---- what is gone
+
+    def _has_gone(self, start: StreamOffset) -> bool:
+        return any(place not in self._ends.buckets for place in start.positions)
+
+    def _check_dropped(self, start: StreamOffset) -> None:
+        """Say when a partition was dropped of which there were rows to read, as far as known."""
+        buckets = self._ends.buckets
+        for place, at in start.positions.items():
+            if place in buckets and start.knows(place, buckets[place]):
+                continue
+            if self._seen.get(place, 0) > (at or 0) and self._reading.fails_on_loss:
+                keys = self._reading.table.descriptor.partition_keys
+                raise lost_partition(self._reading.table, place_text(place, keys))
+            _events.warning(
+                "bucket is gone", table=str(self._reading.table.path), bucket=str(place)
+            )
+        self._seen = {place: end for place, end in self._seen.items() if place in buckets}
+
+    # ---- how much of it
+
+    async def _next(self, start: StreamOffset, left: Unread, *, is_limited: bool) -> StreamOffset:
+        rows_max = await self._rows_max(left) if is_limited else None
+        state_rows = left.states
+        if rows_max is not None:
+            state_rows = {
+                place: await self._state_rows(place, end) for place, end in left.states.items()
+            }
+        return next_offset(
+            start,
+            left,
+            buckets=self._ends.buckets,
+            rows_max=rows_max,
+            state_rows=state_rows,
+            now_ms=self._cluster.clock.now_ms(),
+        )
+
+    async def _rows_max(self, left: Unread) -> int | None:
+        options = self._options
+        sizes: Mapping[Place, float] = {}
+        if options.bytes_max is not None:
+            positions = {place: at for place, at in left.positions.items() if at is not None}
+            sizes = await self._sizes.of(positions, left.rows, buckets=self._ends.buckets)
+        return rows_allowed(
+            left.rows, sizes, rows_max=options.rows_max, bytes_max=options.bytes_max
+        )
+
+    async def _state_rows(self, place: Place, end: int) -> int:
+        """Return how many rows a bucket holds by key, at most if servers do not tell."""
+        buckets = {place: self._ends.buckets[place]}
+        try:
+            return await count_rows(self._cluster, self._reading.table, buckets=buckets)
+        except HeadwaterError:
+            return end

@@ -1,0 +1,33 @@
+"""Large batches made of small ones, as each costs Spark the same."""
+
+from collections.abc import AsyncIterator
+
+import pyarrow as pa
+
+ROWS_WANTED = 65_536
+# With as many rows, a batch is not copied for the sake of a few more.
+ROWS_ENOUGH = 16_384
+BYTES_MAX = 16 * 1024 * 1024
+
+
+async def gathered(batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
+    """Yield the rows in batches that are neither small nor huge, but for the last."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    async for batch in batches:
+        if not batch.num_rows:
+            continue
+        if waiting and batch.num_rows >= ROWS_ENOUGH:
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS_WANTED or batch.num_rows >= ROWS_ENOUGH or size >= BYTES_MAX:
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,0 +1,142 @@
+"""Reading a table as a stream."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from headwater.client.virtual import VirtualKind
+from headwater.engines.spark.clients import Link
+from headwater.engines.spark.options import LIMIT, MAX_ROWS, TIMESTAMP_MILLIS
+from headwater.engines.spark.reading.follower import Follower
+from headwater.engines.spark.reading.plan import shares
+from headwater.engines.spark.reading.progress import splits_between
+from headwater.engines.spark.reading.reading import Reading
+from headwater.engines.spark.reading.starts import first_offset
+from headwater.engines.spark.reading.stream_offset import (
+    Document,
+    StreamOffset,
+    offset_document,
+    read_offset,
+)
+from headwater.engines.spark.reading.task import read_share
+from headwater.engines.spark.source_options import SourceOptions
+from headwater.errors import InvalidOptionError
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follow a table: what was there, if that is asked for, and then all that comes.
+
+    Of a primary-key table a stream gives rows as they are after inserts and updates. What was
+    deleted is seen in its changelog only.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        _check(options)
+        self._options = options
+        self._schema = schema
+        self._reading = Reading.of(options, schema, follows=True)
+        self._follower: Follower | None = None
+
+    # ---- where it is
+
+    def initialOffset(self) -> Document:  # noqa: N802 - Spark's
+        """Return where to begin."""
+        link = self._reading.link()
+        found = link.loop.run(first_offset(link.awaiting, self._reading, self._options))
+        return self._document(found)
+
+    def latestOffset(self, start: Document, limit: ReadLimit) -> Document:  # noqa: N802
+        """Return how far to read now, or the start where there is nothing to read."""
+        link = self._reading.link()
+        before = self._offset(start)
+        is_limited = not isinstance(limit, ReadAllAvailable)
+        work = self._following(link).advance(before, is_limited=is_limited)
+        end = self._document(link.loop.run(work))
+        # As it was, since another text would be taken for another offset.
+        return start if self._offset(end) == before else end
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
+        """Return the limit that the options set; where they set two, both are kept to."""
+        if self._options.rows_max is not None:
+            return ReadMaxRows(self._options.rows_max)
+        if self._options.bytes_max is not None:
+            return ReadMaxBytes(self._options.bytes_max)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
+        """Read no further than the logs reach now."""
+        link = self._reading.link()
+        link.loop.run(self._following(link).pin())
+
+    def reportLatestOffset(self) -> Document | None:  # noqa: N802 - Spark's
+        """Return where the logs end, and how many rows the stream is behind."""
+        follower = self._follower
+        if follower is None or follower.last is None:
+            return None
+        ends = StreamOffset(positions=follower.seen, partition_ids=follower.last.partition_ids)
+        return {**self._document(ends), "rows_behind": follower.rows_behind}
+
+    # ---- reading
+
+    def partitions(self, start: Document, end: Document) -> list[InputPartition]:
+        """Return what each task reads between two offsets, which never changes."""
+        first, last = self._offset(start), self._offset(end)
+        link = self._reading.link()
+        link.loop.run(self._following(link).check_kept(first))
+        planned = shares(
+            splits_between(first, last, self._reading.table.table_id),
+            split_rows=self._options.split_rows,
+            cuts=self._reading.virtual is not VirtualKind.BINLOG,
+        )
+        return [InputPartition(share) for share in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task."""
+        return read_share(
+            self._reading,
+            partition.value or (),
+            schema=self._schema,
+            truncates_nanoseconds=self._options.truncates_nanoseconds,
+        )
+
+    def commit(self, end: Document) -> None:
+        """Note that everything up to an offset was handled."""
+
+    def stop(self) -> None:
+        """Have nothing left to do: the client goes with its process."""
+
+    # ---- parts
+
+    def _following(self, link: Link) -> Follower:
+        # Made when it is used, and not before the reader was sent to the tasks.
+        if self._follower is None:
+            self._follower = Follower(link.awaiting, self._reading, self._options)
+        return self._follower
+
+    def _document(self, offset: StreamOffset) -> Document:
+        return offset_document(offset, self._reading.table)
+
+    def _offset(self, document: Document) -> StreamOffset:
+        return read_offset(document, self._reading.table)
+
+
+def _check(options: SourceOptions) -> None:
+    if options.limit is not None:
+        raise InvalidOptionError(
+            f"'{LIMIT.name}' is for batch reads, and this is a stream.",
+            hint=f"Use '{MAX_ROWS.name}' to limit what one micro-batch reads.",
+        )
+    if options.as_of_ms is not None:
+        raise InvalidOptionError(
+            f"'{TIMESTAMP_MILLIS.name}' is for batch reads, and this is a stream.",
+            hint="Use 'scan.startup.mode' and 'scan.startup.timestamp' to say where to begin.",
+        )
