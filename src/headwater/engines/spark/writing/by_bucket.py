@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from headwater.client.column_names import names
@@ -80,7 +80,8 @@ def _task(df: DataFrame, numbers: TaskNumbers, *, path: str) -> Column:
                 f"The rows have no column '{name}', by which {path} spreads them.",
                 hint=f"They have {', '.join(df.columns)}.",
             )
-    task_of = arrow_udf(numbers.of, "int", ArrowUDFType.SCALAR)
+    # Its stubs ask for the kind of the function, and the function itself for none.
+    task_of = arrow_udf(numbers.of, "int")  # type: ignore[call-overload]
     return task_of(*map(_named, numbers.names))
 
 
