@@ -47,6 +47,7 @@ def text_of(kind: object) -> str:
         ("decimal(10,2)", "DECIMAL(10, 2)"),
         ("timestamp", "TIMESTAMP_LTZ(6)"),
         ("timestamp_ntz", "TIMESTAMP(6)"),
+        ("time(3)", "TIME(3)"),
         (
             {"type": "array", "elementType": "long", "containsNull": False},
             "ARRAY<BIGINT NOT NULL>",

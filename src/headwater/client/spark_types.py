@@ -24,6 +24,7 @@ from headwater.model.types import (
     StringType,
     TimestampLtzType,
     TimestampType,
+    TimeType,
     TinyIntType,
 )
 
@@ -44,6 +45,7 @@ _PLAIN: dict[str, DataType] = {
     "timestamp_ntz": TimestampType(precision=6),
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)\Z")
+_TIME = re.compile(r"time\((\d)\)\Z")
 _TEXT = re.compile(r"(char|varchar)\((\d+)\)\Z")
 # Where Spark keeps the declared type of text that it treats as a string.
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
@@ -84,6 +86,8 @@ def _type(json: object, path: str) -> DataType:
         return _PLAIN[text]
     if found := _DECIMAL.match(text):
         return DecimalType(precision=int(found[1]), scale=int(found[2]))
+    if found := _TIME.match(text):
+        return TimeType(precision=int(found[1]))
     if found := _TEXT.match(text):
         return CharType(length=int(found[2])) if found[1] == "char" else StringType()
     raise InvalidTableError(

@@ -1,0 +1,245 @@
+"""The catalog that Spark SQL asks for databases and tables."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
+from pyspark.sql.types import StructType
+
+from headwater.client.paths import DEFAULT_DATABASE
+from headwater.client.sync.client import Client
+from headwater.client.sync.table import Table
+from headwater.engines.spark.catalog.changes import alter
+from headwater.engines.spark.catalog.creation import creation_of, read_clauses
+from headwater.engines.spark.catalog.interfaces import (
+    CATALOG_CAPABILITY,
+    IDENTIFIER,
+    NAMESPACE_EXISTS,
+    NAMESPACE_NOT_EMPTY,
+    NAMESPACES,
+    NO_NAMESPACE,
+    NO_TABLE,
+    TABLE_CATALOG,
+    TABLE_EXISTS,
+    TABLE_SUMMARY,
+)
+from headwater.engines.spark.catalog.jvm import Jvm
+from headwater.engines.spark.catalog.proxy import Proxy
+from headwater.engines.spark.catalog.table import CatalogTable, texts_of
+from headwater.engines.spark.clients import Connection
+from headwater.engines.spark.options import TIMESTAMP_MILLIS
+from headwater.errors import (
+    DatabaseExistsError,
+    DatabaseMissingError,
+    DatabaseNotEmptyError,
+    InvalidNameError,
+    TableExistsError,
+    TableMissingError,
+    UnsupportedError,
+)
+
+_MICROS_PER_MILLI = 1000
+
+
+class Catalog:
+    """Answer Spark SQL about the databases and tables of a storage."""
+
+    interfaces = (TABLE_CATALOG, NAMESPACES)
+
+    def __init__(self, jvm: Jvm, name: str, *, options: Mapping[str, str]) -> None:
+        self._jvm = jvm
+        self._name = name
+        self._options = options
+        self._connection = Connection.of(options)
+
+    def __str__(self) -> str:
+        return f"{self._name} at {', '.join(self._connection.servers)}"
+
+    @property
+    def _client(self) -> Client:
+        return self._connection.client()
+
+    # ---- what it is
+
+    def initialize(self, _name: str, _options: JavaObject) -> None:
+        """Do nothing: it was made with a name and options."""
+
+    def name(self) -> str:
+        """Return the name of the catalog."""
+        return self._name
+
+    def default_namespace(self) -> JavaObject:
+        """Return the database that is used where none is named."""
+        return self._jvm.texts([DEFAULT_DATABASE])
+
+    def capabilities(self) -> JavaObject:
+        """Say that tables can have a PRIMARY KEY."""
+        return self._jvm.kept("catalog capabilities", self._capabilities)
+
+    def _capabilities(self) -> JavaObject:
+        found = self._jvm.named("java.util.HashSet")()
+        found.add(self._jvm.named(CATALOG_CAPABILITY).SUPPORT_TABLE_CONSTRAINT)
+        return found
+
+    # ---- databases
+
+    def list_namespaces(self, parent: Sequence[str] = ()) -> JavaObject:
+        """Return the databases; there is nothing within one but tables."""
+        if len(parent):
+            self._check_database(parent)
+            return self._jvm.text_lists([])
+        return self._jvm.text_lists([[name] for name in self._client.list_databases()])
+
+    def namespace_exists(self, namespace: Sequence[str]) -> bool:
+        """Tell whether there is a database."""
+        return len(namespace) == 1 and namespace[0] in self._client.list_databases()
+
+    def load_namespace_metadata(self, namespace: Sequence[str]) -> JavaObject:
+        """Return nothing but that a database is there."""
+        self._check_database(namespace)
+        return self._jvm.mapping({})
+
+    def create_namespace(self, namespace: Sequence[str], properties: JavaObject) -> None:
+        """Create a database."""
+        given = texts_of(properties)
+        comment = given.pop("comment", None)
+        given.pop("owner", None)
+        try:
+            self._client.create_database(_only(namespace), comment=comment, properties=given)
+        except DatabaseExistsError as fault:
+            raise self._thrown(NAMESPACE_EXISTS, namespace) from fault
+
+    def alter_namespace(self, namespace: Sequence[str], _changes: JavaObject) -> None:
+        """Refuse to change a database."""
+        raise UnsupportedError(f"The database {_only(namespace)} cannot be altered.")
+
+    def drop_namespace(self, namespace: Sequence[str], cascade: bool) -> bool:  # noqa: FBT001 - Java's
+        """Drop a database, and with `cascade` the tables in it."""
+        try:
+            self._client.drop_database(_only(namespace), cascade=cascade)
+        except DatabaseMissingError as fault:
+            raise self._thrown(NO_NAMESPACE, namespace) from fault
+        except DatabaseNotEmptyError as fault:
+            raise self._thrown(NAMESPACE_NOT_EMPTY, namespace) from fault
+        return True
+
+    def _check_database(self, namespace: Sequence[str]) -> None:
+        if not self.namespace_exists(namespace):
+            raise self._thrown(NO_NAMESPACE, namespace)
+
+    # ---- tables
+
+    def list_tables(self, namespace: Sequence[str]) -> JavaObject:
+        """Return the tables of a database."""
+        return self._jvm.array(IDENTIFIER, self._identifiers(namespace))
+
+    def list_table_summaries(self, namespace: Sequence[str]) -> JavaObject:
+        """Return the tables of a database, each with what it is."""
+        summary = self._jvm.named(TABLE_SUMMARY)
+        found = [summary.of(each, "MANAGED") for each in self._identifiers(namespace)]
+        return self._jvm.array(TABLE_SUMMARY, found)
+
+    def _identifiers(self, namespace: Sequence[str]) -> list[JavaObject]:
+        try:
+            names = self._client.list_tables(_only(namespace))
+        except DatabaseMissingError as fault:
+            raise self._thrown(NO_NAMESPACE, namespace) from fault
+        identifier = self._jvm.named(IDENTIFIER)
+        return [identifier.of(namespace, name) for name in names]
+
+    def table_exists(self, identifier: JavaObject) -> bool:
+        """Tell whether there is a table."""
+        try:
+            self._table(identifier)
+        except Py4JJavaError:
+            return False
+        return True
+
+    def load_table(self, identifier: JavaObject, as_of: object = None) -> Proxy:
+        """Return a table, as it is or, in microseconds since 1970, as it was."""
+        options = dict(self._options)
+        match as_of:
+            case str():
+                raise UnsupportedError(
+                    "Tables have no versions to be read by.", hint="Use TIMESTAMP AS OF."
+                )
+            case int():
+                options[TIMESTAMP_MILLIS.name] = str(as_of // _MICROS_PER_MILLI)
+            case _:
+                # The privileges that a writer asks for; a server has its own idea of them.
+                pass
+        return self._shown(self._table(identifier), options)
+
+    def _table(self, identifier: JavaObject) -> Table:
+        try:
+            return self._client.table(_path(identifier))
+        except (TableMissingError, DatabaseMissingError, InvalidNameError) as fault:
+            raise self._thrown(NO_TABLE, identifier) from fault
+
+    def _shown(self, table: Table, options: Mapping[str, str]) -> Proxy:
+        shown = CatalogTable(self._jvm, table, catalog=self._name, options=options)
+        return Proxy(self._jvm, shown, shown.interfaces())
+
+    def invalidate_table(self, _identifier: JavaObject) -> None:
+        """Do nothing: no table is remembered."""
+
+    # ---- changing them
+
+    def use_nullable_query_schema(self) -> bool:
+        """Let the columns of CREATE TABLE AS SELECT be null, but for the key."""
+        return True
+
+    def create_table(self, identifier: JavaObject, info: JavaObject) -> Proxy:
+        """Create a table."""
+        schema = StructType.fromJson(json.loads(info.schema().json()))
+        clauses = read_clauses(info.partitions(), info.constraints())
+        asked = creation_of(texts_of(info.properties()), clauses)
+        try:
+            table = self._client.create_table(
+                _path(identifier),
+                schema,
+                primary_key=asked.primary_key,
+                partition_by=asked.partition_by,
+                bucket_by=asked.bucket_by,
+                buckets=asked.buckets,
+                options=asked.options,
+                comment=asked.comment,
+            )
+        except TableExistsError as fault:
+            raise self._thrown(TABLE_EXISTS, identifier) from fault
+        except DatabaseMissingError as fault:
+            raise self._thrown(NO_NAMESPACE, identifier.namespace()) from fault
+        return self._shown(table, self._options)
+
+    def alter_table(self, identifier: JavaObject, changes: Sequence[JavaObject]) -> Proxy:
+        """Change a table."""
+        table = self._table(identifier)
+        alter(table, changes)
+        return self._shown(table, self._options)
+
+    def drop_table(self, identifier: JavaObject) -> bool:
+        """Drop a table, or tell that there is none."""
+        try:
+            self._client.drop_table(_path(identifier))
+        except (TableMissingError, DatabaseMissingError, InvalidNameError):
+            return False
+        return True
+
+    def rename_table(self, old: JavaObject, _new: JavaObject) -> None:
+        """Refuse to give a table another name."""
+        raise UnsupportedError(
+            f"The table {_path(old)} cannot be renamed.",
+            hint="Create the other one AS SELECT from it.",
+        )
+
+    def _thrown(self, kind: str, *arguments: object) -> Py4JJavaError:
+        return Py4JJavaError(kind, self._jvm.named(kind)(*arguments))
+
+
+def _only(namespace: Sequence[str]) -> str:
+    return ".".join(namespace)
+
+
+def _path(identifier: JavaObject) -> str:
+    return ".".join((*identifier.namespace(), identifier.name()))
