@@ -62,7 +62,6 @@ def standalone_cluster(directory: Path, *, workers: int = WORKERS) -> Iterator[s
     with processes(directory) as group:
         at = ["--host", HOST, "--webui-port"]
         group.start("master", [start, MASTER, *at, str(page), "--port", str(port)])
-        wait_for(group, port)
         for number in range(workers):
             room = ["--cores", "1", "--memory", "1g", "--work-dir", str(directory / "work")]
             group.start(f"worker-{number}", [start, WORKER, *at, "0", *room, address])
@@ -78,6 +77,8 @@ def cluster_settings() -> dict[str, str]:
         "spark.driver.host": HOST,
         "spark.sql.shuffle.partitions": str(WORKERS * 2),
         "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.driver.extraJavaOptions": SHORT_LIVED,
     }
 
 
@@ -87,6 +88,7 @@ def processes(directory: Path) -> Iterator[ProcessGroup]:
     before = dict(os.environ)
     os.environ.update(environment_of(LOCAL))
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_DAEMON_JAVA_OPTS"] = SHORT_LIVED
     directory.mkdir(parents=True, exist_ok=True)
     group = ProcessGroup(directory)
     try:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -25,7 +26,8 @@ from headwater.engines.spark.session import session
 from tests.serving import serving
 
 ROOT = str(Path(__file__).parents[3])
-FORMAT = "headwater"
+CLUSTER = os.environ.get("HEADWATER_CONTRACT_AT")  # an Apache Fluss cluster, as in tests/contract
+DATABASE = f"spark_{os.getpid()}"
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are left out by their markers
@@ -51,7 +53,7 @@ class Served:
 
     def new_name(self) -> str:
         """Return the name of a table that is not there yet."""
-        return f"spark.t{next(self._numbers)}"
+        return f"{DATABASE}.t{next(self._numbers)}"
 
     def create(
         self,
@@ -81,10 +83,14 @@ class Served:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    directory = tmp_path_factory.mktemp("served") / "data"
-    with serving(directory) as server, headwater.connect(server.address) as client:
-        client.create_database("spark")
-        yield Served(server.address, client, count(1))
+    with ExitStack() as opened:
+        address = CLUSTER
+        if address is None:
+            directory = tmp_path_factory.mktemp("served") / "data"
+            address = opened.enter_context(serving(directory)).address
+        client = opened.enter_context(headwater.connect(address))
+        client.create_database(DATABASE)
+        yield Served(address, client, count(1))
 
 
 @pytest.fixture(scope="session")
