@@ -1,0 +1,21 @@
+"""Headwater in Spark: `import headwater.spark`, then `spark.read.format("headwater")`.
+
+`session` makes a Spark session that is ready for tables; `register` and `catalog` make an existing
+one so. It needs the extra `headwater[spark]`.
+"""
+
+from headwater.engines.spark.catalog.install import catalog
+from headwater.engines.spark.registration import register
+from headwater.engines.spark.session import session
+from headwater.engines.spark.source import HeadwaterSource
+from headwater.engines.spark.writing.by_bucket import by_bucket
+from headwater.engines.spark.writing.each_batch import each_batch
+
+__all__ = [
+    "HeadwaterSource",
+    "by_bucket",
+    "catalog",
+    "each_batch",
+    "register",
+    "session",
+]
