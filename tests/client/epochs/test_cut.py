@@ -1,0 +1,74 @@
+"""Rows are cut into batches by their values alone."""
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.client.epochs.cut import Sizes, cuts_of
+from headwater.client.schema_in import schema_of
+
+SCHEMA = schema_of(
+    {
+        "id": "BIGINT",
+        "is_new": "BOOLEAN",
+        "city": "STRING",
+        "code": "BINARY(4)",
+        "tags": "ARRAY<STRING>",
+        "price": "DECIMAL(10, 2)",
+    }
+)
+
+
+def batch(rows):
+    types = [
+        pa.int64(),
+        pa.bool_(),
+        pa.string(),
+        pa.binary(4),
+        pa.list_(pa.string()),
+        pa.decimal128(10, 2),
+    ]
+    fields = [(column.name, kind) for column, kind in zip(SCHEMA.columns, types, strict=True)]
+    return pa.RecordBatch.from_pylist(rows, pa.schema(fields))
+
+
+@given(
+    st.lists(st.integers(0, 50), max_size=60),
+    st.integers(1, 10),
+    st.integers(1, 100),
+)
+def test_batches_hold_all_rows_in_order_within_the_limits(sizes, rows_max, bytes_max):
+    cuts = cuts_of(np.array(sizes, np.int64), rows_max=rows_max, bytes_max=bytes_max)
+
+    assert [row for cut in cuts for row in range(cut.start, cut.stop)] == list(range(len(sizes)))
+    for cut in cuts:
+        held = sizes[cut]
+        assert 0 < len(held) <= rows_max
+        assert sum(held) <= bytes_max or len(held) == 1
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=60))
+def test_a_batch_takes_as_many_rows_as_fit(sizes):
+    cuts = cuts_of(np.array(sizes, np.int64), rows_max=100, bytes_max=80)
+
+    for cut, following in pairwise(cuts):
+        assert sum(sizes[cut.start : following.start + 1]) > 80
+
+
+def test_the_size_of_a_row_does_not_depend_on_where_it_lies():
+    rows = [
+        {"id": 1, "city": "Ulm", "tags": ["a", "bc"], "code": b"abcd"},
+        {"id": None, "city": None, "tags": None, "is_new": True},
+        {"id": 3, "city": "Bonn", "tags": [], "is_new": None},
+    ]
+    whole = Sizes(SCHEMA).of(batch(rows))
+
+    alone = [int(Sizes(SCHEMA).of(batch([row]))[0]) for row in rows]
+    sliced = Sizes(SCHEMA).of(batch(rows).slice(1))
+
+    assert whole.tolist() == alone
+    assert sliced.tolist() == alone[1:]
+    assert alone[0] > alone[1]

@@ -1,0 +1,91 @@
+"""Whatever becomes of attempts, a table holds every epoch once."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater import aio
+from headwater.client.epochs import cut
+from tests.client.epochs.attempts import Course, Cut, attempt
+
+SCHEMA = {"id": "BIGINT", "day": "STRING", "amount": "BIGINT"}
+TABLES = {
+    "log": {"bucket_by": "id", "buckets": 2},
+    "any_bucket": {"partition_by": "day", "buckets": 2},
+    "sum": {
+        "primary_key": ["id", "day"],
+        "partition_by": "day",
+        "buckets": 2,
+        "options": {"table.merge-engine": "aggregation", "fields.amount.agg": "sum"},
+    },
+}
+
+rows = st.fixed_dictionaries(
+    {
+        "id": st.integers(0, 6),
+        "day": st.sampled_from(["mon", "tue"]),
+        "amount": st.integers(-100, 100),
+    }
+)
+courses = st.builds(Cut, st.integers(0, 7), loses_answer=st.booleans())
+epochs = st.tuples(
+    st.lists(rows, max_size=12), st.lists(st.lists(courses, min_size=1, max_size=2), max_size=3)
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def two_rows_in_a_batch():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cut, "BATCH_ROWS_MAX", 2)
+        yield
+
+
+def folded(kind, listed):
+    if kind != "sum":
+        return sorted(tuple(row.values()) for row in listed)
+    sums = {}
+    for row in listed:
+        key = row["id"], row["day"]
+        sums[key] = sums.get(key, 0) + row["amount"]
+    return sorted((*key, amount) for key, amount in sums.items())
+
+
+async def held(client, path):
+    table = await client.table(path)
+    return sorted(
+        [tuple(row.values()) async for batch in table.scan() for row in batch.to_pylist()]
+    )
+
+
+async def story(directory, kind, history, chance):
+    """Try every epoch as the history says, then once to its end."""
+    async with await aio.open(directory) as client:
+        path = (await client.create_table("orders", SCHEMA, **TABLES[kind])).path
+        written = []
+        for epoch, (listed, rounds) in enumerate(history):
+            for together in [*rounds, [Course()]]:
+                attempts = [
+                    attempt(
+                        client,
+                        path,
+                        chance.sample(listed, len(listed)),
+                        course=course,
+                        sink="jobs",
+                        epoch=epoch,
+                    )
+                    for course in together
+                ]
+                await asyncio.gather(*attempts)
+            written += listed
+            assert await held(client, path) == folded(kind, written)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@given(history=st.lists(epochs, min_size=1, max_size=4), chance=st.randoms(use_true_random=False))
+@settings(max_examples=15)
+def test_every_epoch_is_there_once(tmp_path_factory, kind, history, chance):
+    directory = tmp_path_factory.mktemp("history") / "data"
+
+    asyncio.run(story(directory, kind, history, chance))
