@@ -37,6 +37,7 @@ class Follower:
         self._sizes = RowSizes(self._cluster, reading.view())
         self._target: Mapping[Place, int] | None = None
         self._late: frozenset[Place] = frozenset()
+        self._noted: Buckets = {}
         self._seen: Mapping[Place, int] = {}
         self.last: StreamOffset | None = None
 
@@ -85,9 +86,8 @@ class Follower:
     # ---- what there is
 
     async def _list(self) -> Mapping[Place, int]:
-        before = self._ends.buckets
         ends = await self._ends.list()
-        await self._note_late(before)
+        await self._note_late()
         self._seen = {**self._seen, **ends}
         return ends
 
@@ -101,13 +101,15 @@ class Follower:
         known = {place: end for place, end in ends.items() if place in buckets}
         return unread(start, known, buckets=buckets, begun_late=self._late)
 
-    async def _note_late(self, before: Buckets) -> None:
+    async def _note_late(self) -> None:
         """Find new buckets whose first changes are gone, and whose rows are read by key then."""
-        reads_states = self._options.mode is StartupMode.FULL and self._reading.table.is_keyed
-        new = {place: b for place, b in self._ends.buckets.items() if before.get(place) != b}
-        if not reads_states or not new or not self._reading.table.is_partitioned:
+        table = self._reading.table
+        reads_states = self._options.mode is StartupMode.FULL and table.is_keyed
+        new = {place: b for place, b in self._ends.buckets.items() if self._noted.get(place) != b}
+        if not reads_states or not new or not table.is_partitioned:
             return
         earliest = await self._ends.earliest(new)
+        self._noted = dict(self._ends.buckets)
         self._late |= {place for place, offset in earliest.items() if offset > 0}
 
     # ---- what is gone

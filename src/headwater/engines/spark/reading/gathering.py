@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 import pyarrow as pa
 
 ROWS_WANTED = 65_536
-# With as many rows, a batch is not copied for the sake of a few more.
+# Of this size, a batch is not copied for the sake of more rows.
 ROWS_ENOUGH = 16_384
+BYTES_ENOUGH = 1024 * 1024
 BYTES_MAX = 16 * 1024 * 1024
 
 
@@ -17,12 +18,13 @@ async def gathered(batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[pa.R
     async for batch in batches:
         if not batch.num_rows:
             continue
-        if waiting and batch.num_rows >= ROWS_ENOUGH:
+        is_enough = batch.num_rows >= ROWS_ENOUGH and batch.nbytes >= BYTES_ENOUGH
+        if waiting and is_enough:
             yield _joined(waiting)
             waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= ROWS_WANTED or batch.num_rows >= ROWS_ENOUGH or size >= BYTES_MAX:
+        if is_enough or rows >= ROWS_WANTED or size >= BYTES_MAX:
             yield _joined(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:

@@ -42,9 +42,16 @@ class LogEnds:
         """Say when rows that come next are gone; asked for now and then, as it is rare."""
         if not self._reading.fails_on_loss or not self._is_due(self._checked_at):
             return
+        self._checked_at = self._cluster.clock.monotonic()
         if not self.buckets:
             await self._find()
-        self._checked_at = self._cluster.clock.monotonic()
+        try:
+            await self._check(start)
+        except PartitionMissingError:
+            await self._find()
+            await self._check(start)
+
+    async def _check(self, start: StreamOffset) -> None:
         positions = {
             place: at
             for place, at in start.positions.items()

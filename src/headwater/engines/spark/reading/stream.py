@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from headwater.client.virtual import VirtualKind
 from headwater.engines.spark.clients import Link
 from headwater.engines.spark.options import LIMIT, MAX_ROWS, TIMESTAMP_MILLIS
+from headwater.engines.spark.reading.cursor_marks import CursorMarks
 from headwater.engines.spark.reading.follower import Follower
 from headwater.engines.spark.reading.plan import shares
 from headwater.engines.spark.reading.progress import splits_between
@@ -45,6 +46,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._reading = Reading.of(options, schema, follows=True)
         self._follower: Follower | None = None
+        self._marks: CursorMarks | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # Tasks need nothing of what the process keeps that plans for them.
+        return {**self.__dict__, "_follower": None, "_marks": None}
 
     # ---- where it is
 
@@ -109,7 +115,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def commit(self, end: Document) -> None:
-        """Note that everything up to an offset was handled."""
+        """Note how far everything was handled, in the cursor that the stream began with."""
+        if self._options.cursor is None:
+            return
+        link, offset = self._reading.link(), self._offset(end)
+        if self._marks is None:
+            marks = CursorMarks.of(link.awaiting, self._options.cursor, self._reading.table.path)
+            self._marks = link.loop.run(marks)
+        table_id = self._reading.table.table_id
+        positions = {
+            offset.bucket(place, table_id): at
+            for place, at in offset.positions.items()
+            if at is not None
+        }
+        link.loop.run(self._marks.commit(positions))
 
     def stop(self) -> None:
         """Have nothing left to do: the client goes with its process."""
@@ -117,7 +136,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- parts
 
     def _following(self, link: Link) -> Follower:
-        # Made when it is used, and not before the reader was sent to the tasks.
         if self._follower is None:
             self._follower = Follower(link.awaiting, self._reading, self._options)
         return self._follower
