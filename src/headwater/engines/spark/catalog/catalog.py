@@ -20,13 +20,14 @@ from headwater.engines.spark.catalog.interfaces import (
     NAMESPACES,
     NO_NAMESPACE,
     NO_TABLE,
-    TABLE_CATALOG,
+    STAGED_TABLE,
+    STAGING_CATALOG,
     TABLE_EXISTS,
     TABLE_SUMMARY,
 )
 from headwater.engines.spark.catalog.jvm import Jvm
 from headwater.engines.spark.catalog.proxy import Proxy
-from headwater.engines.spark.catalog.table import CatalogTable, texts_of
+from headwater.engines.spark.catalog.table import CatalogTable, NewTable, texts_of
 from headwater.engines.spark.clients import Connection
 from headwater.engines.spark.options import TIMESTAMP_MILLIS
 from headwater.errors import (
@@ -45,7 +46,7 @@ _MICROS_PER_MILLI = 1000
 class Catalog:
     """Answer Spark SQL about the databases and tables of a storage."""
 
-    interfaces = (TABLE_CATALOG, NAMESPACES)
+    interfaces = (STAGING_CATALOG, NAMESPACES)
 
     def __init__(self, jvm: Jvm, name: str, *, options: Mapping[str, str]) -> None:
         self._jvm = jvm
@@ -81,6 +82,10 @@ class Catalog:
         found = self._jvm.named("java.util.HashSet")()
         found.add(self._jvm.named(CATALOG_CAPABILITY).SUPPORT_TABLE_CONSTRAINT)
         return found
+
+    def table_state_option_keys(self) -> JavaObject:
+        """Say that no option of a read makes another table of it."""
+        return self._jvm.kept("no option keys", self._jvm.named("java.util.HashSet"))
 
     # ---- databases
 
@@ -192,11 +197,35 @@ class Catalog:
 
     def create_table(self, identifier: JavaObject, info: JavaObject) -> Proxy:
         """Create a table."""
+        return self._shown(self._created(identifier, info), self._options)
+
+    def stage_create(self, identifier: JavaObject, info: JavaObject) -> Proxy:
+        """Create a table that is dropped again if its first rows cannot be written."""
+        table = self._created(identifier, info)
+        made = NewTable(
+            self._jvm, table, catalog=self._name, options=self._options, client=self._client
+        )
+        return Proxy(self._jvm, made, (STAGED_TABLE, *made.interfaces()))
+
+    def stage_create_or_replace(self, identifier: JavaObject, info: JavaObject) -> Proxy:
+        """Create a table, but replace none."""
+        if self.table_exists(identifier):
+            return self.stage_replace(identifier, info)
+        return self.stage_create(identifier, info)
+
+    def stage_replace(self, identifier: JavaObject, _info: JavaObject) -> Proxy:
+        """Refuse to replace a table: its rows would be gone before the new ones are there."""
+        raise UnsupportedError(
+            f"The table {self._table(identifier).name} cannot be replaced.",
+            hint="Drop it first.",
+        )
+
+    def _created(self, identifier: JavaObject, info: JavaObject) -> Table:
         schema = StructType.fromJson(json.loads(info.schema().json()))
         clauses = read_clauses(info.partitions(), info.constraints())
         asked = creation_of(texts_of(info.properties()), clauses)
         try:
-            table = self._client.create_table(
+            return self._client.create_table(
                 _path(identifier),
                 schema,
                 primary_key=asked.primary_key,
@@ -210,7 +239,6 @@ class Catalog:
             raise self._thrown(TABLE_EXISTS, identifier) from fault
         except DatabaseMissingError as fault:
             raise self._thrown(NO_NAMESPACE, identifier.namespace()) from fault
-        return self._shown(table, self._options)
 
     def alter_table(self, identifier: JavaObject, changes: Sequence[JavaObject]) -> Proxy:
         """Change a table."""

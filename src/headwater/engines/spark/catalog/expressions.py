@@ -1,6 +1,5 @@
 """Expressions of Spark as plain values: columns, literals, and calls upon them."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -35,29 +34,32 @@ class Call:
 Expression: TypeAlias = Reference | Literal | Call
 
 
-def read_expression(java: JavaObject) -> Expression | None:
-    """Return an expression of the JVM, or None if it is of no kind known here."""
+def read_predicate(java: JavaObject) -> Call | None:
+    """Return a condition of the JVM, or None if something in it is of no kind known here."""
+    children = java.children()
+    count = len(children)
+    if count > CHILDREN_MAX:
+        return None
+    read: list[Expression] = []
+    for place in range(count):
+        # By place, since an iterator asks once more than there are.
+        child = _read(children[place])
+        if child is None:
+            return None
+        read.append(child)
+    return Call(java.name(), tuple(read))
+
+
+def _read(java: JavaObject) -> Expression | None:
     match java.getClass().getSimpleName():
         case "FieldReference":
             return Reference(tuple(java.fieldNames()))
         case "LiteralValue":
             return Literal(plain_value(java.value()))
         case "Predicate" | "And" | "Or" | "Not":
-            return _read_call(java)
+            return read_predicate(java)
         case _:
             return None
-
-
-def _read_call(java: JavaObject) -> Call | None:
-    children = java.children()
-    if len(children) > CHILDREN_MAX:
-        return None
-    read = tuple(_known(map(read_expression, children)))
-    return Call(java.name(), read) if len(read) == len(children) else None
-
-
-def _known(expressions: Iterable[Expression | None]) -> Iterable[Expression]:
-    return (each for each in expressions if each is not None)
 
 
 def plain_value(value: object) -> object:

@@ -1,5 +1,7 @@
 """Making the tables of a storage known to Spark SQL under the name of a catalog."""
 
+import warnings
+
 from py4j.java_gateway import JavaObject
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
@@ -16,10 +18,12 @@ from headwater.engines.spark.options import (
     given_options,
 )
 from headwater.engines.spark.registration import register
+from headwater.engines.spark.views import view_name, views
 from headwater.errors import UnsupportedError
 
 # The catalog reaches into Spark, so that a version is named here once it is tested.
 VERSIONS = ("4.2", "4.3")
+_DECLARED = {option.name: option for option in (*SOURCE_OPTIONS, *SINK_OPTIONS)}
 
 
 def catalog(
@@ -32,11 +36,21 @@ def catalog(
     """Make tables usable in a session of Spark as `name.database.table`.
 
     A session that is made from this one needs a call of its own; a second call for the same
-    name replaces the first.
+    name replaces the first. Over Spark Connect, and with a Spark that is not among `VERSIONS`,
+    each table becomes a view `name_database_table`, with a warning.
     """
-    given = given_options(
-        {SERVERS.name: bootstrap_servers, **options}, {*SOURCE_OPTIONS, *SINK_OPTIONS}
-    )
+    given = given_options({SERVERS.name: bootstrap_servers, **options}, _DECLARED.values())
+    if (reason := why_views(spark)) is not None:
+        shown = view_name(name, "database.table")
+        warnings.warn(f"{reason} Each table is a view `{shown}` instead.", stacklevel=2)
+        read = {option.name for option in SOURCE_OPTIONS}
+        views(
+            spark,
+            name,
+            bootstrap_servers=bootstrap_servers,
+            options={each: text for each, text in given.items() if each in read},
+        )
+        return
     # A server that cannot be reached is said here, and not by the first query.
     Connection.of(given).client()
     register(spark)

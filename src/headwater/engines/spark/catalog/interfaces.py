@@ -8,7 +8,8 @@ _PYTHON = "org.apache.spark.sql.execution.datasources.v2.python"
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
 
 # ---- what Python objects implement
-TABLE_CATALOG = f"{_CATALOG}.TableCatalog"
+STAGING_CATALOG = f"{_CATALOG}.StagingTableCatalog"
+STAGED_TABLE = f"{_CATALOG}.StagedTable"
 NAMESPACES = f"{_CATALOG}.SupportsNamespaces"
 SUPPORTS_READ = f"{_CATALOG}.SupportsRead"
 SUPPORTS_WRITE = f"{_CATALOG}.SupportsWrite"
@@ -24,6 +25,7 @@ LOCAL_SCAN = f"{_READ}.LocalScan"
 STATISTICS = f"{_READ}.Statistics"
 WRITE = f"{_WRITE}.Write"
 WRITE_BUILDER = f"{_WRITE}.WriteBuilder"
+TRUNCATES = f"{_WRITE}.SupportsTruncate"
 UPDATES_AS_APPENDS = "org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend"
 
 # ---- what they make and hand over

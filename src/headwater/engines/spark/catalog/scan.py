@@ -65,11 +65,14 @@ class Scan:
 
     def columnar_support_mode(self) -> JavaObject:
         """Say that Spark takes the rows out of the batches."""
-        return self._jvm.named(COLUMNAR_MODE).UNSUPPORTED
+        return self._jvm.kept(
+            COLUMNAR_MODE, lambda: self._jvm.named(COLUMNAR_MODE).valueOf("UNSUPPORTED")
+        )
 
     def supported_custom_metrics(self) -> JavaObject:
         """Return the figures that Spark's Python readers count."""
-        return python_source(self._jvm).createPythonMetrics()
+        source = python_source(self._jvm)
+        return self._jvm.kept("python metrics", source.createPythonMetrics)
 
     def report_driver_metrics(self) -> JavaObject:
         """Return no figures of the driver."""

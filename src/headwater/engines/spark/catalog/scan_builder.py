@@ -8,7 +8,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql.types import StructType
 
 from headwater.engines.spark.catalog.count_scan import CountScan
-from headwater.engines.spark.catalog.expressions import read_expression
+from headwater.engines.spark.catalog.expressions import read_predicate
 from headwater.engines.spark.catalog.filters import EVERYTHING, Branches, both, branches_of
 from headwater.engines.spark.catalog.interfaces import (
     LOCAL_SCAN,
@@ -70,7 +70,7 @@ class ScanBuilder:
         return self._jvm.array(PREDICATE, left)
 
     def _take(self, predicate: JavaObject) -> bool:
-        expression = read_expression(predicate)
+        expression = read_predicate(predicate)
         if expression is None:
             return False
         branches = branches_of(expression, self._filterable)

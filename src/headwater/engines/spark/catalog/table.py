@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from py4j.java_gateway import JavaObject
 
 from headwater.client.schema_in import schema_of
+from headwater.client.sync.client import Client
 from headwater.client.sync.table import Table
 from headwater.config.option import Option
 from headwater.engines.spark.catalog.deletes import keys_of
-from headwater.engines.spark.catalog.expressions import read_expression
+from headwater.engines.spark.catalog.expressions import read_predicate
 from headwater.engines.spark.catalog.filters import EVERYTHING, Branches, both, branches_of
 from headwater.engines.spark.catalog.interfaces import (
     COLUMNS,
@@ -21,6 +22,8 @@ from headwater.engines.spark.catalog.interfaces import (
     SUPPORTS_WRITE,
     TABLE_CAPABILITY,
     TRANSFORM,
+    TRUNCATES,
+    UPDATES_AS_APPENDS,
     WRITE_INFO,
 )
 from headwater.engines.spark.catalog.jvm import Jvm
@@ -97,11 +100,12 @@ class CatalogTable:
 
     def partitioning(self) -> JavaObject:
         """Return the partition columns."""
-        identity = self._jvm.named(EXPRESSIONS).identity
         keys = self._table.info.descriptor.partition_keys if self._is_real else ()
-        return self._jvm.kept(
-            ("partitioning", keys), lambda: self._jvm.array(TRANSFORM, list(map(identity, keys)))
-        )
+        return self._jvm.kept(("partitioning", keys), lambda: self._partitioning(keys))
+
+    def _partitioning(self, keys: Sequence[str]) -> JavaObject:
+        expressions = self._jvm.named(EXPRESSIONS)
+        return self._jvm.array(TRANSFORM, [expressions.identity(key) for key in keys])
 
     def constraints(self) -> JavaObject:
         """Return the primary key."""
@@ -170,7 +174,11 @@ class CatalogTable:
             table=self._table.name,
             is_partial=PARTIAL_UPDATE.required(given_options(given, SINK_OPTIONS)),
         )
-        return Proxy(self._jvm, builder, WriteBuilder.interfaces(is_keyed=self._table.is_keyed))
+        return builder.proxy(*self._write_interfaces())
+
+    def _write_interfaces(self) -> tuple[str, ...]:
+        # By key, what a stream updates is written like what it appends.
+        return (UPDATES_AS_APPENDS,) if self._table.is_keyed else ()
 
     # ---- deleting
 
@@ -188,7 +196,7 @@ class CatalogTable:
     def _wanted(self, predicates: Sequence[JavaObject]) -> Branches | None:
         wanted: Branches | None = EVERYTHING
         for predicate in predicates:
-            expression = read_expression(predicate)
+            expression = read_predicate(predicate)
             branches = None if expression is None else branches_of(expression, self._filterable())
             if branches is None or wanted is None:
                 return None
@@ -229,6 +237,31 @@ class CatalogTable:
 
     def _partitions(self) -> Partitions:
         return Partitions(self._jvm, self._table)
+
+
+class NewTable(CatalogTable):
+    """Have a table made by CREATE TABLE AS SELECT, which others see before its rows are there."""
+
+    def __init__(
+        self, jvm: Jvm, table: Table, *, catalog: str, options: Mapping[str, str], client: Client
+    ) -> None:
+        super().__init__(jvm, table, catalog=catalog, options=options)
+        self._client = client
+
+    def capabilities(self) -> JavaObject:
+        """Return the ways of all tables, and that CREATE OR REPLACE may empty it first."""
+        names = (*_READS, *_WRITES, "TRUNCATE")
+        return self._jvm.kept(("capabilities", names), lambda: self._capabilities(names))
+
+    def _write_interfaces(self) -> tuple[str, ...]:
+        return (TRUNCATES,)
+
+    def commit_staged_changes(self) -> None:
+        """Leave the table as it is."""
+
+    def abort_staged_changes(self) -> None:
+        """Drop the table."""
+        self._client.drop_table(self._table.path, missing_ok=True)
 
 
 def texts_of(mapping: JavaObject) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from py4j.java_gateway import JavaObject
 
-from headwater.engines.spark.catalog.interfaces import UPDATES_AS_APPENDS, WRITE, WRITE_BUILDER
+from headwater.engines.spark.catalog.interfaces import WRITE, WRITE_BUILDER
 from headwater.engines.spark.catalog.jvm import Jvm
 from headwater.engines.spark.catalog.proxy import Proxy
 from headwater.engines.spark.options import PARTIAL_UPDATE
@@ -21,10 +21,13 @@ class WriteBuilder:
     def __str__(self) -> str:
         return f"write builder of {self._table} {id(self)}"
 
-    @staticmethod
-    def interfaces(*, is_keyed: bool) -> tuple[str, ...]:
-        """Return what it is: by key, what a stream updates is written as what it appends is."""
-        return (UPDATES_AS_APPENDS,) if is_keyed else (WRITE_BUILDER,)
+    def proxy(self, *interfaces: str) -> Proxy:
+        """Return the builder for the JVM, with what it offers beyond building."""
+        return Proxy(self._jvm, self, (WRITE_BUILDER, *interfaces))
+
+    def truncate(self) -> Proxy:
+        """Do nothing: asked for of new tables only, which are empty."""
+        return self.proxy()
 
     def build(self) -> Proxy:
         """Return the write."""
