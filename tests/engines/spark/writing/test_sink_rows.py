@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from headwater.engines.spark.writing.columns import TASK_COLUMN, sink_columns
+from headwater.engines.spark.writing.columns import ORDER_COLUMN, TASK_COLUMN, sink_columns
 from headwater.engines.spark.writing.sink_rows import DELETES, SinkRows
 from headwater.errors import InvalidValueError, RequestError
 from tests.engines.spark.writing.tables import described, frame, options
@@ -94,3 +94,18 @@ def test_rows_for_another_task_are_refused():
     assert len(list(sink_rows(columns, task=2).shape([given]))) == 1
     with pytest.raises(RequestError, match="and then once more"):
         list(sink_rows(columns, task=1).shape([given]))
+
+
+def test_rows_are_put_back_into_the_order_they_had_before_a_shuffle():
+    rows = sink_rows(f"{ROWS}, {ORDER_COLUMN} bigint")
+    later = batch(**{"id": [1, 2], "city": ["c", "b"], "amount": [1, 1], ORDER_COLUMN: [7, 5]})
+    first = batch(**{"id": [1, 3], "city": ["a", "d"], "amount": [1, 1], ORDER_COLUMN: [3, 9]})
+
+    shaped = pa.Table.from_batches(rows.shape([later, first]))
+
+    assert shaped["city"].to_pylist() == ["a", "b", "c", "d"]
+    assert shaped.schema.names == ["id", "city", "amount"]
+
+
+def test_no_rows_need_no_order():
+    assert list(sink_rows(f"{ROWS}, {ORDER_COLUMN} bigint").shape([])) == []

@@ -1,17 +1,16 @@
 """Shuffling rows by bucket, so that one task of an epoch has all rows of a bucket."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
-from headwater.client.column_names import names
 from headwater.client.virtual import LOG_OFFSET
 from headwater.engines.spark.clients import Connection
 from headwater.engines.spark.options import SERVERS, SERVERS_DEFAULT, SINK_OPTIONS, given_options
-from headwater.engines.spark.writing.columns import TASK_COLUMN
+from headwater.engines.spark.writing.columns import ORDER_COLUMN, TASK_COLUMN
 from headwater.engines.spark.writing.task_numbers import TaskNumbers
 from headwater.errors import InvalidValueError
 from headwater.model.descriptor import TableDescriptor
@@ -25,7 +24,7 @@ def by_bucket(
     *,
     bootstrap_servers: str = SERVERS_DEFAULT,
     tasks: int | None = None,
-    order_by: str | Sequence[str] = (),
+    order_by: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Shuffle rows so that all rows of a bucket of a table are written by one task.
@@ -42,19 +41,19 @@ def by_bucket(
     their content, and `tasks` must stay the same for it.
 
     Rows of one key keep the order they have within a task, and none across tasks. `order_by`
-    names columns that tell the order, to sort the rows of each task after the shuffle; for a
-    changelog that is `_log_offset` by itself.
+    names a column that tells their order, by which the sink sorts the rows of a primary-key
+    table; for a changelog that is `_log_offset`, without being named.
     """
     given = {SERVERS.name: bootstrap_servers, **(options or {})}
     connection = Connection.of(given_options(given, SINK_OPTIONS))
     descriptor = connection.client().table(table).info.descriptor
     count = _tasks(tasks, descriptor)
     # Chosen anew, in case the rows were shuffled for another table before.
-    rows = df.drop(TASK_COLUMN)
-    rows = rows.withColumn(TASK_COLUMN, _task(rows, TaskNumbers(descriptor, count), path=table))
-    shuffled = rows.repartitionById(count, TASK_COLUMN)
-    order = names(order_by) or _own_order(df, descriptor)
-    return shuffled.sortWithinPartitions(*order) if order else shuffled
+    rows = df.drop(TASK_COLUMN, ORDER_COLUMN)
+    task = _task(rows, TaskNumbers(descriptor, count), path=table)
+    if descriptor.is_keyed and (order := order_by or _own_order(df, descriptor)):
+        rows = rows.withColumn(ORDER_COLUMN, _named(order))
+    return rows.withColumn(TASK_COLUMN, task).repartitionById(count, TASK_COLUMN)
 
 
 def _tasks(wanted: int | None, descriptor: TableDescriptor) -> int:
@@ -64,9 +63,9 @@ def _tasks(wanted: int | None, descriptor: TableDescriptor) -> int:
     return count
 
 
-def _own_order(df: DataFrame, descriptor: TableDescriptor) -> tuple[str, ...]:
+def _own_order(df: DataFrame, descriptor: TableDescriptor) -> str | None:
     name = LOG_OFFSET.name
-    return (name,) if name in df.columns and name not in descriptor.schema.names else ()
+    return name if name in df.columns and name not in descriptor.schema.names else None
 
 
 def _task(df: DataFrame, numbers: TaskNumbers, *, path: str) -> Column:

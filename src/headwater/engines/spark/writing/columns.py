@@ -24,6 +24,8 @@ from headwater.model.table import TableInfo
 
 TASK_COLUMN = "__headwater_task"
 """The task that each row is for, where the rows were shuffled by bucket."""
+ORDER_COLUMN = "__headwater_order"
+"""What rows of one key are sorted by after that shuffle, if anything."""
 # What a changelog tells of its rows; it is not part of them.
 _DESCRIBING = (LOG_OFFSET.name, COMMIT_TIMESTAMP.name)
 _SHOWN_MAX = 12
@@ -40,12 +42,13 @@ class SinkColumns:
     change: str | None
     """The one that says what to do with each row."""
     has_task: bool
+    has_order: bool
 
 
 def sink_columns(given: StructType, table: TableInfo, options: SinkOptions) -> SinkColumns:
     """Match columns by name and check their types, or say what is wrong with which of them."""
     names = table.schema.names
-    extra = (options.change_column, *_DESCRIBING, TASK_COLUMN)
+    extra = (options.change_column, *_DESCRIBING, TASK_COLUMN, ORDER_COLUMN)
     rows = [name for name in given.names if name in names or name not in extra]
     _check_once(rows)
     _check_known(rows, names, path=options.table)
@@ -63,6 +66,7 @@ def sink_columns(given: StructType, table: TableInfo, options: SinkOptions) -> S
         targets=written if options.updates_partially else None,
         change=change,
         has_task=TASK_COLUMN in given.names,
+        has_order=ORDER_COLUMN in given.names,
     )
 
 

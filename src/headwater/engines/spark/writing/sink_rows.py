@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from headwater.client.casting import cast_column
 from headwater.engines.spark.writing.change_types import changes_of, check_inserts
-from headwater.engines.spark.writing.columns import TASK_COLUMN, SinkColumns
+from headwater.engines.spark.writing.columns import ORDER_COLUMN, TASK_COLUMN, SinkColumns
 from headwater.errors import InvalidValueError, RequestError
 from headwater.model.arrow import arrow_schema
 from headwater.model.table import TableInfo
@@ -38,11 +38,16 @@ class SinkRows:
 
     def shape(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are to be written; batches without any are left out."""
-        for batch in batches:
+        for batch in self._ordered(batches) if self._columns.has_order else batches:
             self._check_task(batch)
             rows = self._shaped(batch)
             if rows.num_rows:
                 yield rows
+
+    def _ordered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in the order that they had before they were shuffled."""
+        if held := list(batches):
+            yield from pa.Table.from_batches(held).sort_by(ORDER_COLUMN).to_batches()
 
     def _shaped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         change = self._columns.change
