@@ -9,6 +9,7 @@ from headwater.client.reading.log_batch import Place
 from headwater.client.reading.offsets import When, list_offsets
 from headwater.client.reading.places import Buckets
 from headwater.client.virtual import VirtualKind
+from headwater.engines.spark.reading.names import place_text
 from headwater.engines.spark.reading.plan import one_share, shares
 from headwater.engines.spark.reading.reading import Reading
 from headwater.engines.spark.reading.selection import selected
@@ -42,7 +43,8 @@ async def splits_of(cluster: Cluster, reading: Reading, options: SourceOptions) 
         list_offsets(cluster, reading.table, _end(options), buckets=buckets),
     )
     if reading.is_state:
-        _check_reaches_back(reading, starts, ends)
+        if options.as_of_ms is not None:
+            _check_reaches_back(reading, starts, ends)
         return _states(buckets, ends)
     return _ranges(buckets, starts, ends=ends)
 
@@ -73,10 +75,12 @@ def _check_reaches_back(
     reading: Reading, starts: Mapping[Place, int], ends: Mapping[Place, int]
 ) -> None:
     """Refuse to read rows as they were before the first change that the log still has."""
-    lost = [place for place, end in ends.items() if starts[place] > end]
+    # Where a log begins at the very offset, changes since the moment may be among those gone.
+    lost = [place for place, end in ends.items() if starts[place] >= end and starts[place] > 0]
     if lost:
+        bucket = place_text(lost[0], reading.table.descriptor.partition_keys)
         raise OffsetOutOfRangeError(
-            f"{reading.table.path} cannot be read as it was at that moment: the log of {lost[0]}"
-            f" begins at offset {starts[lost[0]]}, behind offset {ends[lost[0]]}.",
+            f"{reading.table.path} cannot be read as it was at that moment: the log of bucket"
+            f" {bucket} begins at offset {starts[lost[0]]}, which is not before it.",
             hint="Ask for a later moment, or give 'table.log.ttl' a longer time.",
         )
