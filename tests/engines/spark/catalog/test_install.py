@@ -1,0 +1,47 @@
+"""Which sessions can have a catalog."""
+
+import pytest
+
+from headwater.engines.spark.catalog.install import VERSIONS, catalog, why_views
+from headwater.errors import InvalidOptionError, RetryLaterError
+
+
+class Session:
+    """Stand in for a session of Spark."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+
+class ClassicSession(Session):
+    """Have a session in the JVM."""
+
+    _jsparkSession = object()  # noqa: N815
+
+
+@pytest.mark.parametrize("version", [f"{version}.1" for version in VERSIONS])
+def test_a_version_that_is_tested_has_a_catalog(version):
+    assert why_views(ClassicSession(version)) is None
+
+
+@pytest.mark.parametrize("version", ["4.1.4", "4.4.0", "5.0.0"])
+def test_any_other_version_is_told_which_are(version):
+    reason = why_views(ClassicSession(version))
+
+    assert all(each in reason for each in VERSIONS)
+
+
+def test_spark_connect_has_views():
+    assert "Connect" in why_views(Session(f"{VERSIONS[0]}.0"))
+
+
+def test_an_option_that_is_not_there_is_told_apart_from_one_that_is():
+    with pytest.raises(InvalidOptionError, match=r"client\.deadline"):
+        catalog(ClassicSession("4.3.0"), **{"client.deadlin": "1 s"})
+
+
+def test_a_server_that_is_not_there_is_said_at_once():
+    session, patience = ClassicSession("4.3.0"), {"client.connect-timeout": "100 ms"}
+
+    with pytest.raises(RetryLaterError, match="localhost:1"):
+        catalog(session, bootstrap_servers="localhost:1", **patience)
