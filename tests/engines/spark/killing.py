@@ -14,6 +14,7 @@ from tests.engines.spark.copy_job import Copy, CopyJob
 ROOT = Path(__file__).parents[3]
 POLL_S = 0.02
 WITHIN_S = 120
+TASK_WORKER = "pyspark.worker"
 
 
 class Stage(StrEnum):
@@ -27,7 +28,10 @@ class Stage(StrEnum):
 class Victim(StrEnum):
     """Name what is killed."""
 
+    TASKS = "tasks"
+    """The Python processes that run tasks, which Spark then runs again."""
     WORKER = "worker"
+    """Any of the Python processes that Spark has forked, one that plans among them."""
     DRIVER = "driver"
     EVERYTHING = "everything"
 
@@ -73,6 +77,8 @@ class CopyProcess:
                 found = list(self._processes())
             case Victim.DRIVER:
                 found = [each for each in self._processes() if each.is_java]
+            case Victim.TASKS:
+                found = [each for each in self._workers() if TASK_WORKER in each.command]
             case Victim.WORKER:
                 found = self._workers()[-1:]
         for process in found:
@@ -83,6 +89,8 @@ class CopyProcess:
         """Leave nothing of the job behind."""
         self.kill(Victim.EVERYTHING)
         self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         while left := list(self._processes()):
             for process in left:
                 _kill(process.pid)

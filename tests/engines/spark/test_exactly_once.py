@@ -143,7 +143,7 @@ def kill_all_along(copies: Copies, kills: Sequence[tuple[int, Stage, Victim]]) -
                 process = copies.start()
             copies.watches[number].until(stage, process)
             process.kill(victim)
-            if victim is not Victim.WORKER:
+            if victim in (Victim.DRIVER, Victim.EVERYTHING):
                 process.stop()
     finally:
         process.stop()
@@ -153,8 +153,8 @@ def kill_all_along(copies: Copies, kills: Sequence[tuple[int, Stage, Victim]]) -
 def test_killed_copies_equal_their_source(make_copies):
     copies = make_copies("log", "keyed by bucket", "sum")
     kills = [
-        (0, Stage.LANDING, Victim.WORKER),
-        (2, Stage.PLANNED, Victim.WORKER),
+        (0, Stage.LANDING, Victim.TASKS),
+        (2, Stage.PLANNED, Victim.TASKS),
         (1, Stage.LANDING, Victim.DRIVER),
         (0, Stage.COMMITTED, Victim.EVERYTHING),
     ]
