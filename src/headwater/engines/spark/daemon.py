@@ -13,6 +13,7 @@ PRELOADED = (
     "pyarrow.compute",
     "pyarrow.ipc",
     "headwater.engines.spark.source",
+    "headwater.engines.spark.lookups.task",
 )
 
 

@@ -1,0 +1,1 @@
+"""Enriching rows in Spark tasks by lookups in a primary-key table."""

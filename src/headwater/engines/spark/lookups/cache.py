@@ -1,0 +1,85 @@
+"""Answers that are kept for a while, so that a key that comes often is asked for seldom."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.engines.spark.lookups.answers import Answers
+from headwater.engines.spark.lookups.keys import DistinctKeys
+from headwater.rows.row_bytes import Longs
+from headwater.runtime.clock import Clock
+
+Ask = Callable[[DistinctKeys, Longs], Answers]
+"""Look up those of the keys that are at these positions."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """Hold keys with their answers and the moments at which they were asked for."""
+
+    ids: pa.Array
+    answers: Answers
+    asked_at: npt.NDArray[np.float64]
+
+    @property
+    def size(self) -> int:
+        # A key without a row takes room as well.
+        return len(self.ids) + self.answers.rows.num_rows
+
+    def select(self, positions: Longs) -> "_Held":
+        answers = self.answers.select(positions).compact()
+        return _Held(self.ids.take(pa.array(positions)), answers, self.asked_at[positions])
+
+    def plus(self, others: "_Held") -> "_Held":
+        return _Held(
+            pa.concat_arrays([self.ids, others.ids]),
+            self.answers.plus(others.answers),
+            np.concatenate((self.asked_at, others.asked_at)),
+        )
+
+
+class Cache:
+    """Keep up to `rows_max` keys and rows, none of them longer than `age_max_s`."""
+
+    def __init__(self, clock: Clock, *, rows_max: int, age_max_s: float) -> None:
+        self._clock = clock
+        self._rows_max = rows_max
+        self._age_max_s = age_max_s
+        self._held: _Held | None = None
+
+    def answer(self, keys: DistinctKeys, ask: Ask) -> Answers:
+        """Answer keys from what is held, and ask for the others."""
+        now = self._clock.monotonic()
+        held = self._fresh(now)
+        missing = _missing(keys.ids, held)
+        if held is None or len(missing):
+            asked = _Held(keys.ids.take(pa.array(missing)), ask(keys, missing), _at(now, missing))
+            held = asked if held is None else held.plus(asked)
+        positions = np.asarray(pc.index_in(keys.ids, value_set=held.ids), np.int64)
+        if held.size > self._rows_max:
+            # Full: what was not asked for this time makes room for what was.
+            held = held.select(positions)
+            positions = np.arange(len(positions))
+        self._held = held if held.size <= self._rows_max else None
+        return held.answers.select(positions)
+
+    def _fresh(self, now: float) -> _Held | None:
+        held = self._held
+        if held is None:
+            return None
+        is_fresh = held.asked_at > now - self._age_max_s
+        return held if is_fresh.all() else held.select(np.flatnonzero(is_fresh))
+
+
+def _missing(ids: pa.Array, held: _Held | None) -> Longs:
+    if held is None:
+        return np.arange(len(ids))
+    return np.flatnonzero(~np.asarray(pc.is_in(ids, value_set=held.ids)))
+
+
+def _at(now: float, keys: Longs) -> npt.NDArray[np.float64]:
+    return np.full(len(keys), now)
