@@ -67,9 +67,11 @@ def test_every_type_is_read_exactly_whatever_the_zone_of_the_session(spark, serv
     columns = {name: kind for name, (kind, _) in EVERY_TYPE.items()}
     table = served.create(columns, rows=[full, empty], primary_key=key, buckets=1)
 
-    found = load(spark, served, table).orderBy(f.col("long").desc()).toArrow()
+    # Over Spark Connect, results may hold no times of day.
+    frame = load(spark, served, table).withColumn("clock", f.col("clock").cast("string"))
+    found = frame.orderBy(f.col("long").desc()).toArrow()
 
-    for name, expected in full.items():
+    for name, expected in (full | {"clock": "23:59:59.999"}).items():
         column = found[name]
         if name.startswith("moment"):
             column = column.cast(pa.timestamp("us", "UTC"))

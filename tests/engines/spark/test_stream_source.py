@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import SourceProgress
 
 from headwater.engines.spark.source import FORMAT
 from tests.engines.spark.conftest import Served
@@ -35,13 +36,13 @@ def copy(frame: DataFrame, directory: Path, **trigger) -> StreamingQuery:
     )
 
 
-def copy_all(frame: DataFrame, directory: Path) -> list[dict]:
-    """Copy what is there, and return the progress of each micro-batch."""
+def copy_all(frame: DataFrame, directory: Path) -> list[SourceProgress]:
+    """Copy what is there, and return what each micro-batch tells of its source."""
     query = copy(frame, directory, availableNow=True)
     assert query.awaitTermination(WITHIN_S)
     if fault := query.exception():
         raise fault
-    return [json.loads(progress.json) for progress in query.recentProgress]
+    return [progress.sources[0] for progress in query.recentProgress if progress.sources]
 
 
 def copied(directory: Path) -> pa.Table:
@@ -60,12 +61,11 @@ def test_what_is_there_is_read_within_limits_and_later_only_what_is_new(spark, s
     table.append(rows(100, 110))
     second = copy_all(frame, tmp_path)
 
-    assert [each["numInputRows"] for each in first if each["numInputRows"]] == [40, 40, 20]
-    assert sum(each["numInputRows"] for each in second) == 10
+    assert [each.numInputRows for each in first if each.numInputRows] == [40, 40, 20]
+    assert sum(each.numInputRows for each in second) == 10
     assert ids(tmp_path) == list(range(110))
-    (source,) = first[0]["sources"]
-    assert sum(source["endOffset"]["offsets"].values()) == 40
-    assert source["latestOffset"]["rows_behind"] == 60
+    assert sum(json.loads(first[0].endOffset)["offsets"].values()) == 40
+    assert json.loads(first[0].latestOffset)["rows_behind"] == 60
 
 
 def test_rows_by_key_are_followed_by_their_changes(spark, served, tmp_path):
