@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from headwater.engines.spark.catalog.catalog import Catalog
 from headwater.engines.spark.catalog.jvm import Jvm
 from headwater.engines.spark.catalog.proxy import Proxy
+from headwater.engines.spark.catalog.python_source import is_registered
 from headwater.engines.spark.clients import Connection
 from headwater.engines.spark.options import (
     SERVERS,
@@ -53,9 +54,10 @@ def catalog(
         return
     # A server that cannot be reached is said here, and not by the first query.
     Connection.of(given).client()
-    register(spark)
     _listen(spark)
     jvm = Jvm(spark)
+    if not is_registered(jvm):
+        register(spark)
     made = Catalog(jvm, name, options=given)
     _catalogs(jvm).put(name, Proxy(jvm, made, Catalog.interfaces))
 

@@ -8,6 +8,11 @@ from headwater.engines.spark.catalog.jvm import Jvm
 from headwater.engines.spark.source import FORMAT
 
 
+def is_registered(jvm: Jvm) -> bool:
+    """Tell whether the session knows our source, by itself or from the one it was made of."""
+    return bool(_state(jvm).dataSourceManager().dataSourceExists(FORMAT))
+
+
 def python_source(jvm: Jvm) -> JavaObject:
     """Return our source as the session has it registered."""
     return jvm.kept(
