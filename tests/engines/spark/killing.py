@@ -13,7 +13,7 @@ from tests.engines.spark.copy_job import Copy, CopyJob
 
 ROOT = Path(__file__).parents[3]
 POLL_S = 0.02
-WITHIN_S = 120
+WITHIN_S = 300  # sessions take their time where others use the machine as well
 TASK_WORKER = "pyspark.worker"
 
 
