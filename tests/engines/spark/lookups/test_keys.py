@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headwater.engines.spark.lookups import joining
 from headwater.engines.spark.lookups.answers import Answers, owners_of
-from headwater.engines.spark.lookups.cache import Cache
+from headwater.engines.spark.lookups.cache import Cache, Room
 from headwater.engines.spark.lookups.joining import How, joined
 from headwater.engines.spark.lookups.keys import NO_KEY, KeyReader
 from headwater.model.types import BigIntType, StringType
@@ -119,7 +119,7 @@ def answered(cache, storage, *values):
 
 
 def test_a_cache_asks_only_for_what_it_does_not_hold():
-    cache, storage = Cache(Time(), rows_max=100, age_max_s=10), Storage()
+    cache, storage = Cache(Time(), Room(rows_max=100, bytes_max=10_000, age_max_s=10)), Storage()
 
     first, second = answered(cache, storage, 1, 2), answered(cache, storage, 3, 2, 1)
 
@@ -129,7 +129,7 @@ def test_a_cache_asks_only_for_what_it_does_not_hold():
 
 def test_a_cache_forgets_what_is_too_old():
     clock, storage = Time(), Storage()
-    cache = Cache(clock, rows_max=100, age_max_s=10)
+    cache = Cache(clock, Room(rows_max=100, bytes_max=10_000, age_max_s=10))
     answered(cache, storage, 1)
     clock.now += 6
     answered(cache, storage, 2)
@@ -140,10 +140,20 @@ def test_a_cache_forgets_what_is_too_old():
 
 
 def test_a_cache_that_is_full_keeps_what_was_asked_for_last():
-    cache, storage = Cache(Time(), rows_max=4, age_max_s=10), Storage()
+    cache, storage = Cache(Time(), Room(rows_max=4, bytes_max=10_000, age_max_s=10)), Storage()
     answered(cache, storage, 1, 2)
 
     assert answered(cache, storage, 2, 3) == [2, 3]
     assert answered(cache, storage, 2, 3, 1) == [2, 3, 1]
     assert answered(cache, storage, 5) == [5]
     assert storage.asked == [[1, 2], [3], [1], [5]]
+
+
+def test_a_cache_holds_no_more_bytes_than_it_may():
+    storage = Storage()
+    cache = Cache(Time(), Room(rows_max=100, bytes_max=16, age_max_s=10))
+    answered(cache, storage, 1, 2)
+
+    assert answered(cache, storage, 1, 2, 3) == [1, 2, 3]
+    assert answered(cache, storage, 1) == [1]
+    assert storage.asked == [[1, 2], [3], [1]]

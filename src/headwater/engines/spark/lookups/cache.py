@@ -17,6 +17,15 @@ Ask = Callable[[DistinctKeys, Longs], Answers]
 """Look up those of the keys that are at these positions."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """Say how much is held: so many keys and rows, so large, for so long."""
+
+    rows_max: int
+    bytes_max: int
+    age_max_s: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
     """Hold keys with their answers and the moments at which they were asked for."""
@@ -25,10 +34,10 @@ class _Held:
     answers: Answers
     asked_at: npt.NDArray[np.float64]
 
-    @property
-    def size(self) -> int:
+    def fits(self, room: "Room") -> bool:
         # A key without a row takes room as well.
-        return len(self.ids) + self.answers.rows.num_rows
+        count = len(self.ids) + self.answers.rows.num_rows
+        return count <= room.rows_max and self.answers.rows.nbytes <= room.bytes_max
 
     def select(self, positions: Longs) -> "_Held":
         answers = self.answers.select(positions).compact()
@@ -43,12 +52,11 @@ class _Held:
 
 
 class Cache:
-    """Keep up to `rows_max` keys and rows, none of them longer than `age_max_s`."""
+    """Keep as many answers as there is room for."""
 
-    def __init__(self, clock: Clock, *, rows_max: int, age_max_s: float) -> None:
+    def __init__(self, clock: Clock, room: Room) -> None:
         self._clock = clock
-        self._rows_max = rows_max
-        self._age_max_s = age_max_s
+        self._room = room
         self._held: _Held | None = None
 
     def answer(self, keys: DistinctKeys, ask: Ask) -> Answers:
@@ -60,18 +68,18 @@ class Cache:
             asked = _Held(keys.ids.take(pa.array(missing)), ask(keys, missing), _at(now, missing))
             held = asked if held is None else held.plus(asked)
         positions = np.asarray(pc.index_in(keys.ids, value_set=held.ids), np.int64)
-        if held.size > self._rows_max:
+        if not held.fits(self._room):
             # Full: what was not asked for this time makes room for what was.
             held = held.select(positions)
             positions = np.arange(len(positions))
-        self._held = held if held.size <= self._rows_max else None
+        self._held = held if held.fits(self._room) else None
         return held.answers.select(positions)
 
     def _fresh(self, now: float) -> _Held | None:
         held = self._held
         if held is None:
             return None
-        is_fresh = held.asked_at > now - self._age_max_s
+        is_fresh = held.asked_at > now - self._room.age_max_s
         return held if is_fresh.all() else held.select(np.flatnonzero(is_fresh))
 
 

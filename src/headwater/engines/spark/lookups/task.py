@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headwater.client.sync.table import Table
 from headwater.engines.spark.clients import Connection
 from headwater.engines.spark.lookups.answers import Answers, one_batch, owners_of
-from headwater.engines.spark.lookups.cache import Cache
+from headwater.engines.spark.lookups.cache import Cache, Room
 from headwater.engines.spark.lookups.joining import How, joined
 from headwater.engines.spark.lookups.keys import DistinctKeys, KeyReader
 from headwater.engines.spark.types import SparkBatches
@@ -22,6 +21,9 @@ from headwater.runtime.clock import SystemClock
 # Rows whose keys are asked for at once: enough to make up for the way to the server.
 ROWS_AT_ONCE = 65_536
 CACHES_MAX = 16
+CACHE_BYTES_MAX = 1 << 30
+# What a task keeps for itself, so that a key that comes often is not asked for each time.
+OF_TASK = Room(rows_max=1 << 18, bytes_max=1 << 26, age_max_s=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +77,11 @@ class _Search:
         self._task = task
         self._table: Table = task.connection.client().table(task.table)
         self._cast = SparkBatches(task.schema, truncates_nanoseconds=task.truncates_nanoseconds)
-        self._cache = _cache(_key_of(task), os.getpid()) if task.cache_rows else None
+        self._cache = (
+            _cache(_key_of(task), os.getpid()) if task.cache_rows else Cache(SystemClock(), OF_TASK)
+        )
 
     def answer(self, keys: DistinctKeys) -> Answers:
-        if self._cache is None:
-            return self._ask(keys, np.arange(len(keys.ids)))
         return self._cache.answer(keys, self._ask)
 
     def _ask(self, keys: DistinctKeys, positions: Longs) -> Answers:
@@ -125,4 +127,5 @@ def _key_of(task: LookupTask) -> _CacheKey:
 
 @lru_cache(maxsize=CACHES_MAX)
 def _cache(key: _CacheKey, _process: int) -> Cache:
-    return Cache(SystemClock(), rows_max=key.rows, age_max_s=key.age_s)
+    room = Room(rows_max=key.rows, bytes_max=CACHE_BYTES_MAX, age_max_s=key.age_s)
+    return Cache(SystemClock(), room)
