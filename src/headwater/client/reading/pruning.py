@@ -1,10 +1,11 @@
-"""Which partitions can hold rows that a filter wants, told by their names."""
+"""Which partitions and buckets can hold rows that a filter wants, told without reading them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from headwater.client.reading.bucket_pruning import wanted_numbers
 from headwater.client.reading.filters import Filter
 from headwater.client.reading.places import Buckets
 from headwater.client.reading.view import View
@@ -50,7 +51,13 @@ def pruned(buckets: Buckets, view: View) -> Buckets:
 
 def wanted_buckets(buckets: Buckets, descriptor: TableDescriptor, wanted: Filter | None) -> Buckets:
     """Return the buckets of a table that can hold rows which a filter wants."""
-    if wanted is None or not descriptor.partition_keys:
+    if wanted is None:
+        return buckets
+    count = descriptor.bucket_count or 1
+    numbers = wanted_numbers(wanted, descriptor, count)
+    if numbers is not None:
+        buckets = {place: each for place, each in buckets.items() if place.bucket in numbers}
+    if not descriptor.partition_keys:
         return buckets
     keys = {name: descriptor.schema.column(name).type for name in descriptor.partition_keys}
     names = {place.partition for place in buckets if place.partition is not None}
