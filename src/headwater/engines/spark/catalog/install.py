@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from headwater.engines.spark.catalog.catalog import Catalog
 from headwater.engines.spark.catalog.jvm import Jvm
 from headwater.engines.spark.catalog.proxy import Proxy
-from headwater.engines.spark.catalog.python_source import is_registered
+from headwater.engines.spark.catalog.python_source import register_source
 from headwater.engines.spark.clients import Connection
 from headwater.engines.spark.options import (
     SERVERS,
@@ -18,7 +18,6 @@ from headwater.engines.spark.options import (
     SOURCE_OPTIONS,
     given_options,
 )
-from headwater.engines.spark.registration import register
 from headwater.engines.spark.views import view_name, views
 from headwater.errors import UnsupportedError
 
@@ -36,9 +35,10 @@ def catalog(
 ) -> None:
     """Make tables usable in a session of Spark as `name.database.table`.
 
-    A session that is made from this one needs a call of its own; a second call for the same
-    name replaces the first. Over Spark Connect, and with a Spark that is not among `VERSIONS`,
-    each table becomes a view `name_database_table`, with a warning.
+    A session that is made from this one, such as that of `foreachBatch`, needs a call of its
+    own; a second call for the same name replaces the first. Over Spark Connect, and with a
+    Spark that is not among `VERSIONS`, each table becomes a view `name_database_table`, with a
+    warning.
     """
     given = given_options({SERVERS.name: bootstrap_servers, **options}, _DECLARED.values())
     if (reason := why_views(spark)) is not None:
@@ -56,8 +56,7 @@ def catalog(
     Connection.of(given).client()
     _listen(spark)
     jvm = Jvm(spark)
-    if not is_registered(jvm):
-        register(spark)
+    register_source(jvm)
     made = Catalog(jvm, name, options=given)
     _catalogs(jvm).put(name, Proxy(jvm, made, Catalog.interfaces))
 
