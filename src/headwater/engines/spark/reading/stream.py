@@ -13,7 +13,6 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from headwater.client.virtual import VirtualKind
 from headwater.engines.spark.clients import Link
 from headwater.engines.spark.options import LIMIT, MAX_ROWS, TIMESTAMP_MILLIS
 from headwater.engines.spark.reading.cursor_marks import CursorMarks
@@ -101,7 +100,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned = shares(
             splits_between(first, last, self._reading.table.table_id),
             split_rows=self._options.split_rows,
-            cuts=self._reading.virtual is not VirtualKind.BINLOG,
+            # Changes of one key have an order, which tasks side by side would not keep.
+            cuts=not self._reading.table.is_keyed,
         )
         return [InputPartition(share) for share in planned]
 
