@@ -2,8 +2,10 @@
 
 import gc
 import importlib
+from socket import socket
+from typing import Protocol
 
-from pyspark.daemon import manager
+from pyspark import daemon
 
 # The libraries that every task loads, and ours. None of them opens a connection or starts a
 # thread when it is loaded, which a fork would not survive.
@@ -16,6 +18,16 @@ PRELOADED = (
     "headwater.engines.spark.lookups.task",
 )
 
+HUNG_UP = 1
+
+
+class Worker(Protocol):
+    """Serve one task after another, and return why no more follow."""
+
+    def __call__(self, sock: socket, authenticated: bool) -> int:  # noqa: FBT001 - Spark's
+        """Serve a task."""
+        ...
+
 
 def main() -> None:
     """Load everything, then serve Spark's requests for workers until it is done."""
@@ -24,7 +36,23 @@ def main() -> None:
     # Workers collect garbage after each task. What is loaded here is none, and to look through it
     # would take longer than a small task.
     gc.freeze()
-    manager()
+    daemon.worker = _without_complaint(daemon.worker)
+    daemon.manager()
+
+
+def _without_complaint(worker: Worker) -> Worker:
+    """Return a worker that ends quietly when Spark, having all it wants, has hung up.
+
+    That is the end of every query with a limit, and would print a traceback each time.
+    """
+
+    def run(sock: socket, authenticated: bool) -> int:  # noqa: FBT001 - Spark's
+        try:
+            return worker(sock, authenticated)
+        except BrokenPipeError:
+            return HUNG_UP
+
+    return run
 
 
 if __name__ == "__main__":
