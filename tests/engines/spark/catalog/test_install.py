@@ -2,8 +2,10 @@
 
 import pytest
 
+import headwater
 from headwater.engines.spark.catalog.install import VERSIONS, catalog, why_views
 from headwater.errors import InvalidOptionError, RetryLaterError
+from tests.serving import serving
 
 
 class Session:
@@ -45,3 +47,15 @@ def test_a_server_that_is_not_there_is_said_at_once():
 
     with pytest.raises(RetryLaterError, match="localhost:1"):
         catalog(session, bootstrap_servers="localhost:1", **patience)
+
+
+def test_over_connect_each_table_is_a_view(spark, spark_mode, tmp_path):
+    if spark_mode != "connect":
+        pytest.skip("needs Spark Connect")
+    with serving(tmp_path / "data") as server, headwater.connect(server.address) as client:
+        client.create_table("orders", {"id": "INT"}).append([(1,), (2,)])
+
+        with pytest.warns(UserWarning, match="`lent_database_table`"):
+            catalog(spark, "lent", bootstrap_servers=server.address)
+
+        assert spark.sql("SELECT sum(id) FROM lent_fluss_orders").collect()[0][0] == 3

@@ -63,7 +63,7 @@ ROWS = (
 def wide(hw, served) -> str:
     """Return a table with a column of every kind that conditions compare."""
     name = f"hw.{served.new_name()}"
-    hw.sql(f"CREATE TABLE {name} ({COLUMNS}) TBLPROPERTIES ('bucket.num' = '2')")
+    hw.sql(f"CREATE TABLE {name} ({COLUMNS})")
     hw.sql(f"INSERT INTO {name} VALUES {ROWS}")
     return name
 
@@ -160,6 +160,16 @@ def test_partitions_are_left_out_by_their_names(hw, sql, served):
     assert frame.rdd.getNumPartitions() == 1
 
 
+def test_a_row_is_not_found_by_what_it_was(sql, served):
+    table = served.create({"a": "INT", "v": "STRING"}, primary_key="a", rows=[(1, "x"), (2, "x")])
+    table.upsert([(1, "y")])
+    table.delete([2])
+
+    assert sql(f"SELECT a FROM hw.{table.path} WHERE v = 'x'") == []
+    assert sql(f"SELECT a, v FROM hw.{table.path} WHERE v >= 'x'") == [(1, "y")]
+    assert sql(f"SELECT count(*) FROM hw.{table.path}") == [(1,)]
+
+
 def test_the_changes_of_a_table_are_read_by_its_suffix(sql, served):
     table = served.create({"a": "INT", "v": "STRING"}, primary_key="a", rows=[(1, "x")])
     table.upsert([(1, "y")])
@@ -187,6 +197,7 @@ def test_options_are_said_with_the_table(hw, sql, wide):
     [
         ("WITH ('scan.limt' = '2')", r"scan\.limit"),
         ("WITH ('scan.changelog' = 'true')", r"\$changelog"),
+        ("WITH ('scan.columns' = 'id')", "Select the columns"),
     ],
 )
 def test_options_that_are_not_there_are_refused(sql, wide, how, complaint):

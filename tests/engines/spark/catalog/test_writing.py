@@ -53,6 +53,19 @@ def test_a_table_that_its_query_cannot_fill_is_not_made(sql, served, name):
     assert not served.client.table_exists(name.removeprefix("hw."))
 
 
+def test_a_frame_and_a_stream_make_tables_in_our_format(hw, served, tmp_path):
+    first, second = served.new_name(), served.new_name()
+
+    hw.range(3).write.format("headwater").saveAsTable(f"hw.{first}")
+    stream = hw.readStream.table(f"hw.{first}").writeStream.format("headwater")
+    stream = stream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    ran(stream.toTable(f"hw.{second}"))
+
+    assert rows_of(served.client.table(second)) == [(0,), (1,), (2,)]
+    with pytest.raises(PySparkException, match=r"\.format\('headwater'\)"):
+        hw.range(3).write.saveAsTable(f"hw.{served.new_name()}")
+
+
 def test_create_or_replace_creates_but_does_not_replace(sql, name):
     sql(f"CREATE OR REPLACE TABLE {name} AS SELECT id FROM range(3)")
 

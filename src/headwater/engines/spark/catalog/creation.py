@@ -74,7 +74,7 @@ def _check_provider(given: Mapping[str, str]) -> None:
     if provider.lower() != FORMAT:
         raise InvalidTableError(
             f"The tables of this catalog are kept by Headwater, not by {provider}.",
-            hint=f"Leave USING {provider} out.",
+            hint=f"Leave USING {provider} out, or in Python add .format('{FORMAT}').",
         )
     if place := next((name for name in _PLACES if name in given), None):
         raise InvalidTableError(

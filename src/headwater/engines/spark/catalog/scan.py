@@ -30,6 +30,8 @@ from headwater.engines.spark.source_options import SourceOptions
 # Rows come in batches already, which Spark takes as they are.
 _ROWS_PER_BATCH = 10_000
 _NUMBER_BYTES = 4
+# Of a condition in EXPLAIN.
+SHOWN_MAX = 400
 
 
 class Scan:
@@ -58,7 +60,7 @@ class Scan:
         """Return what EXPLAIN shows."""
         parts = [f"headwater {self._options.table}"]
         if self._options.where is not None:
-            parts.append(f"where {self._options.where}")
+            parts.append(f"where {self._options.where}"[:SHOWN_MAX])
         if self._options.limit is not None:
             parts.append(f"limit {self._options.limit}")
         return ", ".join(parts)

@@ -41,6 +41,7 @@ from headwater.engines.spark.options import (
     TABLE,
     given_options,
 )
+from headwater.engines.spark.options import COLUMNS as COLUMNS_READ
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import InvalidOptionError, UnsupportedError
 from headwater.model.schema import Schema
@@ -62,8 +63,8 @@ class CatalogTable:
     def __str__(self) -> str:
         # Two are the same where all is: Spark compares them to find what it has in its cache.
         info = self._table.info
-        options = sorted(set(self._options.items()), key=lambda item: item[0])
-        return f"{self._name} {info.table_id} {info.schema_id} {hash(tuple(options))}"
+        options = hash(tuple(sorted(self._options.items())))
+        return f"{self._name} {info.table_id} {info.schema_id} {options}"
 
     def interfaces(self) -> tuple[str, ...]:
         """Return what Spark may do with the table."""
@@ -143,14 +144,23 @@ class CatalogTable:
         known = _of(self._options, SOURCE_OPTIONS)
         given = {**known, **texts_of(options), TABLE.name: self._table.name}
         read = SourceOptions.of(given)
+        self._check_columns(read)
+        schema = read_schema(self._table)
+        builder = ScanBuilder(self._jvm, read, schema, filterable=self._filterable(), given=given)
+        return Proxy(self._jvm, builder, ScanBuilder.interfaces)
+
+    def _check_columns(self, read: SourceOptions) -> None:
+        """Refuse options that make other columns than Spark was told of."""
         if read.table != self._table.name:
             raise InvalidOptionError(
                 f"'{CHANGELOG.name}' cannot be used with a table of the catalog.",
                 hint=f"Read `{self._table.path.table}$changelog`.",
             )
-        schema = read_schema(self._table)
-        builder = ScanBuilder(self._jvm, read, schema, filterable=self._filterable(), given=given)
-        return Proxy(self._jvm, builder, ScanBuilder.interfaces)
+        if read.columns is not None:
+            raise InvalidOptionError(
+                f"'{COLUMNS_READ.name}' cannot be used with a table of the catalog.",
+                hint="Select the columns.",
+            )
 
     def _filterable(self) -> Schema:
         return self._table.info.schema if self._is_real else schema_of(self._table.schema)
