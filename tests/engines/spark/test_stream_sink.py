@@ -74,8 +74,7 @@ def test_every_micro_batch_is_appended(spark, served, files):
     assert ids(table) == list(range(5 * FILE_ROWS))
 
 
-@pytest.mark.parametrize("key", [(), ("id",)])
-@pytest.mark.parametrize("is_shuffled", [False, True])
+@pytest.mark.parametrize(("key", "is_shuffled"), [((), False), ((), True), (("id",), True)])
 def test_a_micro_batch_that_is_run_again_lands_once(spark, served, files, key, is_shuffled):
     table = served.create(ORDERS, buckets=2, primary_key=key)
 
