@@ -1,6 +1,6 @@
 """Ranges of logs, read to their ends, or on from what is left of them."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
 from headwater.client.cluster import Cluster
 from headwater.client.reading.draining import drained
@@ -43,16 +43,20 @@ class LogRows:
         for split in splits:
             fetcher.follow(split.place, split.bucket, offset=split.start, end=split.end)
         try:
-            while not fetcher.is_done:
-                try:
-                    async for batch in drained(fetcher, self._cluster, table=self._view.table.path):
-                        yield batch
-                except OffsetOutOfRangeError as fault:
-                    await self._pass_over(fetcher, fault)
+            async for batch in self._read(fetcher):
+                yield batch
         except PartitionMissingError as fault:
             raise lost_partition(self._view.table, str(fault)) from fault
         finally:
             await fetcher.close()
+
+    async def _read(self, fetcher: Fetcher) -> AsyncIterator[LogBatch]:
+        while not fetcher.is_done:
+            try:
+                async for batch in drained(fetcher, self._cluster, table=self._view.table.path):
+                    yield batch
+            except OffsetOutOfRangeError as fault:
+                await self._pass_over(fetcher, fault)
 
     async def _pass_over(self, fetcher: Fetcher, fault: OffsetOutOfRangeError) -> None:
         """Go on at the first rows that are left, in each log that has lost some."""
