@@ -270,10 +270,42 @@ def test_a_partition_that_was_dropped_after_it_was_read_is_no_loss(served, open_
     assert list(end["offsets"]) == ["day=b/0"]
 
 
+def test_a_partition_that_was_made_anew_is_read_from_its_first_row(served, open_stream):
+    table = served.create(DAYS, rows=[(0, "a"), (1, "a")], partition_by="day", buckets=1)
+    reader = open_stream(table, scan__partition__discovery__interval="1 ms")
+    _, end = read_on(reader, reader.initialOffset())
+    table.drop_partition({"day": "a"})
+    table.append([(number, "a") for number in range(10, 15)])
+
+    found, _ = read_on(reader, end)
+
+    assert ids(found) == list(range(10, 15))
+
+
+def test_a_partition_that_was_dropped_while_it_had_rows_to_read_is_an_error(served, open_stream):
+    table = served.create(DAYS, rows=[(n, "a") for n in range(9)], partition_by="day", buckets=1)
+    options = {"scan__partition__discovery__interval": "1 ms", "maxRowsPerTrigger": "5"}
+    reader, lenient = (
+        open_stream(table, **options),
+        open_stream(table, **options, failOnDataLoss="false"),
+    )
+    _, end = read_on(reader, reader.initialOffset())
+    read_on(lenient, lenient.initialOffset())
+
+    table.drop_partition({"day": "a"})
+
+    with pytest.raises(PartitionMissingError, match=r"day=a/0.*failOnDataLoss"):
+        read_on(reader, end)
+    assert read_on(lenient, end)[1]["offsets"] == {}
+
+
+@pytest.mark.parametrize("key", [[], ["id", "day"]])
 def test_a_partition_that_was_dropped_unread_is_an_error_unless_that_is_allowed(
-    served, open_stream
+    served, open_stream, key
 ):
-    table = served.create(DAYS, rows=[(0, "a"), (1, "b")], partition_by="day", buckets=1)
+    table = served.create(
+        DAYS, rows=[(0, "a"), (1, "b")], primary_key=key, partition_by="day", buckets=1
+    )
     reader = open_stream(table)
     lenient = open_stream(table, failOnDataLoss="false")
     start = reader.initialOffset()

@@ -17,6 +17,7 @@ from headwater.engines.spark.reading.row_sizes import RowSizes
 from headwater.engines.spark.reading.stream_offset import StreamOffset
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import HeadwaterError
+from headwater.model.bucket import TableBucket
 from headwater.runtime.events import Events
 
 # How long to wait for rows before Spark is told that there are none.
@@ -38,20 +39,22 @@ class Follower:
         self._target: Mapping[Place, int] | None = None
         self._late: frozenset[Place] = frozenset()
         self._noted: Buckets = {}
-        self._seen: Mapping[Place, int] = {}
+        # By ids, as another partition may come in the place of one that is gone.
+        self._seen: dict[TableBucket, int] = {}
         self.last: StreamOffset | None = None
 
     @property
     def seen(self) -> Mapping[Place, int]:
         """Return where the logs ended when they were last looked at."""
-        return self._seen
+        buckets = self._ends.buckets
+        return {place: self._seen[b] for place, b in buckets.items() if b in self._seen}
 
     @property
     def rows_behind(self) -> int:
         """Return how many rows the last offset is behind the ends of the logs."""
         if self.last is None:
             return 0
-        return self._unread(self.last, self._seen).total
+        return self._unread(self.last, self.seen).total
 
     async def pin(self) -> None:
         """Read no further than the logs reach now."""
@@ -88,7 +91,7 @@ class Follower:
     async def _list(self) -> Mapping[Place, int]:
         ends = await self._ends.list()
         await self._note_late()
-        self._seen = {**self._seen, **ends}
+        self._seen |= {self._ends.buckets[place]: end for place, end in ends.items()}
         return ends
 
     def _pinned(self, ends: Mapping[Place, int]) -> Mapping[Place, int]:
@@ -119,17 +122,15 @@ class Follower:
 
     def _check_dropped(self, start: StreamOffset) -> None:
         """Say when a partition was dropped of which there were rows to read, as far as known."""
-        buckets = self._ends.buckets
+        table, buckets = self._reading.table, self._ends.buckets
         for place, at in start.positions.items():
             if place in buckets and start.knows(place, buckets[place]):
                 continue
-            if self._seen.get(place, 0) > (at or 0) and self._reading.fails_on_loss:
-                keys = self._reading.table.descriptor.partition_keys
-                raise lost_partition(self._reading.table, place_text(place, keys))
-            _events.warning(
-                "bucket is gone", table=str(self._reading.table.path), bucket=str(place)
-            )
-        self._seen = {place: end for place, end in self._seen.items() if place in buckets}
+            gone = start.bucket(place, table.table_id)
+            name = place_text(place, table.descriptor.partition_keys)
+            if self._seen.pop(gone, 0) > (at or 0) and self._reading.fails_on_loss:
+                raise lost_partition(table, name)
+            _events.warning("bucket is gone", table=str(table.path), bucket=name)
 
     # ---- how much of it
 

@@ -13,12 +13,16 @@ from headwater.client.reading.state_at import StateAt
 from headwater.client.virtual import VirtualKind
 from headwater.engines.spark.reading.gathering import gathered
 from headwater.engines.spark.reading.log_rows import LogRows
+from headwater.engines.spark.reading.losses import lost_partition
 from headwater.engines.spark.reading.reading import Reading
 from headwater.engines.spark.reading.splits import LogSplit, Share, StateSplit
+from headwater.errors import PartitionMissingError
 from headwater.model.bucket import TableBucket
 from headwater.rows.log_batch import ChangeType
+from headwater.runtime.events import Events
 
 _AFTER = (ChangeType.INSERT, ChangeType.UPDATE_AFTER)
+_events = Events("spark")
 
 
 class ShareRows:
@@ -73,9 +77,14 @@ class ShareRows:
             # A stream meets them again in the log behind the state.
             keeps_unknown=not self._reading.follows,
         )
-        async with aclosing(aiter(state)) as found:
-            async for rows in found:
-                yield self._shaped(_inserted(rows, split))
+        try:
+            async with aclosing(aiter(state)) as found:
+                async for rows in found:
+                    yield self._shaped(_inserted(rows, split))
+        except PartitionMissingError as fault:
+            if self._reading.fails_on_loss:
+                raise lost_partition(self._reading.table, str(fault)) from fault
+            _events.warning("bucket is gone", bucket=str(split.bucket))
 
     # ---- logs
 
