@@ -80,8 +80,16 @@ def test_what_is_no_java_is_not_asked_twice(tmp_path):
     assert ask_java(tmp_path / "missing") is None
 
 
-def test_an_overlay_that_lost_a_part_is_mended(tmp_path, monkeypatch):
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Give a directory for temporary files of its own, and the place of this user in it."""
     monkeypatch.setattr(overlay.tempfile, "tempdir", str(tmp_path))
+    overlay.scratch.cache_clear()
+    yield tmp_path / f"headwater-{os.getuid()}"
+    overlay.scratch.cache_clear()
+
+
+def test_an_overlay_that_lost_a_part_is_mended(place, tmp_path):
     installed = tmp_path / "installed"
     for name in ("bin", "jars", "python"):
         (installed / name).mkdir(parents=True)
@@ -91,19 +99,32 @@ def test_an_overlay_that_lost_a_part_is_mended(tmp_path, monkeypatch):
     again = overlay.spark_home(installed)
 
     assert again == home
+    assert home.parent == place
     assert sorted(entry.name for entry in home.iterdir()) == ["bin", "conf", "jars"]
     assert (home / "jars").resolve() == installed / "jars"
 
 
-def test_a_place_that_others_can_write_to_is_not_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(overlay.tempfile, "tempdir", str(tmp_path))
-    place = tmp_path / f"headwater-{os.getuid()}"
+def test_a_place_that_others_can_write_to_is_not_used(place, tmp_path):
     place.mkdir()
     place.chmod(0o777)
 
     home = overlay.spark_home(tmp_path)
 
     assert home.parent == overlay.scratch()
+    assert home.parent.parent == tmp_path
+
+
+def test_what_a_killed_process_left_behind_is_removed(place):
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    (place / f"process-{killed.pid}-x").mkdir(parents=True, mode=0o700)
+    (place / "process-1-x").mkdir()
+    place.chmod(0o700)
+
+    own = overlay.scratch()
+
+    assert own.parent == place
+    assert sorted(entry.name for entry in place.iterdir()) == sorted(["process-1-x", own.name])
 
 
 @pytest.mark.spark

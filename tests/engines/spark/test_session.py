@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from headwater.engines.spark.session import local_cores, session, settings_of
+from headwater.engines.spark.session import _connected, local_cores, session, settings_of
+from headwater.errors import InvalidOptionError
 
 
 def doubled(batches):
@@ -39,6 +40,14 @@ def test_moments_are_shown_in_utc(spark):
     assert shown.t == "2026-11-16 08:00:00"
 
 
+def test_a_setting_that_can_change_is_changed(spark):
+    session(config={"spark.sql.ansi.doubleQuotedIdentifiers": "true", "spark.driver.memory": "9g"})
+
+    changed = spark.conf.get("spark.sql.ansi.doubleQuotedIdentifiers")
+    spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+    assert changed == "true"
+
+
 @pytest.mark.parametrize(
     ("master", "cores"),
     [
@@ -59,3 +68,8 @@ def test_a_cluster_is_not_told_about_places_on_this_machine():
 
     assert "spark.python.daemon.module" not in settings
     assert "spark.driver.bindAddress" not in settings
+
+
+def test_an_address_that_is_none_of_connect_is_refused():
+    with pytest.raises(InvalidOptionError, match="sc://host"):
+        _connected("tests", "localhost:15002", {})

@@ -1,8 +1,10 @@
 """Homes of Spark and Java that differ in one thing from those installed, made of links to them."""
 
+import atexit
 import hashlib
 import os
 import shlex
+import shutil
 import stat
 import tempfile
 from contextlib import suppress
@@ -12,6 +14,7 @@ from pathlib import Path
 # What an overlay consists of is part of its name, so that versions do not meet in one.
 _LAYOUT = "1"
 _KEY_CHARACTERS = 16
+_PROCESS = "process-"
 # All of a home that is asked for by name, but for "python".
 _LINKED = ("bin", "conf", "data", "jars", "sbin")
 _CONF = "conf"
@@ -62,31 +65,50 @@ def java_without_vectors(installed: Path, module: str) -> Path:
 
 @cache
 def scratch() -> Path:
-    """Return a directory of this process, which is removed when it ends."""
-    return Path(_scratch().name)
+    """Return a directory of this process, which is removed when it ends, or soon after."""
+    place = _place()
+    if place is not None:
+        _tidy(place)
+    directory = tempfile.mkdtemp(prefix=f"{_PROCESS}{os.getpid()}-", dir=place)
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
 
 
-@cache
-def _scratch() -> "tempfile.TemporaryDirectory[str]":
-    return tempfile.TemporaryDirectory(prefix="headwater-", ignore_cleanup_errors=True)
+def _tidy(place: Path) -> None:
+    """Remove what processes left behind that were killed."""
+    for left in place.glob(f"{_PROCESS}*"):
+        number = left.name.removeprefix(_PROCESS).split("-")[0]
+        if number.isdigit() and not _is_running(int(number)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _directory(kind: str, installed: Path) -> Path:
     """Return the directory of an overlay: one for each user and installation, used again."""
     key = hashlib.sha256(f"{_LAYOUT}:{installed}".encode()).hexdigest()[:_KEY_CHARACTERS]
-    directory = _place() / f"{kind}-{key}"
+    directory = (_place() or scratch()) / f"{kind}-{key}"
     directory.mkdir(exist_ok=True)
     return directory
 
 
-def _place() -> Path:
+def _place() -> Path | None:
+    """Return the directory of this user for what is temporary, if it is safe to use."""
     place = Path(tempfile.gettempdir()) / f"headwater-{os.getuid()}"
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)
     # Others may write beside it, and what lies here is run: trust only what is ours alone.
     found = place.lstat()
     is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    return place if is_ours and not found.st_mode & 0o022 else scratch()
+    return place if is_ours and not found.st_mode & 0o022 else None
 
 
 def _link(link: Path, target: Path) -> None:

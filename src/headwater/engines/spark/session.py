@@ -10,12 +10,15 @@ from pathlib import Path
 import pyspark
 from pyspark.sql import SparkSession
 
+from headwater.config.option import shown
 from headwater.engines.spark import registration
 from headwater.engines.spark.java import java_home
 from headwater.engines.spark.overlay import scratch, spark_home
+from headwater.errors import InvalidOptionError
 
 DAEMON = "headwater.engines.spark.daemon"
 _LOOPBACK = "127.0.0.1"
+_CONNECT = "sc://"
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 _SHUFFLE_TASKS_PER_CORE = 2
 _CHECKPOINTS = (
@@ -53,23 +56,29 @@ def session(
     active = SparkSession.getActiveSession()
     if active is not None:
         found = _adjusted(active, given)
-    elif remote is not None and remote.startswith("sc:"):
-        builder = SparkSession.builder.appName(name).remote(remote)
-        found = _configured(builder, {**RUNTIME_SETTINGS, **given}).getOrCreate()
+    elif remote is not None:
+        found = _connected(name, remote, given)
     else:
-        found = _started(name, master=master, remote=remote, config=given)
+        found = _started(name, master, given)
     if register:
         registration.register(found)
     return found
 
 
-def _started(
-    name: str, *, master: str, remote: str | None, config: Mapping[str, str]
-) -> SparkSession:
-    settings = {**settings_of(remote or master), **config}
-    builder = _configured(SparkSession.builder.appName(name), settings)
-    builder = builder.master(master) if remote is None else builder.remote(remote)
-    with _environment(environment_of(remote or master)):
+def _connected(name: str, remote: str, config: Mapping[str, str]) -> SparkSession:
+    if not remote.startswith(_CONNECT):
+        raise InvalidOptionError(
+            f"{shown(remote)} is no address of Spark Connect.",
+            hint=f"Write '{_CONNECT}host:15002'; the argument for local sessions is 'master'.",
+        )
+    builder = SparkSession.builder.appName(name).remote(remote)
+    return _configured(builder, {**RUNTIME_SETTINGS, **config}).getOrCreate()
+
+
+def _started(name: str, master: str, config: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder.appName(name).master(master)
+    builder = _configured(builder, {**settings_of(master), **config})
+    with _environment(environment_of(master)):
         return builder.getOrCreate()
 
 
