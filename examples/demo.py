@@ -1,7 +1,8 @@
 """The main job of Headwater, end to end: run it with `make demo`.
 
 A directory holds a stream of orders and, beside it, the stock by item, which changes. First it is
-opened in this process; then a server serves it, is killed, and serves it again.
+opened in this process, where Spark runs a pipeline on it; then a server serves it, is killed, and
+serves it again.
 """
 
 import shutil
@@ -24,6 +25,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from spark import pipeline
 
 import headwater
 
@@ -275,8 +277,9 @@ def show_files(directory: Path) -> None:
 
 
 def story(directory: Path) -> None:
-    step("headwater.open: a directory, in this process; no server, no port")
-    with headwater.open(directory) as hw:
+    step("headwater.open: a directory, in this process; no server to start")
+    # Spark's tasks are other processes, and for their sake alone it listens on a port.
+    with headwater.open(directory, listen=True) as hw:
         table = create_orders(hw)
 
         step("Append Arrow batches")
@@ -296,6 +299,10 @@ def story(directory: Path) -> None:
 
         step("A cursor: two readers share the buckets, and positions are kept")
         share(table)
+
+        step("Spark: clicks, counted by minute, added up by page, handed on as Parquet")
+        fact("starting Spark; this takes a while the first time")
+        pipeline.run(hw, str(hw.address))
 
     step("headwater serve: the same directory, for other processes and machines")
     serve_and_kill(directory)

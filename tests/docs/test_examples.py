@@ -10,7 +10,6 @@ from tests.serving import serving
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RUN_WITHIN_S = 60
-# The demo serves a directory of its own, and is run by `make demo` as well.
 DEMO = EXAMPLES / "demo.py"
 PYFLUSS = EXAMPLES / "with_pyfluss.py"
 SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if path not in (DEMO, PYFLUSS))
@@ -49,7 +48,3 @@ def test_the_official_client_runs_against_a_server(address):
     pytest.importorskip("fluss", reason="pyfluss has no wheel for this Python")
 
     assert "{'station': 'Oslo', 'height': 94}" in run(PYFLUSS, address)
-
-
-def test_the_demo_runs_to_its_end():
-    assert "Done." in run(DEMO)

@@ -1,0 +1,53 @@
+"""The examples on Spark run as they are, in processes with sessions of their own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RUN_WITHIN_S = 400
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(RUN_WITHIN_S + 20)]
+
+
+@pytest.fixture(autouse=True)
+def classic(request):
+    if request.config.getoption("--spark") != "classic":
+        pytest.skip("an example makes a session of its own")
+
+
+def run(script: str) -> str:
+    """Run a script and return what it prints; Spark itself says this and that on the side."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / script)],
+        capture_output=True,
+        text=True,
+        timeout=RUN_WITHIN_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_stream_is_enriched_with_rows_as_they_are_at_that_moment():
+    lines = run("spark/enrichment.py").splitlines()
+
+    assert lines == [
+        "order 100: 20.00 by Ada",
+        "order 101:  5.50 by Bob",
+        "order 102:  7.00 by nobody we know",
+        "order 103:  9.00 by Ada Lovelace",
+        "order 104:  1.00 by Cleo",
+    ]
+
+
+def test_the_demo_runs_its_pipeline_and_goes_on_to_its_end():
+    shown = run("demo.py")
+
+    # Six clicks, two later ones of which one was late, and one of two more: the other came too
+    # late for its minute.
+    assert shown.count("  2026-11-16 12:00:00, home, 2\n") == 2
+    assert "  2026-11-16 12:03:00, shop, 1\nclicks by page:\n  home, 5\n  shop, 4\n" in shown
+    assert "Done." in shown
