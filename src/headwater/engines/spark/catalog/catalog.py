@@ -12,6 +12,7 @@ from headwater.client.sync.client import Client
 from headwater.client.sync.table import Table
 from headwater.engines.spark.catalog.changes import alter
 from headwater.engines.spark.catalog.creation import creation_of, read_clauses
+from headwater.engines.spark.catalog.expressions import items
 from headwater.engines.spark.catalog.interfaces import (
     CATALOG_CAPABILITY,
     IDENTIFIER,
@@ -270,4 +271,4 @@ def _only(namespace: Sequence[str]) -> str:
 
 
 def _path(identifier: JavaObject) -> str:
-    return ".".join((*identifier.namespace(), identifier.name()))
+    return ".".join((*items(identifier.namespace()), identifier.name()))

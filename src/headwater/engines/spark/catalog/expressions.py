@@ -34,26 +34,29 @@ class Call:
 Expression: TypeAlias = Reference | Literal | Call
 
 
+def items(array: JavaObject) -> list[JavaObject]:
+    """Return what is in an array; iterating over it would ask the JVM once more."""
+    return [array[place] for place in range(len(array))]
+
+
 def read_predicate(java: JavaObject) -> Call | None:
     """Return a condition of the JVM, or None if something in it is of no kind known here."""
     children = java.children()
-    count = len(children)
-    if count > CHILDREN_MAX:
+    if len(children) > CHILDREN_MAX:
         return None
     read: list[Expression] = []
-    for place in range(count):
-        # By place, since an iterator asks once more than there are.
-        child = _read(children[place])
-        if child is None:
+    for child in items(children):
+        expression = _read(child)
+        if expression is None:
             return None
-        read.append(child)
+        read.append(expression)
     return Call(java.name(), tuple(read))
 
 
 def _read(java: JavaObject) -> Expression | None:
     match java.getClass().getSimpleName():
         case "FieldReference":
-            return Reference(tuple(java.fieldNames()))
+            return Reference(tuple(items(java.fieldNames())))
         case "LiteralValue":
             return Literal(plain_value(java.value()))
         case "Predicate" | "And" | "Or" | "Not":

@@ -8,7 +8,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql.types import StructType
 
 from headwater.engines.spark.catalog.count_scan import CountScan
-from headwater.engines.spark.catalog.expressions import read_predicate
+from headwater.engines.spark.catalog.expressions import items, read_predicate
 from headwater.engines.spark.catalog.filters import EVERYTHING, Branches, both, branches_of
 from headwater.engines.spark.catalog.interfaces import (
     LOCAL_SCAN,
@@ -66,7 +66,7 @@ class ScanBuilder:
 
     def push_predicates(self, predicates: Sequence[JavaObject]) -> JavaObject:
         """Take the conditions that can be tested here, and return the others."""
-        left = [each for each in predicates if not (self._is_open and self._take(each))]
+        left = [each for each in items(predicates) if not (self._is_open and self._take(each))]
         return self._jvm.array(PREDICATE, left)
 
     def _take(self, predicate: JavaObject) -> bool:
