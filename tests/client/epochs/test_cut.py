@@ -7,7 +7,14 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.epochs.cut import Sizes, cuts_of
+from headwater.client.epochs.cut import (
+    BATCH_ROWS_MAX,
+    GROUP_ROWS_MAX,
+    Order,
+    Sizes,
+    batches_of,
+    cuts_of,
+)
 from headwater.client.schema_in import schema_of
 
 SCHEMA = schema_of(
@@ -72,3 +79,42 @@ def test_the_size_of_a_row_does_not_depend_on_where_it_lies():
     assert whole.tolist() == alone
     assert sliced.tolist() == alone[1:]
     assert alone[0] > alone[1]
+
+
+groups = st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=12), min_size=1, max_size=20)
+
+
+@given(groups, st.integers(1, 10), st.integers(1, 100))
+def test_rows_that_belong_together_are_in_one_batch(grouped, rows_max, bytes_max):
+    sizes = np.concatenate([np.array(group, np.int64) for group in grouped])
+    starts = np.concatenate([np.arange(len(group)) == 0 for group in grouped])
+
+    cuts = cuts_of(sizes, rows_max=rows_max, bytes_max=bytes_max, starts=starts)
+
+    assert [row for cut in cuts for row in range(cut.start, cut.stop)] == list(range(len(sizes)))
+    assert all(starts[cut.start] for cut in cuts)
+    for cut in cuts:
+        is_small = cut.stop - cut.start <= rows_max and sizes[cut].sum() <= bytes_max
+        assert is_small or starts[cut].sum() == 1
+
+
+@given(groups, st.randoms(use_true_random=False))
+def test_the_order_of_rows_within_a_group_does_not_move_the_cuts(grouped, chance):
+    starts = np.concatenate([np.arange(len(group)) == 0 for group in grouped])
+    mixed = [chance.sample(group, len(group)) for group in grouped]
+
+    first, second = (
+        cuts_of(np.concatenate(each).astype(np.int64), rows_max=9, bytes_max=90, starts=starts)
+        for each in (grouped, mixed)
+    )
+
+    assert first == second
+
+
+def test_a_group_too_large_for_one_request_is_parted_nevertheless():
+    sizes = np.full(GROUP_ROWS_MAX + 1, 1, np.int64)
+    starts = np.arange(len(sizes)) == 0
+
+    found = batches_of(Order(np.arange(len(sizes)), starts), sizes)
+
+    assert [len(batch) for batch in found] == [BATCH_ROWS_MAX] * 4 + [1]

@@ -58,8 +58,8 @@ def test_rows_of_a_log_come_in_one_order_however_they_are_mixed(listed, chance):
     at = chance.randrange(len(listed))
     chunks = [batch(mixed[:at]), batch(mixed[at:])]
 
-    first = sequence([batch(listed)], ContentOrder(SCHEMA).of([batch(listed)]))
-    second = sequence(chunks, ContentOrder(SCHEMA).of(chunks))
+    first = sequence([batch(listed)], ContentOrder(SCHEMA).of([batch(listed)]).places)
+    second = sequence(chunks, ContentOrder(SCHEMA).of(chunks).places)
 
     assert first == second
 
@@ -67,7 +67,7 @@ def test_rows_of_a_log_come_in_one_order_however_they_are_mixed(listed, chance):
 def test_rows_stay_near_the_order_of_their_time():
     listed = [{"city": str(9 - number), "at": number, "id": 7} for number in range(10)]
 
-    found = ContentOrder(SCHEMA).of([batch(listed[::-1])])
+    found = ContentOrder(SCHEMA).of([batch(listed[::-1])]).places
 
     assert found.tolist() == list(range(9, -1, -1))
 
@@ -80,7 +80,8 @@ def test_rows_that_cannot_be_compared_are_ordered_by_their_bytes():
     ]
 
     first, second = (
-        chunk.take(pa.array(ContentOrder(schema).of([chunk]))).to_pylist() for chunk in chunks
+        chunk.take(pa.array(ContentOrder(schema).of([chunk]).places)).to_pylist()
+        for chunk in chunks
     )
 
     assert first == second
@@ -103,7 +104,9 @@ def key_order():
 def test_rows_of_one_key_keep_their_order(listed):
     chunk = keyed(listed)
 
-    found = chunk.take(pa.array(key_order().of([chunk.slice(0, 5), chunk.slice(5)]))).to_pylist()
+    found = chunk.take(
+        pa.array(key_order().of([chunk.slice(0, 5), chunk.slice(5)]).places)
+    ).to_pylist()
 
     for key in set(listed):
         numbers = [row["number"] for row in found if row["id"] == key]
@@ -120,7 +123,7 @@ def test_keys_come_in_one_order_even_if_their_hashes_collide(monkeypatch, collid
     listed = [f"key-{number}" for number in range(50)]
 
     first, second = (
-        keyed(each).take(pa.array(key_order().of([keyed(each)]))).column("id").to_pylist()
+        keyed(each).take(pa.array(key_order().of([keyed(each)]).places)).column("id").to_pylist()
         for each in (listed, listed[::-1])
     )
 

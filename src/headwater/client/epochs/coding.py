@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from headwater.client.epochs.cut import Order
 from headwater.client.epochs.intake import Meaning
 from headwater.client.epochs.order import ContentOrder, KeyOrder
 from headwater.client.writing.batches import Lane, Rows
@@ -14,14 +15,14 @@ from headwater.client.writing.kv_lane import KvLane, KvRows
 from headwater.client.writing.log_lane import LogLane, LogRows
 from headwater.client.writing.target_columns import target_columns
 from headwater.model.table import TableInfo
-from headwater.rows.row_bytes import Longs, Mask, RowBytes
+from headwater.rows.row_bytes import Mask, RowBytes
 
 
-class Order(Protocol):
+class Ordering(Protocol):
     """Know the one order of rows."""
 
-    def of(self, rows: Sequence[pa.RecordBatch], /) -> Longs:
-        """Return the places of rows in their order."""
+    def of(self, rows: Sequence[pa.RecordBatch], /) -> Order:
+        """Return rows in their order."""
         ...
 
 
@@ -34,7 +35,7 @@ class Coding(Protocol):
         ...
 
     @property
-    def order(self) -> Order:
+    def order(self) -> Ordering:
         """Return the one order of rows."""
         ...
 
@@ -48,7 +49,7 @@ class LogCoding:
 
     def __init__(self, table: TableInfo) -> None:
         self.lane: Lane = LogLane(table)
-        self.order: Order = ContentOrder(table.schema)
+        self.order: Ordering = ContentOrder(table.schema)
 
     def rows(self, batch: pa.RecordBatch, deletes: Mask) -> Rows:
         """Return rows to append."""
@@ -64,7 +65,7 @@ class KvCoding:
         self._encoding = KvEncoding(table)
         targets = target_columns(table.schema, meaning.columns)
         self.lane: Lane = KvLane(table.table_id, table.schema_id, targets)
-        self.order: Order = KeyOrder(self._encoding.key_names, self._encoding.key_encoder)
+        self.order: Ordering = KeyOrder(self._encoding.key_names, self._encoding.key_encoder)
 
     def rows(self, batch: pa.RecordBatch, deletes: Mask) -> Rows:
         """Return keys with their rows; deletes have none."""

@@ -19,7 +19,7 @@ class LaneBatches:
         self._rows = Gathered(held.chunks)
         self._deletes = np.concatenate(held.deletes)
         measured = np.concatenate([sizes.of(chunk) for chunk in held.chunks])
-        self._batches = batches_of(order, measured[order])
+        self._batches = batches_of(order, measured[order.places])
 
     def __len__(self) -> int:
         return len(self._batches)

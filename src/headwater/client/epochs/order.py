@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.client.bucket_keys import Encoder
-from headwater.client.epochs.cut import is_nested
+from headwater.client.epochs.cut import Order, is_nested
 from headwater.kv.hashing import hash_keys
 from headwater.model.schema import Schema
 from headwater.model.types import (
@@ -47,7 +47,12 @@ class ContentOrder:
         )
         self._rows = RowEncoder.of([column.type for column in schema.columns])
 
-    def of(self, rows: Sequence[pa.RecordBatch]) -> Longs:
+    def of(self, rows: Sequence[pa.RecordBatch]) -> Order:
+        """Return rows in their order; any of them may begin a batch."""
+        places = self._places(rows)
+        return Order(places, np.ones(len(places), np.bool_))
+
+    def _places(self, rows: Sequence[pa.RecordBatch]) -> Longs:
         """Return the places of rows in their order.
 
         1. Sort by the columns that can be compared. 2. Find rows that this leaves equal.
@@ -86,19 +91,27 @@ class KeyOrder:
         self._names = tuple(names)
         self._keys = keys
 
-    def of(self, rows: Sequence[pa.RecordBatch]) -> Longs:
-        """Return the places of rows in their order."""
+    def of(self, rows: Sequence[pa.RecordBatch]) -> Order:
+        """Return rows in their order; those of one key belong into one batch."""
         parts = [self._hashes(each) for each in rows]
         first, second = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
-        order: Longs = np.argsort(first, kind="stable")
-        same = first[order][1:] == first[order][:-1]
-        if bool((same & (second[order][1:] != second[order][:-1])).any()):
-            order = np.lexsort((second, first))
-        return order
+        places: Longs = np.argsort(first, kind="stable")
+        is_new = _changes(first[places])
+        if bool((_changes(second[places]) & ~is_new).any()):
+            places = np.lexsort((second, first))
+            is_new = _changes(first[places]) | _changes(second[places])
+        return Order(places, is_new)
 
     def _hashes(self, rows: pa.RecordBatch) -> tuple[Words, Words]:
         keys = self._keys.encode([rows.column(name) for name in self._names])
         return hash_keys(keys, seed=_SEEDS[0]), hash_keys(keys, seed=_SEEDS[1])
+
+
+def _changes(hashes: Words) -> Mask:
+    """Tell which values differ from the one before; the first does."""
+    changes = np.ones(len(hashes), np.bool_)
+    np.not_equal(hashes[1:], hashes[:-1], out=changes[1:])
+    return changes
 
 
 def _rank(kind: DataType) -> int:
