@@ -80,8 +80,9 @@ def table_of_rows(rows: Sequence[PlainRow], schema: pa.Schema, *, names: Names) 
 def _is_column(value: object) -> bool:
     if value is None or isinstance(value, _VALUES):
         return False
+    # Series speak Arrow from pandas 3 on.
     return isinstance(value, Sequence | np.ndarray) or any(
-        hasattr(value, name) for name in _ARROW_PROTOCOLS
+        (is_pandas_series(value), *(hasattr(value, name) for name in _ARROW_PROTOCOLS))
     )
 
 
