@@ -12,6 +12,7 @@ from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.client.cursors.states import CursorState, CursorSummary, MemberState, PlaceState
+    from headwater.client.epochs.receipts import EpochReceipt
     from headwater.client.reading.log_batch import LogBatch, Offsets, Place
     from headwater.client.sync.client import Client
     from headwater.client.sync.cursor import Cursor, Cursors
@@ -35,6 +36,7 @@ __all__ = [
     "CursorState",
     "CursorSummary",
     "Cursors",
+    "EpochReceipt",
     "HeadwaterError",
     "LogBatch",
     "MemberState",
@@ -62,6 +64,7 @@ _HOMES = {
     "CursorState": "client.cursors.states",
     "CursorSummary": "client.cursors.states",
     "Cursors": "client.sync.cursor",
+    "EpochReceipt": "client.epochs.receipts",
     "LogBatch": "client.reading.log_batch",
     "MemberState": "client.cursors.states",
     "Offsets": "client.reading.log_batch",

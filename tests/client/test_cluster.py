@@ -52,8 +52,10 @@ async def started_and_stopped_port():
 async def test_connecting_to_nobody_ends_with_the_reason():
     port = await started_and_stopped_port()
 
-    with pytest.raises(TimedOutError, match=f"127.0.0.1:{port}.*Cannot reach"):
+    with pytest.raises(TimedOutError, match=f"127.0.0.1:{port}.*Cannot reach") as caught:
         await aio.connect(f"127.0.0.1:{port}", settings=QUICK)
+
+    assert "that the server runs" in str(caught.value.hint)
 
 
 async def test_a_server_that_asks_for_a_password_gets_it(tmp_path):

@@ -20,6 +20,7 @@ from headwater.errors import (
     PartitionMissingError,
     ServerFaultError,
     TableMissingError,
+    TimedOutError,
 )
 from headwater.model.bucket import TableBucket
 from headwater.model.partition import name_of_spec
@@ -290,11 +291,17 @@ class Cluster:
 
     async def connect(self) -> None:
         """Reach the cluster for the first time and learn who belongs to it."""
-        await self.retries.run(
-            lambda: self._metadata(pb.MetadataRequest()),
-            what=f"Connecting to {', '.join(map(str, self._bootstrap))}",
-            timeout_s=self.settings.connect_timeout_s,
-        )
+        try:
+            await self.retries.run(
+                lambda: self._metadata(pb.MetadataRequest()),
+                what=f"Connecting to {', '.join(map(str, self._bootstrap))}",
+                timeout_s=self.settings.connect_timeout_s,
+            )
+        except TimedOutError as fault:
+            raise TimedOutError(
+                fault.message,
+                hint="Check the address, and that the server runs: headwater serve ./data",
+            ) from fault
 
     async def close(self) -> None:
         """Close every link."""

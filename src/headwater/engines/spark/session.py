@@ -28,6 +28,8 @@ _CHECKPOINTS = (
 RUNTIME_SETTINGS: Mapping[str, str] = {
     # Moments are shown and cut into days as they are stored; other zones are asked for.
     "spark.sql.session.timeZone": "UTC",
+    # Tables have times of day, and Spark lets nobody make one without this.
+    "spark.sql.timeType.enabled": "true",
     # Forks no process for each checkpoint file, of which a micro-batch writes two.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
