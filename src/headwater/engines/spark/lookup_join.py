@@ -59,7 +59,7 @@ def lookup_join(  # noqa: PLR0913 - one argument per choice
     `prefix` before their names.
 
     Tasks look the keys up while they run, so rows are as new as the moment at which their
-    micro-batch is processed, but for a second within which a task does not ask for a key again;
+    micro-batch is processed, but for ten seconds in which a task does not ask for a key again;
     a micro-batch that is run again may find newer ones. With `cache_rows` each worker process
     keeps up to so many keys and rows from task to task, and rows may be `cache_ttl` old.
     """

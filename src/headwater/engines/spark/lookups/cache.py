@@ -13,6 +13,7 @@ from headwater.engines.spark.lookups.keys import DistinctKeys
 from headwater.rows.row_bytes import Longs
 from headwater.runtime.clock import Clock
 
+_NOWHERE = -1
 Ask = Callable[[DistinctKeys, Longs], Answers]
 """Look up those of the keys that are at these positions."""
 
@@ -63,11 +64,12 @@ class Cache:
         """Answer keys from what is held, and ask for the others."""
         now = self._clock.monotonic()
         held = self._fresh(now)
-        missing = _missing(keys.ids, held)
+        positions = _positions(keys.ids, held)
+        missing = np.flatnonzero(positions == _NOWHERE)
         if held is None or len(missing):
             asked = _Held(keys.ids.take(pa.array(missing)), ask(keys, missing), _at(now, missing))
+            positions[missing] = np.arange(len(missing)) + (0 if held is None else len(held.ids))
             held = asked if held is None else held.plus(asked)
-        positions = np.asarray(pc.index_in(keys.ids, value_set=held.ids), np.int64)
         if not held.fits(self._room):
             # Full: what was not asked for this time makes room for what was.
             held = held.select(positions)
@@ -83,10 +85,11 @@ class Cache:
         return held if is_fresh.all() else held.select(np.flatnonzero(is_fresh))
 
 
-def _missing(ids: pa.Array, held: _Held | None) -> Longs:
+def _positions(ids: pa.Array, held: _Held | None) -> Longs:
     if held is None:
-        return np.arange(len(ids))
-    return np.flatnonzero(~np.asarray(pc.is_in(ids, value_set=held.ids)))
+        return np.full(len(ids), _NOWHERE, np.int64)
+    found = pc.index_in(ids, value_set=held.ids).fill_null(_NOWHERE)
+    return np.asarray(found).astype(np.int64)
 
 
 def _at(now: float, keys: Longs) -> npt.NDArray[np.float64]:

@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 65_536
 CACHES_MAX = 16
 CACHE_BYTES_MAX = 1 << 30
 # What a task keeps for itself, so that a key that comes often is not asked for each time.
-OF_TASK = Room(rows_max=1 << 18, bytes_max=1 << 26, age_max_s=1.0)
+OF_TASK = Room(rows_max=1 << 18, bytes_max=1 << 26, age_max_s=10.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
