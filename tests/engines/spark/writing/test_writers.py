@@ -204,6 +204,19 @@ def test_a_table_that_was_made_anew_meanwhile_is_not_written(served, make_table)
         writer.write(iter([batch(0, 3)]))
 
 
+def test_a_worker_that_knew_the_table_before_writes_the_new_one(served, make_table):
+    table = make_table()
+    with running(0):
+        BatchWriter(options(served, table), frame(ROWS), overwrite=False).write(iter([batch(0, 3)]))
+    served[1].drop_table(table.path)
+    anew = served[1].create_table(table.path, COLUMNS)
+
+    with running(0):
+        BatchWriter(options(served, anew), frame(ROWS), overwrite=False).write(iter([batch(7, 2)]))
+
+    assert ids(anew) == [7, 8]
+
+
 def test_overwriting_is_refused(served, make_table):
     with pytest.raises(UnsupportedError, match="cannot be overwritten") as caught:
         BatchWriter(options(served, make_table()), frame(ROWS), overwrite=True)

@@ -85,9 +85,9 @@ def _has_bucket_key(table: TableInfo) -> bool:
 
 
 def _table(job: Job) -> Table:
-    table = _kept(job.options.connection.client(), job.options.table, job.table.schema_id)
+    known = (job.table.table_id, job.table.schema_id)
+    table = _kept(job.options.connection.client(), job.options.table, known)
     if table.info.table_id != job.table.table_id:
-        _kept.cache_clear()
         raise RequestError(
             f"{job.options.table} was dropped and created again while it was written.",
             hint="Run the write again.",
@@ -96,6 +96,6 @@ def _table(job: Job) -> Table:
 
 
 @lru_cache(maxsize=TABLES_MAX)
-def _kept(client: Client, path: str, _schema_id: int) -> Table:
+def _kept(client: Client, path: str, _version: tuple[int, int]) -> Table:
     # A worker runs many short tasks, which need not ask for the same table each time.
     return client.table(path)
