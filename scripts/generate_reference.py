@@ -21,6 +21,7 @@ from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS
 from headwater.errors import HeadwaterError
 from headwater.wire.apis import APIS
 from scripts.python_reference import python_reference
+from scripts.spark_reference import spark_reference
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = (
@@ -77,6 +78,7 @@ def reference_pages() -> dict[str, str]:
         "client-settings.md": _page(_client_settings()),
         "spark-options.md": _page(_spark_options()),
         "python.md": _page(python_reference()),
+        "spark.md": _page(spark_reference()),
         "errors.md": _page(_errors()),
         "apis.md": _page(_apis()),
         "cli.md": _page(_cli()),

@@ -20,6 +20,7 @@ CLASSES = ("Client", "Table", "Scan", "Tail", "Writer", "Cursor", "Cursors")
 VALUES = (
     "Receipt",
     "BucketReceipt",
+    "EpochReceipt",
     "LogBatch",
     "ChangeType",
     "Place",
@@ -46,7 +47,7 @@ def python_reference() -> Iterator[str]:
     )
     yield "## Open and connect"
     for name in OPENING:
-        yield from _function(getattr(headwater, name), called=f"headwater.{name}")
+        yield from function_text(getattr(headwater, name), called=f"headwater.{name}")
     for name in CLASSES:
         yield from _class(getattr(headwater, name))
     yield from _arguments()
@@ -78,7 +79,7 @@ def _aio() -> Iterator[str]:
         " only prepare something and are not. An embedded storage runs on the loop of the caller."
     )
     for name in OPENING:
-        yield from _function(getattr(aio, name), called=f"headwater.aio.{name}", is_short=True)
+        yield from function_text(getattr(aio, name), called=f"headwater.aio.{name}", is_short=True)
     for name in sorted(set(aio.__all__) - set(OPENING)):
         yield from _class(getattr(aio, name), is_short=True)
 
@@ -98,7 +99,7 @@ def _class(kind: type, *, is_short: bool = False) -> Iterator[str]:
         yield _code("\n".join(_signature(member, called=name) for name, member in members))
         return
     for name, member in members:
-        yield from _function(member, called=_call(kind, name))
+        yield from function_text(member, called=_call(kind, name))
 
 
 def _call(kind: type, name: str) -> str:
@@ -106,7 +107,7 @@ def _call(kind: type, name: str) -> str:
     return f"for … in {noun}" if name == "__iter__" else f"{noun}.{name}"
 
 
-def _function(member: object, *, called: str, is_short: bool = False) -> Iterator[str]:
+def function_text(member: object, *, called: str, is_short: bool = False) -> Iterator[str]:
     yield f"### {called}"
     if "…" not in called:
         yield _code(_signature(member, called=called.rpartition(".")[2]))
@@ -146,7 +147,8 @@ def _arguments_of(given: ast.arguments, names: Mapping[str, object]) -> list[str
         _argument(argument, default, names)
         for argument, default in zip(given.kwonlyargs, given.kw_defaults, strict=True)
     ]
-    return [*places, *(("*", *keywords) if keywords else ())]
+    others = [f"**{_argument(given.kwarg, None, names)}"] if given.kwarg else []
+    return [*places, *(("*", *keywords) if keywords else ()), *others]
 
 
 def _argument(argument: ast.arg, default: ast.expr | None, names: Mapping[str, object]) -> str:

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 # Pages write the default address; here every server takes a free port.
 DEFAULT_ADDRESS = "127.0.0.1:9123"
 RUN_WITHIN_S = 60
+SPARK_WITHIN_S = 300  # its first page waits for the session
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -64,6 +65,22 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+def uses_spark(page: Path) -> bool:
+    code = (block.text for block in blocks_of(page) if block.language == "python")
+    return any("from headwater import spark" in text for text in code)
+
+
+def pages_to_run() -> list[object]:
+    """Return the pages with Python; those that use Spark run where its other tests do."""
+    pages = pages_with("python")
+    of_spark = (pytest.mark.spark, pytest.mark.timeout(SPARK_WITHIN_S))
+    marks = [of_spark if uses_spark(page) else () for page in pages]
+    return [
+        pytest.param(page, marks=mark, id=name_of(page))
+        for page, mark in zip(pages, marks, strict=True)
+    ]
+
+
 class Page:
     """Run the Python blocks of a page in order, in one namespace and one working directory.
 
@@ -92,7 +109,7 @@ class Page:
 
     def _run_block(self, block: Block, runner: asyncio.Runner) -> str:
         # Blank lines in front make a traceback point to the line of the page.
-        source = "\n" * block.line + self._with_server(block.text)
+        source = "\n" * block.line + self._with_paths(self._with_server(block.text))
         code = compile(source, str(self._path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -100,6 +117,10 @@ class Page:
             if asyncio.iscoroutine(running):
                 runner.run(asyncio.wait_for(running, RUN_WITHIN_S))
         return printed.getvalue()
+
+    def _with_paths(self, text: str) -> str:
+        # A Spark that began before the page has another working directory.
+        return text.replace('"./', f'"{self._directory}/')
 
     def _with_server(self, text: str) -> str:
         if DEFAULT_ADDRESS not in text:
@@ -140,10 +161,12 @@ def unknown_words(words: list[str]) -> list[str]:
     return [flag for flag in flags if flag not in known]
 
 
-@pytest.mark.parametrize("page", pages_with("python"), ids=name_of)
-def test_the_python_blocks_of_a_page_run(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", pages_to_run())
+def test_the_python_blocks_of_a_page_run(page, tmp_path, monkeypatch, request):
     if "import fluss" in page.read_text():
         pytest.importorskip("fluss", reason="pyfluss has no wheel for this Python")
+    if uses_spark(page):
+        request.getfixturevalue("classic_spark")
     monkeypatch.chdir(tmp_path)
 
     Page(page, tmp_path).run()
