@@ -45,7 +45,7 @@ COLUMNS = (
     "cast(timestamp_micros(1600000000000000 + id * 977) as timestamp_ntz) t2",
 )
 EVENTS = pa.schema([("n", pa.int64()), ("sent", pa.float64())])
-DIMENSION = "k BIGINT NOT NULL, name STRING, level INT"
+DIMENSION = {"k": "BIGINT", "name": "STRING", "level": "INT"}
 
 
 def bench_spark(report: Report, server_address: str, directory: Path, *, rows: int = ROWS) -> None:
@@ -251,7 +251,7 @@ def main() -> None:
             bench_spark(report, server.address, directory, rows=rows)
     finally:
         shutil.rmtree(directory)
-    Console().print(report.table)
+        Console().print(report.table)
 
 
 if __name__ == "__main__":
