@@ -1,5 +1,5 @@
 """The Spark session of the other tests, for pages that use Spark."""
 
-from tests.engines.spark.conftest import classic_spark, spark, spark_mode
+from tests.engines.spark.conftest import spark, spark_mode
 
-__all__ = ["classic_spark", "spark", "spark_mode"]
+__all__ = ["spark", "spark_mode"]
