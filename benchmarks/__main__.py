@@ -15,6 +15,8 @@ from benchmarks.clients import bench_clients
 from benchmarks.keyed_report import bench_keyed, bench_state
 from benchmarks.report import ROUNDS, Report
 from benchmarks.rows import NARROW, WIDE, narrow_batch, wide_batch
+from benchmarks.spark import bench_spark
+from benchmarks.spark_fixed_costs import bench_fixed_costs
 
 CODECS = {"ZSTD": "zstd", "LZ4_FRAME": "lz4", "NONE": None}
 ACKS_COUNT = 1000
@@ -138,8 +140,12 @@ def main() -> None:
             connection.close()
             console.print("clients …")
             bench_clients(report, server.port)
+            console.print("Spark …")
+            bench_spark(report, server.address, directory)
             console.print("upserts and lookups …")
             table = bench_keyed(report, server, directory)
+        console.print("what Spark costs before it does anything …")
+        bench_fixed_costs(report)
         console.print("recovery …")
         bench_state(report, directory / "data", table)
     finally:

@@ -124,6 +124,22 @@ def test_results_are_updated_from_each_micro_batch(spark, served, files):
     assert table.offsets() == ends
 
 
+def test_a_stream_that_begins_anew_writes_anew_under_its_old_name(
+    spark, spark_mode, served, files, tmp_path
+):
+    if spark_mode == "connect":
+        pytest.skip("tasks are not told of which query they are")
+    table = served.create(ORDERS)
+    write = each_batch(str(table.path), name="same", bootstrap_servers=served.address)
+
+    for checkpoint in ("first", "first", "second"):
+        files.add(1)
+        writer = files.stream(spark).writeStream.foreachBatch(write)
+        finish(writer.option("checkpointLocation", str(tmp_path / checkpoint)))
+
+    assert table.count() == (2 + 3) * FILE_ROWS
+
+
 def test_a_stream_that_does_not_fit_is_refused(spark, served, files):
     table = served.create(ORDERS)
     files.add(1)

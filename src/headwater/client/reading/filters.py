@@ -64,7 +64,7 @@ class Filter:
     def of(cls, where: Where, schema: Schema) -> "Filter":
         """Read a filter, or say what in it makes no sense for the columns of the schema."""
         return cls(
-            tuple(tuple(_test(term, schema) for term in branch) for branch in _branches(where))
+            tuple(tuple(_test(term, schema) for term in branch) for branch in branches_of(where))
         )
 
     @property
@@ -100,7 +100,8 @@ class Filter:
         return children[0] if len(children) == 1 else Or(tuple(children))
 
 
-def _branches(where: Where) -> Iterable[Sequence[Term]]:
+def branches_of(where: Where) -> Iterable[Sequence[Term]]:
+    """Return the lists of terms of which one must hold, however they are written."""
     given: object = where
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise _malformed(where)

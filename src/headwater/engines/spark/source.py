@@ -1,5 +1,8 @@
 """The format "headwater" of Spark: where its planner asks for schema, readers and writers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -16,6 +19,7 @@ from headwater.engines.spark.source_options import SourceOptions
 from headwater.engines.spark.types import spark_schema
 from headwater.engines.spark.writing.batch import BatchWriter
 from headwater.engines.spark.writing.stream import StreamWriter
+from headwater.errors import HeadwaterError
 
 FORMAT = "headwater"
 
@@ -30,21 +34,25 @@ class HeadwaterSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the table, or those that are asked for."""
-        options = SourceOptions.of(self.options)
-        table = options.connection.client().table(options.table)
-        return spark_schema(table.schema, columns=options.columns, path=options.table)
+        with _plainly():
+            options = SourceOptions.of(self.options)
+            table = options.connection.client().table(options.table)
+            return spark_schema(table.schema, columns=options.columns, path=options.table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the table once."""
-        return BatchReader(SourceOptions.of(self.options), schema)
+        with _plainly():
+            return BatchReader(SourceOptions.of(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return what follows the table."""
-        return StreamReader(SourceOptions.of(self.options), schema)
+        with _plainly():
+            return StreamReader(SourceOptions.of(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
         """Return what writes rows into the table."""
-        return BatchWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
+        with _plainly():
+            return BatchWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802 - Spark's
         self,
@@ -52,4 +60,14 @@ class HeadwaterSource(DataSource):
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamArrowWriter:
         """Return what writes the rows of a stream into the table."""
-        return StreamWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
+        with _plainly():
+            return StreamWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Show what is wrong without the way through our code on which it was found."""
+    try:
+        yield
+    except HeadwaterError as fault:
+        raise fault.with_traceback(None) from None

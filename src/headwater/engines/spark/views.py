@@ -26,9 +26,9 @@ def views(
 
     `databases` names those whose tables are wanted, otherwise all but the one in which Headwater
     keeps tables for itself. The storage has to be reached from here and from Spark under the same
-    address. A view shows the rows that are there when it is made; call this again to see newer
-    ones, and tables that were added. Views of tables that were dropped stay and fail. Streams are
-    read by `read_stream`.
+    address. A view shows the rows that are there when it is first used; call this again to see
+    newer ones, and tables that were added. Views of tables that were dropped stay and fail.
+    Streams are read by `read_stream`.
     """
     given = {SERVERS.name: bootstrap_servers, **(options or {})}
     client = Connection.of(given_options(given, SOURCE_OPTIONS)).client()

@@ -39,14 +39,14 @@ def test_spark_connect_has_views():
 
 def test_an_option_that_is_not_there_is_told_apart_from_one_that_is():
     with pytest.raises(InvalidOptionError, match=r"client\.deadline"):
-        catalog(ClassicSession("4.3.0"), **{"client.deadlin": "1 s"})
+        catalog(ClassicSession("4.3.0"), options={"client.deadlin": "1 s"})
 
 
 def test_a_server_that_is_not_there_is_said_at_once():
     session, patience = ClassicSession("4.3.0"), {"client.connect-timeout": "100 ms"}
 
     with pytest.raises(RetryLaterError, match="localhost:1"):
-        catalog(session, bootstrap_servers="localhost:1", **patience)
+        catalog(session, bootstrap_servers="localhost:1", options=patience)
 
 
 def test_over_connect_each_table_is_a_view(spark, spark_mode, tmp_path):

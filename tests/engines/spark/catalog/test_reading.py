@@ -83,7 +83,7 @@ def test_columns_conditions_and_limits_reach_the_table(hw, wide):
     plan = plan_of(hw, f"SELECT s FROM {wide} WHERE i = 1 AND length(s) > 0 LIMIT 3")
 
     assert "[s#" in plan.partition("BatchScan")[2].partition("headwater")[0]
-    assert "('i', '==', 1)" in plan
+    assert "i == 1" in plan
     assert "length(s" in plan
     assert "limit 3" in plan_of(hw, f"SELECT s FROM {wide} WHERE i = 1 LIMIT 3")
 
@@ -231,6 +231,6 @@ def test_another_session_needs_a_catalog_of_its_own(hw, served, wide):
 
 def test_a_second_catalog_of_a_name_takes_the_place_of_the_first(hw, served, wide):
     for options in ({"scan.split.rows": "1"}, {}):
-        catalog(hw, "again", bootstrap_servers=served.address, **options)
+        catalog(hw, "again", bootstrap_servers=served.address, options=options)
 
         assert hw.table(f"again.{wide.removeprefix('hw.')}").filter("id > 2").count() == 3

@@ -200,5 +200,7 @@ def test_what_cannot_be_read_is_refused_when_the_read_is_planned(served):
         served.client.table(f"{log.name}${VirtualKind.BINLOG}")
     with pytest.raises(UnsupportedError, match=r"no rows before updates.*\$changelog"):
         batch_reader(served.client.table(f"{keyed.name}$binlog"), served.address)
+    with pytest.raises(UnsupportedError, match=r"as they were.*no rows before updates"):
+        batch_reader(keyed, served.address, **{"scan__timestamp-millis": "5"}).partitions()
     with pytest.raises(TableMissingError):
         row_count(source_options(log, served.address, {"table": "spark.nothing"}))

@@ -357,7 +357,7 @@ def test_options_of_batches_are_refused_for_streams(served, open_stream, option)
     table = served.create(LOG, buckets=1)
 
     with pytest.raises(InvalidOptionError, match="is for batch reads"):
-        open_stream(table, **option)
+        open_stream(table, **option).initialOffset()
 
 
 def test_a_bucket_that_there_is_not_cannot_be_started_in(served, open_stream):

@@ -1,6 +1,7 @@
 """Making the tables of a storage known to Spark SQL under the name of a catalog."""
 
 import warnings
+from collections.abc import Mapping
 
 from py4j.java_gateway import JavaObject
 from pyspark.java_gateway import ensure_callback_server_started
@@ -31,7 +32,7 @@ def catalog(
     name: str = "hw",
     *,
     bootstrap_servers: str = SERVERS_DEFAULT,
-    **options: str,
+    options: Mapping[str, str] | None = None,
 ) -> None:
     """Make tables usable in a session of Spark as `name.database.table`.
 
@@ -40,7 +41,7 @@ def catalog(
     Spark that is not among `VERSIONS`, each table becomes a view `name_database_table`, with a
     warning.
     """
-    given = given_options({SERVERS.name: bootstrap_servers, **options}, _DECLARED.values())
+    given = given_options({SERVERS.name: bootstrap_servers, **(options or {})}, _DECLARED.values())
     if (reason := why_views(spark)) is not None:
         shown = view_name(name, "database.table")
         warnings.warn(f"{reason} Each table is a view `{shown}` instead.", stacklevel=2)

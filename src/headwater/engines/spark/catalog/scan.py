@@ -21,6 +21,7 @@ from headwater.engines.spark.catalog.jvm import Jvm
 from headwater.engines.spark.catalog.proxy import Proxy
 from headwater.engines.spark.catalog.python_source import python_source, python_table
 from headwater.engines.spark.catalog.statistics import Statistics
+from headwater.engines.spark.catalog.where_text import where_text
 from headwater.engines.spark.catalog.widths import row_width
 from headwater.engines.spark.reading.batch import BatchReader
 from headwater.engines.spark.reading.sizes import estimated_rows
@@ -60,7 +61,7 @@ class Scan:
         """Return what EXPLAIN shows."""
         parts = [f"headwater {self._options.table}"]
         if self._options.where is not None:
-            parts.append(f"where {self._options.where}"[:SHOWN_MAX])
+            parts.append(f"where {where_text(self._options.where)}"[:SHOWN_MAX])
         if self._options.limit is not None:
             parts.append(f"limit {self._options.limit}")
         return ", ".join(parts)

@@ -11,7 +11,7 @@ from headwater.client.reading.places import Buckets
 from headwater.client.virtual import VirtualKind
 from headwater.engines.spark.reading.names import place_text
 from headwater.engines.spark.reading.plan import one_share, shares
-from headwater.engines.spark.reading.reading import Reading
+from headwater.engines.spark.reading.reading import Reading, check_image
 from headwater.engines.spark.reading.selection import selected
 from headwater.engines.spark.reading.splits import LogSplit, Share, Split, StateSplit
 from headwater.engines.spark.source_options import SourceOptions
@@ -44,6 +44,7 @@ async def splits_of(cluster: Cluster, reading: Reading, options: SourceOptions) 
     )
     if reading.is_state:
         if options.as_of_ms is not None:
+            check_image(reading.table, wanted="Its rows as they were")
             _check_reaches_back(reading, starts, ends)
         return _states(buckets, ends)
     return _ranges(buckets, starts, ends=ends)

@@ -41,7 +41,8 @@ class Reading:
         """Find the table, and check that it has what is asked for."""
         reading = replace(cls.whole(options), columns=tuple(schema.names), follows=follows)
         check_columns(schema, reading.whole_schema, path=options.table)
-        _check_image(reading)
+        if reading.virtual is VirtualKind.BINLOG:
+            check_image(reading.table, wanted="Updates with both their rows")
         # What is wrong with the filter is said before anything is read.
         reading.filter()
         return reading
@@ -126,12 +127,12 @@ def check_columns(asked: StructType, whole: pa.Schema, *, path: str) -> None:
             )
 
 
-def _check_image(reading: Reading) -> None:
-    """Refuse to pair rows before and after an update where the log has none before."""
-    image = CHANGELOG_IMAGE.required(reading.table.descriptor.properties)
-    if reading.virtual is VirtualKind.BINLOG and image is ChangelogImage.WAL:
+def check_image(table: TableInfo, *, wanted: str) -> None:
+    """Refuse what needs rows before updates where the log has none."""
+    image = CHANGELOG_IMAGE.required(table.descriptor.properties)
+    if image is ChangelogImage.WAL:
         raise UnsupportedError(
-            f"The log of {reading.table.path} has no rows before updates, as its"
+            f"{wanted} cannot be read: the log of {table.path} has no rows before updates, as its"
             f" '{CHANGELOG_IMAGE.name}' is {image}.",
-            hint=f"Read {reading.table.path}${VirtualKind.CHANGELOG}.",
+            hint=f"Read {table.path}${VirtualKind.CHANGELOG}.",
         )

@@ -40,10 +40,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        _check(options)
         self._options = options
         self._schema = schema
-        self._reading = Reading.of(options, schema, follows=True)
+        self._found: Reading | None = None
         self._follower: Follower | None = None
         self._marks: CursorMarks | None = None
 
@@ -134,6 +133,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Have nothing left to do: the client goes with its process."""
 
     # ---- parts
+
+    @property
+    def _reading(self) -> Reading:
+        # Found when it is needed: Spark hides what goes wrong when a reader is made.
+        if self._found is None:
+            _check(self._options)
+            self._found = Reading.of(self._options, self._schema, follows=True)
+        return self._found
 
     def _following(self, link: Link) -> Follower:
         if self._follower is None:

@@ -1,6 +1,7 @@
 """Writing a data frame into a table, once."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -8,7 +9,13 @@ from pyspark.sql.types import StructType
 
 from headwater.engines.spark.sink_options import SinkOptions
 from headwater.engines.spark.writing.plan import plan_job
-from headwater.engines.spark.writing.task import EpochName, Written, write_task
+from headwater.engines.spark.writing.task import (
+    QUERY,
+    EpochName,
+    Written,
+    task_context,
+    write_task,
+)
 from headwater.errors import UnsupportedError
 from headwater.runtime.events import Events
 from headwater.runtime.ids import random_bytes
@@ -40,7 +47,17 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
-        return write_task(self._job, iterator, self._epoch)
+        return write_task(self._job, iterator, self._epoch_here())
+
+    def _epoch_here(self) -> EpochName:
+        """Return the epoch, whose name stands for itself or, within a stream, for its query.
+
+        A stream that begins anew numbers its micro-batches anew, and would find them done.
+        """
+        query = task_context().getLocalProperty(QUERY)
+        if self._epoch.begins is not None or query is None:
+            return self._epoch
+        return replace(self._epoch, sink=f"{self._epoch.sink}/{query}")
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Note what was written; the rows are there since their tasks ended."""

@@ -16,14 +16,15 @@ def each_batch(
 ) -> Callable[[DataFrame, int], None]:
     """Return what `foreachBatch` calls to write each micro-batch into a table, exactly once.
 
-    It is the way to write in the output mode `update`, which Spark has for no sink in Python:
+    It is the way to write in the output mode `update` without a catalog:
 
         counts.writeStream.outputMode("update").foreachBatch(
             each_batch("shop.counts", name="counts")
         )
 
-    The name stands for the query. Keep it as long as its checkpoint, and take another one with
-    another checkpoint, since that numbers its micro-batches anew.
+    The name tells apart what one query writes into a table in several ways. Over Spark Connect it
+    stands for the query itself: there, take another name with another checkpoint, which numbers
+    its micro-batches anew, or they are taken for done.
     """
     given = {
         SERVERS.name: bootstrap_servers,

@@ -8,12 +8,16 @@ from pyspark.sql.types import StructType
 
 from headwater.engines.spark.sink_options import SinkOptions
 from headwater.engines.spark.writing.plan import plan_job
-from headwater.engines.spark.writing.task import EpochName, Written, task_context, write_task
+from headwater.engines.spark.writing.task import (
+    QUERY,
+    EpochName,
+    Written,
+    task_context,
+    write_task,
+)
 from headwater.errors import UnsupportedError
 from headwater.runtime.events import Events
 
-# What Spark tells its tasks. The query keeps its id as long as its checkpoint.
-_QUERY = "sql.streaming.queryId"
 _EPOCH = "streaming.sql.batchId"
 _events = Events("spark")
 
@@ -37,7 +41,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task."""
         context = task_context()
-        query, number = context.getLocalProperty(_QUERY), context.getLocalProperty(_EPOCH)
+        query, number = context.getLocalProperty(QUERY), context.getLocalProperty(_EPOCH)
         assert query is not None
         assert number is not None
         return write_task(self._job, iterator, EpochName(sink=query, number=int(number)))

@@ -19,6 +19,8 @@ from headwater.errors import RequestError
 from headwater.model.table import TableInfo
 
 TABLES_MAX = 64
+QUERY = "sql.streaming.queryId"
+"""Where Spark tells tasks of which query they are; it keeps its id as long as its checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
