@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WIRE := src/headwater/wire
 SHORT := not interop and not torture
+# The rest of the Spark tests runs over Spark Connect in `make interop`.
+OVER_CONNECT := $(addprefix tests/engines/spark/,test_batch_source.py test_batch_sink.py test_stream_sink.py catalog/test_install.py)
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
@@ -18,7 +20,7 @@ demo: $(READY) ## Run the demo: write tables, read and follow them, kill a serve
 test: $(READY) ## Run every test except the long ones
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal -m "not spark and $(SHORT)"
 	$(BIN)/python -m pytest -q -m "spark and $(SHORT)"
-	$(BIN)/python -m pytest -q -m "spark and $(SHORT)" --spark=connect
+	$(BIN)/python -m pytest -q -m "spark and $(SHORT)" --spark=connect $(OVER_CONNECT)
 
 check: $(READY) ## Lint, format, types, layers and tidiness
 	$(BIN)/ruff check .

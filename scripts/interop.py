@@ -3,7 +3,8 @@
 Our contract suite and the tests marked `interop` run against a real Apache Fluss cluster, and the
 Apache Fluss client's own test suite runs against Headwater. That suite comes with the source
 distribution of pyfluss. Tests of features that are not served yet are named below with their
-reason; everything else has to pass. The tests of Spark run on a standalone cluster of Spark.
+reason; everything else has to pass. The tests of Spark run over Spark Connect and on
+a standalone cluster of Spark.
 """
 
 import os
@@ -41,12 +42,15 @@ asyncio_default_test_loop_scope = session
 def main() -> int:
     suite = fetch_suite()
     run(sys.executable, "-m", "pytest", "-q", "tests/conformance", cwd=ROOT)
-    return max(run_against_headwater(suite), run_against_cluster(), run_on_spark_cluster())
+    return max(run_against_headwater(suite), run_against_cluster(), run_on_spark())
 
 
-def run_on_spark_cluster() -> int:
-    """Run the tests of Spark on a standalone cluster with two workers."""
-    return run_tests("-m", "spark and not torture", "--spark=standalone", "tests/engines/spark")
+def run_on_spark() -> int:
+    """Run the tests of Spark over Spark Connect, and on a standalone cluster with two workers."""
+    return max(
+        run_tests("-m", "spark and not torture", f"--spark={mode}", "tests/engines/spark")
+        for mode in ("connect", "standalone")
+    )
 
 
 def run_against_cluster() -> int:

@@ -104,7 +104,9 @@ def log_end(table: headwater.Table) -> int:
 
 
 @pytest.fixture
-def make_copies(served, tmp_path):
+def make_copies(served, spark_mode, tmp_path):
+    if spark_mode != "classic":
+        pytest.skip("copies make sessions of their own")
     log = served.create(ORDERS, buckets=2, bucket_by="id")
     keyed = served.create(ORDERS, buckets=2, primary_key="id")
     names = tuple(ORDERS)
