@@ -49,6 +49,19 @@ def test_files_take_no_memory_and_leave_nothing_behind(tmp_path, monkeypatch):
     assert held.pop(PLACES[0]).chunks[-1].column("name")[9].as_py() == "row 189"
 
 
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())
+def test_rows_that_lie_one_after_the_other_are_taken_as_they_lie(sizes, data):
+    starts = np.cumsum([0, *sizes]).tolist()
+    chunks = [chunk(start, size) for start, size in zip(starts, sizes, strict=False)]
+    first = data.draw(st.integers(0, sum(sizes) - 1))
+    end = data.draw(st.integers(first + 1, sum(sizes)))
+
+    found = Gathered(chunks).take(np.arange(first, end))
+
+    assert found.column("id").to_pylist() == list(range(first, end))
+    assert found.column("name").to_pylist() == [f"row {number}" for number in range(first, end)]
+
+
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=6),
     st.data(),

@@ -72,6 +72,23 @@ def test_rows_stay_near_the_order_of_their_time():
     assert found.tolist() == list(range(9, -1, -1))
 
 
+@given(
+    st.lists(st.one_of(st.none(), st.integers(0, 30)), min_size=2, max_size=20),
+    st.integers(1, 19),
+    st.randoms(use_true_random=False),
+)
+def test_rows_that_come_in_their_order_have_the_same_as_any_others(times, cut, chance):
+    times = sorted(times, key=lambda each: (each is None, each or 0))
+    listed = [{"city": str(chance.random()), "at": each} for each in times]
+    mixed = chance.sample(listed, len(listed))
+    in_order = [batch(listed[:cut]), batch(listed[cut:])]
+
+    first = sequence(in_order, ContentOrder(SCHEMA).of(in_order).places)
+    second = sequence([batch(mixed)], ContentOrder(SCHEMA).of([batch(mixed)]).places)
+
+    assert first == second
+
+
 def test_rows_that_cannot_be_compared_are_ordered_by_their_bytes():
     schema = schema_of({"tags": "ARRAY<INT>"})
     listed = [{"tags": [3]}, {"tags": None}, {"tags": [1, 2]}]
