@@ -3,8 +3,8 @@
 Our contract suite and the tests marked `interop` run against a real Apache Fluss cluster, and the
 Apache Fluss client's own test suite runs against Headwater. That suite comes with the source
 distribution of pyfluss. Tests of features that are not served yet are named below with their
-reason; everything else has to pass. The tests of Spark run over Spark Connect and on
-a standalone cluster of Spark.
+reason; everything else has to pass. The tests of Spark run over Spark Connect, on a
+standalone cluster of Spark, and on the older versions that we name.
 """
 
 import os
@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".interop"
 PYFLUSS = "pyfluss==1.0.0"
 CONTRACT_VARIABLE = "HEADWATER_CONTRACT_AT"  # as tests/contract names it
+OLDER_SPARKS = ("4.2.1",)  # beside the one in requirements.lock
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 NOT_SERVED = {
     "test_admin.py::test_create_table": "kv formats other than compacted",
@@ -46,11 +47,22 @@ def main() -> int:
 
 
 def run_on_spark() -> int:
-    """Run the tests of Spark over Spark Connect, and on a standalone cluster with two workers."""
-    return max(
-        run_tests("-m", "spark and not torture", f"--spark={mode}", "tests/engines/spark")
-        for mode in ("connect", "standalone")
-    )
+    """Run the tests of Spark over Connect, on a cluster of two workers, and on older versions."""
+    tests = ("-m", "spark and not torture", "tests/engines/spark")
+    codes = [run_tests(*tests, f"--spark={mode}") for mode in ("connect", "standalone")]
+    for version in OLDER_SPARKS:
+        print(f"Spark {version}", flush=True)
+        codes.append(run_tests(*tests, PYTHONPATH=str(fetch_spark(version))))
+    return max(codes)
+
+
+def fetch_spark(version: str) -> Path:
+    """Install a version of Spark in a place of its own, once, and return the place."""
+    place = WORK / f"pyspark-{version}"
+    if not place.exists():
+        wanted = f"pyspark=={version}"
+        run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "-t", str(place), wanted)
+    return place
 
 
 def run_against_cluster() -> int:
