@@ -90,7 +90,8 @@ def utc(hour):
 def test_an_aggregate_function_folds_like_java(kind, data_type, values, expected):
     found = merged(kind, data_type, *values)
 
-    assert repr(found) == repr(expected)
+    # Which library says that a moment is in UTC depends on what is installed.
+    assert repr(found).replace("<UTC>", repr(ZoneInfo("UTC"))) == repr(expected)
 
 
 def test_not_a_number_is_the_largest_number():

@@ -135,6 +135,11 @@ class Table:
         rows that tells which of them delete their key. With `begins`, the offsets that
         `offsets()` gave before the first attempt, nothing is noted in the table
         `headwater.sinks`: for a sink that has one epoch only.
+
+        >>> customers.write_epoch([{"id": 7, "name": "Emmy"}], sink="load", epoch=0).batches_written
+        1
+        >>> customers.write_epoch([{"id": 7, "name": "Emmy"}], sink="load", epoch=0).batches_written
+        0
         """
         return self._loop.run(
             self._table.write_epoch(
@@ -304,7 +309,7 @@ class Table:
         """Return the number of rows.
 
         >>> customers.count()
-        1
+        2
         """
         return self._loop.run(self._table.count())
 
