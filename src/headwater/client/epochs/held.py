@@ -92,29 +92,19 @@ class Gathered:
         self._starts = np.cumsum([0, *(chunk.num_rows for chunk in chunks)])
 
     def take(self, places: Longs) -> pa.RecordBatch:
-        """Return rows in the order of the places; without a copy where they lie so."""
+        """Return rows in the order of the places."""
         if len(self._chunks) == 1:
-            return _slice_or_take(self._chunks[0], places)
+            return self._chunks[0].take(pa.array(places))
         which = np.searchsorted(self._starts, places, side="right") - 1
         order = np.argsort(which, kind="stable")
         bounds = np.searchsorted(which[order], np.arange(len(self._chunks) + 1))
         parts = [
-            _slice_or_take(chunk, places[order[low:high]] - start)
+            chunk.take(pa.array(places[order[low:high]] - start))
             for chunk, start, low, high in zip(
                 self._chunks, self._starts[:-1], bounds[:-1], bounds[1:], strict=True
             )
             if high > low
         ]
-        if len(parts) == 1:
-            return parts[0]
-        if bool((which[:-1] <= which[1:]).all()):
-            return pa.concat_batches(parts)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return pa.concat_batches(parts).take(pa.array(back))
-
-
-def _slice_or_take(chunk: pa.RecordBatch, places: Longs) -> pa.RecordBatch:
-    if len(places) and bool((np.diff(places) == 1).all()):
-        return chunk.slice(int(places[0]), len(places))
-    return chunk.take(pa.array(places))
