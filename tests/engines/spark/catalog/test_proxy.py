@@ -16,6 +16,13 @@ from headwater.errors import (
 class Fake:
     """Stand in for the JVM: exceptions say what they are, and defaults are named."""
 
+    def __init__(self) -> None:
+        self.all_held: list[object] = []
+
+    def held(self, found):
+        self.all_held.append(found)
+        return found
+
     def named(self, name: str):
         return lambda text: Thrown(f"{name}: {text}")
 
@@ -46,8 +53,13 @@ class Target:
 
 
 @pytest.fixture
-def proxy() -> Proxy:
-    return Proxy(Fake(), Target(), ("a.B",))
+def fake() -> Fake:
+    return Fake()
+
+
+@pytest.fixture
+def proxy(fake) -> Proxy:
+    return Proxy(fake, Target(), ("a.B",))
 
 
 def test_names_are_spelled_as_in_python():
@@ -57,6 +69,14 @@ def test_names_are_spelled_as_in_python():
 
 def test_a_method_of_java_is_one_of_the_object(proxy):
     assert proxy.readSchema("x") == "read x"
+
+
+def test_whatever_goes_to_java_is_held_until_it_has_arrived(proxy, fake):
+    proxy.readSchema("x")
+    with pytest.raises(Py4JJavaError) as caught:
+        proxy.fail()
+
+    assert fake.all_held == ["read x", caught.value]
 
 
 def test_other_methods_and_arguments_have_the_default_of_the_interface(proxy):

@@ -1,5 +1,6 @@
 """Objects of the JVM that the catalog needs, each looked up once: every call there takes time."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar, cast
 
@@ -8,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 KEPT_MAX = 1024
+HELD_MAX = 4096
 _T = TypeVar("_T")
 
 
@@ -19,6 +21,7 @@ class Jvm:
         self._jvm = spark._jvm  # noqa: SLF001 - the only door to the JVM
         self._gateway = spark.sparkContext._gateway  # noqa: SLF001
         self._kept: dict[object, object] = {}
+        self._held: deque[object] = deque(maxlen=HELD_MAX)
         self._loader = self.named("org.apache.spark.util.Utils").getContextOrSparkClassLoader()
         self.none = getattr(self.named("scala.None$"), "MODULE$")
 
@@ -29,6 +32,15 @@ class Jvm:
     def type_of(self, name: str) -> JavaObject:
         """Return the `Class` of a name."""
         return self.kept(("type", name), lambda: self._loader.loadClass(name))
+
+    def held(self, found: _T) -> _T:
+        """Return an object that goes to the JVM, and keep it until many more have gone.
+
+        It goes there by number. Were it collected at once, the JVM could be told to forget the
+        number before it looks for it, and would find null.
+        """
+        self._held.append(found)
+        return found
 
     def kept(self, key: object, make: Callable[[], _T]) -> _T:
         """Return what was made for a key, making it at the first call."""

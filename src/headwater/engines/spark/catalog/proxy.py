@@ -60,13 +60,14 @@ class Proxy:
         method = getattr(self._target, snake_case(name), None)
         try:
             if method is None or not _takes(method, arguments):
-                return self._run_default(name, arguments)
-            return method(*arguments)
+                return self._jvm.held(self._run_default(name, arguments))
+            return self._jvm.held(method(*arguments))
         except HeadwaterError as fault:
-            raise java_fault(self._jvm, fault) from fault
+            raise self._jvm.held(java_fault(self._jvm, fault)) from fault
         except CapturedException as fault:
             # Spark threw it and PySpark made it Python's; it goes on as what it was.
-            raise Py4JJavaError(str(fault), fault._origin) from fault  # noqa: SLF001
+            origin = self._jvm.held(fault._origin)  # noqa: SLF001
+            raise Py4JJavaError(str(fault), origin) from fault
 
     def _run_default(self, name: str, arguments: Sequence[object]) -> object:
         method = self._jvm.default_of(self.Java.implements, name, len(arguments))
