@@ -118,3 +118,13 @@ def test_a_group_too_large_for_one_request_is_parted_nevertheless():
     found = batches_of(Order(np.arange(len(sizes)), starts), sizes)
 
     assert [len(batch) for batch in found] == [BATCH_ROWS_MAX] * 4 + [1]
+
+
+def test_a_batch_ends_before_rows_of_one_key_that_do_not_fit_into_it():
+    sizes = np.ones(BATCH_ROWS_MAX + 10, np.int64)
+    starts = np.ones(len(sizes), np.bool_)
+    starts[BATCH_ROWS_MAX - 2 : BATCH_ROWS_MAX + 3] = False
+
+    first, second = batches_of(Order(np.arange(len(sizes)), starts), sizes)
+
+    assert (len(first), len(second)) == (BATCH_ROWS_MAX - 3, 13)

@@ -89,6 +89,12 @@ def test_rows_that_come_in_their_order_have_the_same_as_any_others(times, cut, c
     assert first == second
 
 
+def test_chunks_that_are_in_order_only_within_themselves_are_sorted():
+    later, earlier = (batch([{"at": at}, {"at": at + 1}]) for at in (5, 1))
+
+    assert ContentOrder(SCHEMA).of([later, earlier]).places.tolist() == [2, 3, 0, 1]
+
+
 def test_rows_that_cannot_be_compared_are_ordered_by_their_bytes():
     schema = schema_of({"tags": "ARRAY<INT>"})
     listed = [{"tags": [3]}, {"tags": None}, {"tags": [1, 2]}]
@@ -146,3 +152,4 @@ def test_keys_come_in_one_order_even_if_their_hashes_collide(monkeypatch, collid
 
     assert first == second
     assert sorted(first) == sorted(listed)
+    assert key_order().of([keyed(listed)]).starts.all()

@@ -1,7 +1,6 @@
 """The format "headwater" of Spark: where its planner asks for schema, readers and writers."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -34,24 +33,24 @@ class HeadwaterSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the table, or those that are asked for."""
-        with _plainly():
+        with _Plainly():
             options = SourceOptions.of(self.options)
             table = options.connection.client().table(options.table)
             return spark_schema(table.schema, columns=options.columns, path=options.table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the table once."""
-        with _plainly():
+        with _Plainly():
             return BatchReader(SourceOptions.of(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return what follows the table."""
-        with _plainly():
+        with _Plainly():
             return StreamReader(SourceOptions.of(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
         """Return what writes rows into the table."""
-        with _plainly():
+        with _Plainly():
             return BatchWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802 - Spark's
@@ -60,14 +59,22 @@ class HeadwaterSource(DataSource):
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamArrowWriter:
         """Return what writes the rows of a stream into the table."""
-        with _plainly():
+        with _Plainly():
             return StreamWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
 
 
-@contextmanager
-def _plainly() -> Iterator[None]:
+class _Plainly:
     """Show what is wrong without the way through our code on which it was found."""
-    try:
-        yield
-    except HeadwaterError as fault:
-        raise fault.with_traceback(None) from None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # Not by a generator, whose caller would put the traceback back.
+        if isinstance(fault, HeadwaterError):
+            raise fault.with_traceback(None) from None

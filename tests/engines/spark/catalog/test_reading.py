@@ -1,11 +1,13 @@
 """Tables read by name: the rows that are asked for, and no more than has to be read."""
 
 import threading
+from weakref import ref
 
 import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 from headwater.engines.spark.catalog.install import catalog
+from headwater.engines.spark.catalog.jvm import Jvm
 
 CONDITIONS = (
     "i = 1",
@@ -86,6 +88,15 @@ def test_columns_conditions_and_limits_reach_the_table(hw, wide):
     assert "i == 1" in plan
     assert "length(s" in plan
     assert "limit 3" in plan_of(hw, f"SELECT s FROM {wide} WHERE i = 1 LIMIT 3")
+
+
+def test_what_goes_to_the_jvm_is_kept_for_a_while(hw):
+    jvm, made = Jvm(hw), {1}
+
+    gone, kept = ref(frozenset({object()})), ref(jvm.held(frozenset(made)))
+
+    assert gone() is None
+    assert kept() == made
 
 
 def test_a_count_needs_no_task(hw, sql, wide):

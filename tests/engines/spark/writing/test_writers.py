@@ -132,6 +132,18 @@ def test_the_writes_of_one_name_are_told_apart_by_their_epoch(served, make_table
     assert ids(table) == list(range(9))
 
 
+def test_a_name_stands_for_itself_in_each_query_that_writes_under_it(served, make_table):
+    table = make_table()
+    asked = options(served, table, **{"write.id": f"{table.path}", "write.epoch": "0"})
+    writer = travelled(BatchWriter(asked, frame(ROWS), overwrite=False))
+
+    for query in ("first", "first", "second"):
+        with running(0, query=query):
+            writer.write(iter([batch(0, 3)]))
+
+    assert ids(table) == [0, 0, 1, 1, 2, 2]
+
+
 def test_an_epoch_of_a_stream_is_written_once(served, make_table):
     table = make_table(primary_key="id", buckets=2)
     writer = travelled(StreamWriter(options(served, table), frame(ROWS), overwrite=False))
