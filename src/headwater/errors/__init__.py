@@ -19,13 +19,15 @@
     │   │   LakeTableExistsError, PartitionExistsError, PartitionLimitError,
     │   │   BucketLimitError, ScannerLimitError, CapacityError, NumbersExhaustedError,
     │   │   DirectoryInUseError, CursorLostError, EpochDiffersError, NotAttemptedError,
-    │   │   StaleEpochError, TieringFencedError, ServerTagExistsError, RebalanceError
+    │   │   StaleEpochError, TieringFencedError, LakeMovedError, LakeRewrittenError,
+    │   │   BoundaryMovedError, LakeTableDiffersError, ServerTagExistsError, RebalanceError
     ├── SequenceError        the writer lost its place: take a new writer id
     │   ├── OutOfOrderSequenceError, DuplicateSequenceError, UnknownWriterError
     ├── RetryLaterError      nothing is wrong with the request: send it again
     │   ├── DisconnectedError, TimedOutError, NotLeaderError, LeaderMissingError,
     │   │   NotCoordinatorError, TooFewReplicasError, StoppingError, BackpressureError,
-    │   │   DiskFullError, DamagedMessageError, AuthenticationBusyError
+    │   │   DiskFullError, DamagedMessageError, AuthenticationBusyError,
+    │   │   LakeCommitUnknownError, LakeUnreachableError
     ├── AccessError          present other credentials
     │   ├── AuthenticationError, SecurityDisabledError, SecurityTokenError
     └── StorageError         an operator has to look at disk, data or events
@@ -44,6 +46,7 @@ from headwater.errors.access import (
 )
 from headwater.errors.codes import error_of_code, moves_leader
 from headwater.errors.conflict import (
+    BoundaryMovedError,
     BucketLimitError,
     CapacityError,
     ConflictError,
@@ -52,6 +55,9 @@ from headwater.errors.conflict import (
     DatabaseNotEmptyError,
     DirectoryInUseError,
     EpochDiffersError,
+    LakeMovedError,
+    LakeRewrittenError,
+    LakeTableDiffersError,
     LakeTableExistsError,
     NotAttemptedError,
     NumbersExhaustedError,
@@ -111,6 +117,8 @@ from headwater.errors.retry_later import (
     DamagedMessageError,
     DisconnectedError,
     DiskFullError,
+    LakeCommitUnknownError,
+    LakeUnreachableError,
     LeaderMissingError,
     NotCoordinatorError,
     NotLeaderError,
@@ -144,6 +152,7 @@ __all__ = [
     "AuthenticationBusyError",
     "AuthenticationError",
     "BackpressureError",
+    "BoundaryMovedError",
     "BucketFencedError",
     "BucketLimitError",
     "BucketMissingError",
@@ -179,9 +188,14 @@ __all__ = [
     "InvalidTimestampError",
     "InvalidValueError",
     "KvStorageError",
+    "LakeCommitUnknownError",
     "LakeMissingError",
+    "LakeMovedError",
+    "LakeRewrittenError",
     "LakeSnapshotMissingError",
+    "LakeTableDiffersError",
     "LakeTableExistsError",
+    "LakeUnreachableError",
     "LeaderMissingError",
     "LogStorageError",
     "MissingError",

@@ -122,6 +122,34 @@ class TieringFencedError(ConflictError):
     hint = "Stop tiering the table; the other one goes on."
 
 
+class LakeMovedError(ConflictError):
+    """Tell that the lake table has another newest snapshot than the one to build on."""
+
+    code = -1
+    hint = "Look at the newest snapshot, then decide again; nothing was committed."
+
+
+class LakeRewrittenError(ConflictError):
+    """Tell that files which a commit refers to were rewritten meanwhile."""
+
+    code = -1
+    hint = "Do the round again from the newest snapshot; nothing was committed."
+
+
+class BoundaryMovedError(ConflictError):
+    """Tell that others tiered offsets since the round was planned, or that the table is another."""
+
+    code = -1
+    hint = "Plan the round again from the newest snapshot; nothing was committed."
+
+
+class LakeTableDiffersError(ConflictError):
+    """Tell that the lake holds a table of this name with other columns or another layout."""
+
+    code = -1
+    hint = "Rename or drop the table in the lake, or turn its columns into those of the table."
+
+
 class ServerTagExistsError(ConflictError):
     """Tell that a server carries another tag already."""
 

@@ -86,3 +86,17 @@ class AuthenticationBusyError(RetryLaterError):
 
     code = 51
     hint = "Present the same credentials again."
+
+
+class LakeCommitUnknownError(RetryLaterError):
+    """Tell that it is not known whether a commit to the lake took effect."""
+
+    code = -1
+    hint = "Look for the round in the newest snapshots before you repeat it."
+
+
+class LakeUnreachableError(RetryLaterError):
+    """Tell that the lake cannot be reached, or does not let itself be written."""
+
+    code = -1
+    hint = "Check the address of the warehouse or catalog, its credentials, and free space."

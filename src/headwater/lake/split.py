@@ -1,0 +1,94 @@
+"""A part of a lake snapshot that one task reads; a plain value with a versioned form."""
+
+import json
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+
+from headwater.errors import CorruptFileError, InvalidTableError
+from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
+
+UNKNOWN_BUCKET = -1
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeFile:
+    """Name a data file, for engines that read files themselves."""
+
+    path: str
+    row_count: int
+    byte_count: int
+    is_plain: bool
+    """Whether its rows are those of the table as they are: no deletes, no older schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeSplit:
+    """Name the files of a snapshot that one task reads, all of one partition and bucket."""
+
+    format: str
+    snapshot_id: int
+    bucket: int
+    """The bucket, or `UNKNOWN_BUCKET` where the format does not keep rows by bucket."""
+    partition: tuple[tuple[str, str], ...]
+    """Every partition key with its value, as text in the form of partition names."""
+    files: tuple[LakeFile, ...]
+    payload: bytes
+    """What the format's own reader needs beside."""
+
+    @property
+    def row_count(self) -> int:
+        """Return the rows of the files, deleted ones included."""
+        return sum(file.row_count for file in self.files)
+
+    def to_bytes(self) -> bytes:
+        """Write the split in a form that later versions can read."""
+        node: dict[str, Json] = {
+            "version": _VERSION,
+            "format": self.format,
+            "snapshot_id": self.snapshot_id,
+            "bucket": self.bucket,
+            "partition": [[key, value] for key, value in self.partition],
+            "files": [
+                [file.path, file.row_count, file.byte_count, file.is_plain] for file in self.files
+            ],
+            "payload": b64encode(self.payload).decode(),
+        }
+        return json.dumps(node, separators=(",", ":")).encode()
+
+
+def split_from_bytes(data: bytes) -> LakeSplit:
+    """Read a split, or say that it cannot be read."""
+    try:
+        node = object_of(json.loads(data), what="split")
+        if int_of(node, "version") != _VERSION:
+            raise CorruptFileError(
+                f"A lake split has version {node['version']}, not {_VERSION}.",
+                hint="Use the same version of Headwater where splits are planned and read.",
+            )
+        return LakeSplit(
+            format=text_of(node, "format"),
+            snapshot_id=int_of(node, "snapshot_id"),
+            bucket=int_of(node, "bucket"),
+            partition=tuple(_pair(each) for each in list_of(node, "partition")),
+            files=tuple(_file(each) for each in list_of(node, "files")),
+            payload=b64decode(text_of(node, "payload"), validate=True),
+        )
+    except (ValueError, InvalidTableError) as fault:
+        raise CorruptFileError(f"A lake split cannot be read: {fault}.") from fault
+
+
+def _pair(node: Json) -> tuple[str, str]:
+    match node:
+        case [str(key), str(value)]:
+            return key, value
+        case _:
+            raise ValueError(f"{node} is no partition value")
+
+
+def _file(node: Json) -> LakeFile:
+    match node:
+        case [str(path), int(rows), int(size), bool(is_plain)]:
+            return LakeFile(path=path, row_count=rows, byte_count=size, is_plain=is_plain)
+        case _:
+            raise ValueError(f"{node} is no file")

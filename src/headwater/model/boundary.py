@@ -1,0 +1,158 @@
+"""How far a lake table holds the log of a table: the boundary that each lake snapshot carries."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from headwater.errors import CorruptFileError, InvalidTableError
+from headwater.model.bucket import OffsetRange
+from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
+
+BOUNDARY_PROPERTY = "headwater.boundary"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LakeBucket:
+    """Identify a bucket among those of one table."""
+
+    partition_id: int | None
+    """The id, since a partition that is dropped and made anew begins its offsets anew."""
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TieringEpoch:
+    """Say whose turn it is to tier a table; a later turn fences the earlier ones."""
+
+    coordinator: int
+    """Grows when a coordinator begins to count turns anew."""
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableIdentity:
+    """Tell tables apart that had the same name, or the same id in another storage."""
+
+    storage: str
+    table_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """Say which offsets of each bucket a lake snapshot holds, and who put them there."""
+
+    table: TableIdentity
+    epoch: TieringEpoch
+    round_id: str
+    """Tells rounds apart, so that one whose outcome is unknown can be looked for."""
+    ranges: Mapping[LakeBucket, OffsetRange] = field(default_factory=dict)
+    partitions: Mapping[int, str] = field(default_factory=dict)
+    """The names of the partitions that have ranges."""
+
+    def end(self, bucket: LakeBucket) -> int | None:
+        """Return the first offset of a bucket that the lake does not hold; None: holds nothing."""
+        held = self.ranges.get(bucket)
+        return None if held is None else held.end
+
+    def to_json(self) -> str:
+        """Write the boundary as it stands in the properties of a snapshot."""
+        grouped: dict[int | None, list[Json]] = {}
+        for bucket, held in sorted(self.ranges.items(), key=_place):
+            ranges = grouped.setdefault(bucket.partition_id, [])
+            ranges.extend([None] * (bucket.bucket - len(ranges)))
+            ranges.append([held.start, held.end])
+        partitions: list[Json] = [
+            {"id": partition, "name": self.partitions[partition], "buckets": ranges}
+            for partition, ranges in grouped.items()
+            if partition is not None
+        ]
+        node: dict[str, Json] = {
+            "version": _VERSION,
+            "storage": self.table.storage,
+            "table_id": self.table.table_id,
+            "epoch": [self.epoch.coordinator, self.epoch.turn],
+            "round": self.round_id,
+            "buckets": grouped.get(None, []),
+            "partitions": partitions,
+        }
+        return json.dumps(node, separators=(",", ":"))
+
+
+def boundary_from_json(text: str) -> Boundary:
+    """Read a boundary from the properties of a snapshot, or say that it cannot be trusted."""
+    try:
+        node = object_of(json.loads(text), what="boundary")
+        if int_of(node, "version") != _VERSION:
+            raise CorruptFileError(
+                f"The boundary of a lake snapshot has version {node['version']}.",
+                hint="A newer version of Headwater wrote it; use that one.",
+            )
+        return _boundary(node)
+    except (ValueError, InvalidTableError) as fault:
+        raise CorruptFileError(
+            f"The boundary of a lake snapshot cannot be read: {fault}."
+        ) from fault
+
+
+def _boundary(node: Mapping[str, Json]) -> Boundary:
+    match list_of(node, "epoch"):
+        case [int(coordinator), int(turn)]:
+            epoch = TieringEpoch(coordinator, turn)
+        case other:
+            raise ValueError(f"its epoch is {other}")
+    ranges = dict(_ranges(None, list_of(node, "buckets")))
+    names: dict[int, str] = {}
+    for each in list_of(node, "partitions"):
+        partition = object_of(each, what="partition")
+        partition_id = int_of(partition, "id")
+        names[partition_id] = text_of(partition, "name")
+        ranges.update(_ranges(partition_id, list_of(partition, "buckets")))
+    return Boundary(
+        table=TableIdentity(text_of(node, "storage"), int_of(node, "table_id")),
+        epoch=epoch,
+        round_id=text_of(node, "round"),
+        ranges=ranges,
+        partitions=names,
+    )
+
+
+def _ranges(
+    partition_id: int | None, ranges: list[Json]
+) -> Iterable[tuple[LakeBucket, OffsetRange]]:
+    for bucket, held in enumerate(ranges):
+        match held:
+            case None:
+                continue
+            case [int(start), int(end)] if 0 <= start <= end:
+                yield LakeBucket(partition_id, bucket), OffsetRange(start, end)
+            case _:
+                raise ValueError(f"bucket {bucket} holds {held}")
+
+
+def _place(item: tuple[LakeBucket, OffsetRange]) -> tuple[int, int]:
+    bucket, _ = item
+    return (-1 if bucket.partition_id is None else bucket.partition_id, bucket.bucket)
+
+
+def extended(
+    held: Boundary,
+    tiered: Mapping[LakeBucket, OffsetRange],
+    *,
+    epoch: TieringEpoch,
+    round_id: str,
+    partitions: Mapping[int, str],
+) -> Boundary:
+    """Return the boundary after a round; its ranges go on where the held ones end."""
+    ranges = dict(held.ranges)
+    for bucket, added in tiered.items():
+        before = ranges.get(bucket)
+        assert before is None or before.end == added.start, (bucket, before, added)
+        ranges[bucket] = OffsetRange(added.start if before is None else before.start, added.end)
+    return replace(
+        held,
+        epoch=epoch,
+        round_id=round_id,
+        ranges=ranges,
+        partitions={**held.partitions, **partitions},
+    )
