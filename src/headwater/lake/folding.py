@@ -1,0 +1,102 @@
+"""Rows by key, whole columns at a time: the last row of each key, and the rows that have a key."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+KeyColumn: TypeAlias = pa.Array | pa.ChunkedArray
+Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+_BITS_OF_FLOAT = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
+
+
+def last_of_each(keys: Sequence[KeyColumn]) -> Positions:
+    """Return the position of the last row of each key, ascending; no key holds a null."""
+    codes, count = _codes(keys[0])
+    for column in keys[1:]:
+        further, width = _codes(column)
+        # Both are below 2^31, so their product does not overflow; numbering anew keeps it so.
+        codes, count = _codes(pa.array(codes * width + further))
+    last = np.empty(count, np.int64)
+    # Where an index repeats, NumPy keeps the value that was assigned last.
+    last[codes] = np.arange(len(codes), dtype=np.int64)
+    last.sort()
+    return last
+
+
+def in_key_order(keys: Sequence[KeyColumn]) -> Positions:
+    """Return the positions of rows in ascending order of their keys, equal ones as they came."""
+    names = [f"k{index}" for index in range(len(keys))]
+    order = pc.sort_indices(
+        pa.table(list(keys), names=names), sort_keys=[(name, "ascending") for name in names]
+    )
+    positions: Positions = order.to_numpy().astype(np.int64)
+    return positions
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeySet:
+    """Hold distinct keys, to find the rows that have one of them."""
+
+    values: tuple[pa.Array, ...]
+    """The distinct values of each key column."""
+    pairs: tuple[pa.Int64Array, ...]
+    """For each column but the first: which of its values follow which beginnings of keys."""
+
+    @classmethod
+    def of(cls, keys: Sequence[KeyColumn]) -> "KeySet":
+        """Hold the keys of some rows, none of which is null."""
+        values = tuple(pc.unique(_comparable(column)) for column in keys)
+        pairs: list[pa.Int64Array] = []
+        places = _places(keys[0], values[0])
+        for column, known in zip(keys[1:], values[1:], strict=True):
+            paired = _paired(places, _places(column, known), width=len(known))
+            pairs.append(pc.unique(paired))
+            places = _places(paired, pairs[-1])
+        return cls(values, tuple(pairs))
+
+    def mask(self, keys: Sequence[KeyColumn]) -> Mask:
+        """Tell of every row whether its key is one of these."""
+        found = _places(keys[0], self.values[0])
+        for column, known, pairs in zip(keys[1:], self.values[1:], self.pairs, strict=True):
+            paired = _paired(found, _places(column, known), width=len(known))
+            found = _places(paired, pairs)
+        mask: Mask = pc.is_valid(found).to_numpy(zero_copy_only=False)
+        return mask
+
+
+def _codes(column: KeyColumn) -> tuple[Positions, int]:
+    """Number the values of a column from 0 on, equal ones alike; return how many there are."""
+    encoded = pc.dictionary_encode(_comparable(column))
+    chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
+    if not chunks:
+        return np.empty(0, np.int64), 0
+    codes = np.concatenate([chunk.indices.to_numpy() for chunk in chunks]).astype(np.int64)
+    # All chunks share one dictionary, since one hash table made them.
+    return codes, len(chunks[-1].dictionary)
+
+
+def _places(column: KeyColumn, known: pa.Array) -> pa.Int64Array:
+    """Return where each value stands among known ones; null where it is none of them."""
+    places = pc.index_in(_comparable(column), value_set=known, skip_nulls=True).cast(pa.int64())
+    return places.combine_chunks() if isinstance(places, pa.ChunkedArray) else places
+
+
+def _paired(places: pa.Int64Array, further: pa.Int64Array, *, width: int) -> pa.Int64Array:
+    return pc.add(pc.multiply(places, pa.scalar(width, pa.int64())), further)
+
+
+def _comparable(column: KeyColumn) -> KeyColumn:
+    """Return floats as their bits, as keys are told apart by their bytes: 0.0 is not -0.0."""
+    bits = _BITS_OF_FLOAT.get(column.type)
+    if bits is None:
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([chunk.view(bits) for chunk in column.chunks], bits)
+    return column.view(bits)
