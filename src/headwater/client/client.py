@@ -10,6 +10,7 @@ from headwater.client.cluster import Cluster
 from headwater.client.connection import Credentials, TcpDialer
 from headwater.client.cursors.admin import CursorAdmin
 from headwater.client.descriptors import OptionValue, descriptor_of
+from headwater.client.lake.coordinator import LakeCoordinator
 from headwater.client.paths import DEFAULT_DATABASE, parse_addresses, table_path
 from headwater.client.pool import Pool
 from headwater.client.schema_in import SchemaLike
@@ -66,6 +67,11 @@ class AsyncClient:
         return CursorAdmin(
             self._cluster, lambda info: AsyncTable(info, self._cluster, self._writers)
         )
+
+    @property
+    def lake(self) -> LakeCoordinator:
+        """Return what tierers ask: tables to tier, and what is known of the lake."""
+        return LakeCoordinator(self._cluster)
 
     # ---- databases
 

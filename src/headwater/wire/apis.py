@@ -31,6 +31,7 @@ class ApiKey(IntEnum):
     LIST_OFFSETS = 1021
     GET_FILESYSTEM_SECURITY_TOKEN = 1025
     INIT_WRITER = 1026
+    COMMIT_LAKE_TABLE_SNAPSHOT = 1030
     GET_LAKE_SNAPSHOT = 1032
     LIMIT_SCAN = 1033
     PREFIX_LOOKUP = 1034
@@ -38,7 +39,9 @@ class ApiKey(IntEnum):
     CREATE_PARTITION = 1036
     DROP_PARTITION = 1037
     AUTHENTICATE = 1038
+    LAKE_TIERING_HEARTBEAT = 1042
     ALTER_TABLE = 1044
+    PREPARE_LAKE_TABLE_SNAPSHOT = 1052
     GET_TABLE_STATS = 1059
     ALTER_DATABASE = 1060
     SCAN_KV = 1061
@@ -79,6 +82,11 @@ _APIS = (
         pb.GetFileSystemSecurityTokenResponse,
     ),
     Api(ApiKey.INIT_WRITER, pb.InitWriterRequest, pb.InitWriterResponse),
+    Api(
+        ApiKey.COMMIT_LAKE_TABLE_SNAPSHOT,
+        pb.CommitLakeTableSnapshotRequest,
+        pb.CommitLakeTableSnapshotResponse,
+    ),
     Api(ApiKey.GET_LAKE_SNAPSHOT, pb.GetLakeSnapshotRequest, pb.GetLakeSnapshotResponse),
     Api(ApiKey.LIMIT_SCAN, pb.LimitScanRequest, pb.LimitScanResponse),
     Api(ApiKey.PREFIX_LOOKUP, pb.PrefixLookupRequest, pb.PrefixLookupResponse, version_max=1),
@@ -86,7 +94,17 @@ _APIS = (
     Api(ApiKey.CREATE_PARTITION, pb.CreatePartitionRequest, pb.CreatePartitionResponse),
     Api(ApiKey.DROP_PARTITION, pb.DropPartitionRequest, pb.DropPartitionResponse),
     Api(ApiKey.AUTHENTICATE, pb.AuthenticateRequest, pb.AuthenticateResponse),
+    Api(
+        ApiKey.LAKE_TIERING_HEARTBEAT,
+        pb.LakeTieringHeartbeatRequest,
+        pb.LakeTieringHeartbeatResponse,
+    ),
     Api(ApiKey.ALTER_TABLE, pb.AlterTableRequest, pb.AlterTableResponse),
+    Api(
+        ApiKey.PREPARE_LAKE_TABLE_SNAPSHOT,
+        pb.PrepareLakeTableSnapshotRequest,
+        pb.PrepareLakeTableSnapshotResponse,
+    ),
     Api(ApiKey.GET_TABLE_STATS, pb.GetTableStatsRequest, pb.GetTableStatsResponse),
     Api(ApiKey.ALTER_DATABASE, pb.AlterDatabaseRequest, pb.AlterDatabaseResponse),
     Api(ApiKey.SCAN_KV, pb.ScanKvRequest, pb.ScanKvResponse),

@@ -12,9 +12,7 @@ class ErrorResponse(_message.Message):
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     error_message: str
-    def __init__(
-        self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...
-    ) -> None: ...
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class ApiVersion(_message.Message):
     __slots__ = ("api_key", "min_version", "max_version")
@@ -24,12 +22,7 @@ class ApiVersion(_message.Message):
     api_key: int
     min_version: int
     max_version: int
-    def __init__(
-        self,
-        api_key: _Optional[int] = ...,
-        min_version: _Optional[int] = ...,
-        max_version: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, api_key: _Optional[int] = ..., min_version: _Optional[int] = ..., max_version: _Optional[int] = ...) -> None: ...
 
 class ApiVersionsRequest(_message.Message):
     __slots__ = ("client_software_name", "client_software_version")
@@ -37,11 +30,7 @@ class ApiVersionsRequest(_message.Message):
     CLIENT_SOFTWARE_VERSION_FIELD_NUMBER: _ClassVar[int]
     client_software_name: str
     client_software_version: str
-    def __init__(
-        self,
-        client_software_name: _Optional[str] = ...,
-        client_software_version: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, client_software_name: _Optional[str] = ..., client_software_version: _Optional[str] = ...) -> None: ...
 
 class ApiVersionsResponse(_message.Message):
     __slots__ = ("api_versions", "server_type")
@@ -49,11 +38,7 @@ class ApiVersionsResponse(_message.Message):
     SERVER_TYPE_FIELD_NUMBER: _ClassVar[int]
     api_versions: _containers.RepeatedCompositeFieldContainer[ApiVersion]
     server_type: int
-    def __init__(
-        self,
-        api_versions: _Optional[_Iterable[_Union[ApiVersion, _Mapping]]] = ...,
-        server_type: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, api_versions: _Optional[_Iterable[_Union[ApiVersion, _Mapping]]] = ..., server_type: _Optional[int] = ...) -> None: ...
 
 class AuthenticateRequest(_message.Message):
     __slots__ = ("protocol", "token")
@@ -75,9 +60,7 @@ class TablePath(_message.Message):
     TABLE_NAME_FIELD_NUMBER: _ClassVar[int]
     database_name: str
     table_name: str
-    def __init__(
-        self, database_name: _Optional[str] = ..., table_name: _Optional[str] = ...
-    ) -> None: ...
+    def __init__(self, database_name: _Optional[str] = ..., table_name: _Optional[str] = ...) -> None: ...
 
 class PhysicalTablePath(_message.Message):
     __slots__ = ("database_name", "table_name", "partition_name")
@@ -87,12 +70,7 @@ class PhysicalTablePath(_message.Message):
     database_name: str
     table_name: str
     partition_name: str
-    def __init__(
-        self,
-        database_name: _Optional[str] = ...,
-        table_name: _Optional[str] = ...,
-        partition_name: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, database_name: _Optional[str] = ..., table_name: _Optional[str] = ..., partition_name: _Optional[str] = ...) -> None: ...
 
 class KeyValue(_message.Message):
     __slots__ = ("key", "value")
@@ -106,9 +84,7 @@ class PartitionSpec(_message.Message):
     __slots__ = ("partition_key_values",)
     PARTITION_KEY_VALUES_FIELD_NUMBER: _ClassVar[int]
     partition_key_values: _containers.RepeatedCompositeFieldContainer[KeyValue]
-    def __init__(
-        self, partition_key_values: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, partition_key_values: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
 
 class AlterConfig(_message.Message):
     __slots__ = ("config_key", "config_value", "op_type")
@@ -118,12 +94,7 @@ class AlterConfig(_message.Message):
     config_key: str
     config_value: str
     op_type: int
-    def __init__(
-        self,
-        config_key: _Optional[str] = ...,
-        config_value: _Optional[str] = ...,
-        op_type: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, config_key: _Optional[str] = ..., config_value: _Optional[str] = ..., op_type: _Optional[int] = ...) -> None: ...
 
 class CreateDatabaseRequest(_message.Message):
     __slots__ = ("database_name", "ignore_if_exists", "database_json")
@@ -133,12 +104,7 @@ class CreateDatabaseRequest(_message.Message):
     database_name: str
     ignore_if_exists: bool
     database_json: bytes
-    def __init__(
-        self,
-        database_name: _Optional[str] = ...,
-        ignore_if_exists: bool = ...,
-        database_json: _Optional[bytes] = ...,
-    ) -> None: ...
+    def __init__(self, database_name: _Optional[str] = ..., ignore_if_exists: bool = ..., database_json: _Optional[bytes] = ...) -> None: ...
 
 class CreateDatabaseResponse(_message.Message):
     __slots__ = ()
@@ -152,12 +118,7 @@ class DropDatabaseRequest(_message.Message):
     database_name: str
     ignore_if_not_exists: bool
     cascade: bool
-    def __init__(
-        self,
-        database_name: _Optional[str] = ...,
-        ignore_if_not_exists: bool = ...,
-        cascade: bool = ...,
-    ) -> None: ...
+    def __init__(self, database_name: _Optional[str] = ..., ignore_if_not_exists: bool = ..., cascade: bool = ...) -> None: ...
 
 class DropDatabaseResponse(_message.Message):
     __slots__ = ()
@@ -171,12 +132,7 @@ class DatabaseSummary(_message.Message):
     database_name: str
     created_time: int
     table_count: int
-    def __init__(
-        self,
-        database_name: _Optional[str] = ...,
-        created_time: _Optional[int] = ...,
-        table_count: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, database_name: _Optional[str] = ..., created_time: _Optional[int] = ..., table_count: _Optional[int] = ...) -> None: ...
 
 class ListDatabasesRequest(_message.Message):
     __slots__ = ("include_summary",)
@@ -190,11 +146,7 @@ class ListDatabasesResponse(_message.Message):
     DATABASE_SUMMARY_FIELD_NUMBER: _ClassVar[int]
     database_name: _containers.RepeatedScalarFieldContainer[str]
     database_summary: _containers.RepeatedCompositeFieldContainer[DatabaseSummary]
-    def __init__(
-        self,
-        database_name: _Optional[_Iterable[str]] = ...,
-        database_summary: _Optional[_Iterable[_Union[DatabaseSummary, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, database_name: _Optional[_Iterable[str]] = ..., database_summary: _Optional[_Iterable[_Union[DatabaseSummary, _Mapping]]] = ...) -> None: ...
 
 class DatabaseExistsRequest(_message.Message):
     __slots__ = ("database_name",)
@@ -222,12 +174,7 @@ class GetDatabaseInfoResponse(_message.Message):
     database_json: bytes
     created_time: int
     modified_time: int
-    def __init__(
-        self,
-        database_json: _Optional[bytes] = ...,
-        created_time: _Optional[int] = ...,
-        modified_time: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, database_json: _Optional[bytes] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ...) -> None: ...
 
 class AlterDatabaseRequest(_message.Message):
     __slots__ = ("database_name", "ignore_if_not_exists", "config_changes", "comment")
@@ -239,13 +186,7 @@ class AlterDatabaseRequest(_message.Message):
     ignore_if_not_exists: bool
     config_changes: _containers.RepeatedCompositeFieldContainer[AlterConfig]
     comment: str
-    def __init__(
-        self,
-        database_name: _Optional[str] = ...,
-        ignore_if_not_exists: bool = ...,
-        config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ...,
-        comment: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, database_name: _Optional[str] = ..., ignore_if_not_exists: bool = ..., config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ..., comment: _Optional[str] = ...) -> None: ...
 
 class AlterDatabaseResponse(_message.Message):
     __slots__ = ()
@@ -259,12 +200,7 @@ class CreateTableRequest(_message.Message):
     table_path: TablePath
     table_json: bytes
     ignore_if_exists: bool
-    def __init__(
-        self,
-        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
-        table_json: _Optional[bytes] = ...,
-        ignore_if_exists: bool = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., table_json: _Optional[bytes] = ..., ignore_if_exists: bool = ...) -> None: ...
 
 class CreateTableResponse(_message.Message):
     __slots__ = ()
@@ -276,11 +212,7 @@ class DropTableRequest(_message.Message):
     IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
     table_path: TablePath
     ignore_if_not_exists: bool
-    def __init__(
-        self,
-        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
-        ignore_if_not_exists: bool = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., ignore_if_not_exists: bool = ...) -> None: ...
 
 class DropTableResponse(_message.Message):
     __slots__ = ()
@@ -304,14 +236,7 @@ class GetTableInfoResponse(_message.Message):
     table_json: bytes
     created_time: int
     modified_time: int
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        schema_id: _Optional[int] = ...,
-        table_json: _Optional[bytes] = ...,
-        created_time: _Optional[int] = ...,
-        modified_time: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., schema_id: _Optional[int] = ..., table_json: _Optional[bytes] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ...) -> None: ...
 
 class ListTablesRequest(_message.Message):
     __slots__ = ("database_name",)
@@ -343,11 +268,7 @@ class GetTableSchemaRequest(_message.Message):
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
     table_path: TablePath
     schema_id: int
-    def __init__(
-        self,
-        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
-        schema_id: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., schema_id: _Optional[int] = ...) -> None: ...
 
 class GetTableSchemaResponse(_message.Message):
     __slots__ = ("schema_id", "schema_json")
@@ -355,19 +276,10 @@ class GetTableSchemaResponse(_message.Message):
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
     schema_id: int
     schema_json: bytes
-    def __init__(
-        self, schema_id: _Optional[int] = ..., schema_json: _Optional[bytes] = ...
-    ) -> None: ...
+    def __init__(self, schema_id: _Optional[int] = ..., schema_json: _Optional[bytes] = ...) -> None: ...
 
 class AddColumn(_message.Message):
-    __slots__ = (
-        "column_name",
-        "data_type_json",
-        "comment",
-        "column_position_type",
-        "agg_function_type",
-        "agg_function_params",
-    )
+    __slots__ = ("column_name", "data_type_json", "comment", "column_position_type", "agg_function_type", "agg_function_params")
     COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
     DATA_TYPE_JSON_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
@@ -380,15 +292,7 @@ class AddColumn(_message.Message):
     column_position_type: int
     agg_function_type: str
     agg_function_params: _containers.RepeatedCompositeFieldContainer[KeyValue]
-    def __init__(
-        self,
-        column_name: _Optional[str] = ...,
-        data_type_json: _Optional[bytes] = ...,
-        comment: _Optional[str] = ...,
-        column_position_type: _Optional[int] = ...,
-        agg_function_type: _Optional[str] = ...,
-        agg_function_params: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, column_name: _Optional[str] = ..., data_type_json: _Optional[bytes] = ..., comment: _Optional[str] = ..., column_position_type: _Optional[int] = ..., agg_function_type: _Optional[str] = ..., agg_function_params: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
 
 class DropColumn(_message.Message):
     __slots__ = ("column_name",)
@@ -402,9 +306,7 @@ class RenameColumn(_message.Message):
     NEW_COLUMN_NAME_FIELD_NUMBER: _ClassVar[int]
     old_column_name: str
     new_column_name: str
-    def __init__(
-        self, old_column_name: _Optional[str] = ..., new_column_name: _Optional[str] = ...
-    ) -> None: ...
+    def __init__(self, old_column_name: _Optional[str] = ..., new_column_name: _Optional[str] = ...) -> None: ...
 
 class ModifyColumn(_message.Message):
     __slots__ = ("column_name", "data_type_json", "comment", "column_position_type")
@@ -416,13 +318,7 @@ class ModifyColumn(_message.Message):
     data_type_json: bytes
     comment: str
     column_position_type: int
-    def __init__(
-        self,
-        column_name: _Optional[str] = ...,
-        data_type_json: _Optional[bytes] = ...,
-        comment: _Optional[str] = ...,
-        column_position_type: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, column_name: _Optional[str] = ..., data_type_json: _Optional[bytes] = ..., comment: _Optional[str] = ..., column_position_type: _Optional[int] = ...) -> None: ...
 
 class ModifyBucketCount(_message.Message):
     __slots__ = ("new_bucket_count",)
@@ -431,16 +327,7 @@ class ModifyBucketCount(_message.Message):
     def __init__(self, new_bucket_count: _Optional[int] = ...) -> None: ...
 
 class AlterTableRequest(_message.Message):
-    __slots__ = (
-        "table_path",
-        "ignore_if_not_exists",
-        "config_changes",
-        "add_columns",
-        "drop_columns",
-        "rename_columns",
-        "modify_columns",
-        "modify_bucket_count",
-    )
+    __slots__ = ("table_path", "ignore_if_not_exists", "config_changes", "add_columns", "drop_columns", "rename_columns", "modify_columns", "modify_bucket_count")
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
     IGNORE_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
     CONFIG_CHANGES_FIELD_NUMBER: _ClassVar[int]
@@ -457,17 +344,7 @@ class AlterTableRequest(_message.Message):
     rename_columns: _containers.RepeatedCompositeFieldContainer[RenameColumn]
     modify_columns: _containers.RepeatedCompositeFieldContainer[ModifyColumn]
     modify_bucket_count: ModifyBucketCount
-    def __init__(
-        self,
-        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
-        ignore_if_not_exists: bool = ...,
-        config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ...,
-        add_columns: _Optional[_Iterable[_Union[AddColumn, _Mapping]]] = ...,
-        drop_columns: _Optional[_Iterable[_Union[DropColumn, _Mapping]]] = ...,
-        rename_columns: _Optional[_Iterable[_Union[RenameColumn, _Mapping]]] = ...,
-        modify_columns: _Optional[_Iterable[_Union[ModifyColumn, _Mapping]]] = ...,
-        modify_bucket_count: _Optional[_Union[ModifyBucketCount, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., ignore_if_not_exists: bool = ..., config_changes: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ..., add_columns: _Optional[_Iterable[_Union[AddColumn, _Mapping]]] = ..., drop_columns: _Optional[_Iterable[_Union[DropColumn, _Mapping]]] = ..., rename_columns: _Optional[_Iterable[_Union[RenameColumn, _Mapping]]] = ..., modify_columns: _Optional[_Iterable[_Union[ModifyColumn, _Mapping]]] = ..., modify_bucket_count: _Optional[_Union[ModifyBucketCount, _Mapping]] = ...) -> None: ...
 
 class AlterTableResponse(_message.Message):
     __slots__ = ()
@@ -481,12 +358,7 @@ class CreatePartitionRequest(_message.Message):
     table_path: TablePath
     partition_spec: PartitionSpec
     ignore_if_exists: bool
-    def __init__(
-        self,
-        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
-        partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...,
-        ignore_if_exists: bool = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ..., ignore_if_exists: bool = ...) -> None: ...
 
 class CreatePartitionResponse(_message.Message):
     __slots__ = ()
@@ -500,12 +372,7 @@ class DropPartitionRequest(_message.Message):
     table_path: TablePath
     partition_spec: PartitionSpec
     ignore_if_not_exists: bool
-    def __init__(
-        self,
-        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
-        partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...,
-        ignore_if_not_exists: bool = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ..., ignore_if_not_exists: bool = ...) -> None: ...
 
 class DropPartitionResponse(_message.Message):
     __slots__ = ()
@@ -517,11 +384,7 @@ class ListPartitionInfosRequest(_message.Message):
     PARTIAL_PARTITION_SPEC_FIELD_NUMBER: _ClassVar[int]
     table_path: TablePath
     partial_partition_spec: PartitionSpec
-    def __init__(
-        self,
-        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
-        partial_partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partial_partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...) -> None: ...
 
 class PartitionInfo(_message.Message):
     __slots__ = ("partition_id", "partition_spec")
@@ -529,19 +392,13 @@ class PartitionInfo(_message.Message):
     PARTITION_SPEC_FIELD_NUMBER: _ClassVar[int]
     partition_id: int
     partition_spec: PartitionSpec
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., partition_spec: _Optional[_Union[PartitionSpec, _Mapping]] = ...) -> None: ...
 
 class ListPartitionInfosResponse(_message.Message):
     __slots__ = ("partitions_info",)
     PARTITIONS_INFO_FIELD_NUMBER: _ClassVar[int]
     partitions_info: _containers.RepeatedCompositeFieldContainer[PartitionInfo]
-    def __init__(
-        self, partitions_info: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, partitions_info: _Optional[_Iterable[_Union[PartitionInfo, _Mapping]]] = ...) -> None: ...
 
 class MetadataRequest(_message.Message):
     __slots__ = ("table_path", "partitions_path", "partitions_id")
@@ -551,12 +408,7 @@ class MetadataRequest(_message.Message):
     table_path: _containers.RepeatedCompositeFieldContainer[TablePath]
     partitions_path: _containers.RepeatedCompositeFieldContainer[PhysicalTablePath]
     partitions_id: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(
-        self,
-        table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ...,
-        partitions_path: _Optional[_Iterable[_Union[PhysicalTablePath, _Mapping]]] = ...,
-        partitions_id: _Optional[_Iterable[int]] = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ..., partitions_path: _Optional[_Iterable[_Union[PhysicalTablePath, _Mapping]]] = ..., partitions_id: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ServerNode(_message.Message):
     __slots__ = ("node_id", "host", "port")
@@ -566,9 +418,7 @@ class ServerNode(_message.Message):
     node_id: int
     host: str
     port: int
-    def __init__(
-        self, node_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...
-    ) -> None: ...
+    def __init__(self, node_id: _Optional[int] = ..., host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class BucketMetadata(_message.Message):
     __slots__ = ("bucket_id", "leader_id", "replica_id", "leader_epoch")
@@ -580,24 +430,10 @@ class BucketMetadata(_message.Message):
     leader_id: int
     replica_id: _containers.RepeatedScalarFieldContainer[int]
     leader_epoch: int
-    def __init__(
-        self,
-        bucket_id: _Optional[int] = ...,
-        leader_id: _Optional[int] = ...,
-        replica_id: _Optional[_Iterable[int]] = ...,
-        leader_epoch: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, bucket_id: _Optional[int] = ..., leader_id: _Optional[int] = ..., replica_id: _Optional[_Iterable[int]] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
 class TableMetadata(_message.Message):
-    __slots__ = (
-        "table_path",
-        "table_id",
-        "schema_id",
-        "table_json",
-        "bucket_metadata",
-        "created_time",
-        "modified_time",
-    )
+    __slots__ = ("table_path", "table_id", "schema_id", "table_json", "bucket_metadata", "created_time", "modified_time")
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
@@ -612,16 +448,7 @@ class TableMetadata(_message.Message):
     bucket_metadata: _containers.RepeatedCompositeFieldContainer[BucketMetadata]
     created_time: int
     modified_time: int
-    def __init__(
-        self,
-        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
-        table_id: _Optional[int] = ...,
-        schema_id: _Optional[int] = ...,
-        table_json: _Optional[bytes] = ...,
-        bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ...,
-        created_time: _Optional[int] = ...,
-        modified_time: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., table_id: _Optional[int] = ..., schema_id: _Optional[int] = ..., table_json: _Optional[bytes] = ..., bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ..., created_time: _Optional[int] = ..., modified_time: _Optional[int] = ...) -> None: ...
 
 class PartitionMetadata(_message.Message):
     __slots__ = ("table_id", "partition_name", "partition_id", "bucket_metadata")
@@ -633,13 +460,7 @@ class PartitionMetadata(_message.Message):
     partition_name: str
     partition_id: int
     bucket_metadata: _containers.RepeatedCompositeFieldContainer[BucketMetadata]
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        partition_name: _Optional[str] = ...,
-        partition_id: _Optional[int] = ...,
-        bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., partition_name: _Optional[str] = ..., partition_id: _Optional[int] = ..., bucket_metadata: _Optional[_Iterable[_Union[BucketMetadata, _Mapping]]] = ...) -> None: ...
 
 class MetadataResponse(_message.Message):
     __slots__ = ("coordinator_server", "tablet_servers", "table_metadata", "partition_metadata")
@@ -651,21 +472,13 @@ class MetadataResponse(_message.Message):
     tablet_servers: _containers.RepeatedCompositeFieldContainer[ServerNode]
     table_metadata: _containers.RepeatedCompositeFieldContainer[TableMetadata]
     partition_metadata: _containers.RepeatedCompositeFieldContainer[PartitionMetadata]
-    def __init__(
-        self,
-        coordinator_server: _Optional[_Union[ServerNode, _Mapping]] = ...,
-        tablet_servers: _Optional[_Iterable[_Union[ServerNode, _Mapping]]] = ...,
-        table_metadata: _Optional[_Iterable[_Union[TableMetadata, _Mapping]]] = ...,
-        partition_metadata: _Optional[_Iterable[_Union[PartitionMetadata, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, coordinator_server: _Optional[_Union[ServerNode, _Mapping]] = ..., tablet_servers: _Optional[_Iterable[_Union[ServerNode, _Mapping]]] = ..., table_metadata: _Optional[_Iterable[_Union[TableMetadata, _Mapping]]] = ..., partition_metadata: _Optional[_Iterable[_Union[PartitionMetadata, _Mapping]]] = ...) -> None: ...
 
 class InitWriterRequest(_message.Message):
     __slots__ = ("table_path",)
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
     table_path: _containers.RepeatedCompositeFieldContainer[TablePath]
-    def __init__(
-        self, table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ...) -> None: ...
 
 class InitWriterResponse(_message.Message):
     __slots__ = ("writer_id",)
@@ -681,12 +494,7 @@ class ProduceLogBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     records: bytes
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        records: _Optional[bytes] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
 
 class ProduceLogRequest(_message.Message):
     __slots__ = ("acks", "table_id", "timeout_ms", "buckets_req")
@@ -698,13 +506,7 @@ class ProduceLogRequest(_message.Message):
     table_id: int
     timeout_ms: int
     buckets_req: _containers.RepeatedCompositeFieldContainer[ProduceLogBucketRequest]
-    def __init__(
-        self,
-        acks: _Optional[int] = ...,
-        table_id: _Optional[int] = ...,
-        timeout_ms: _Optional[int] = ...,
-        buckets_req: _Optional[_Iterable[_Union[ProduceLogBucketRequest, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, acks: _Optional[int] = ..., table_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[ProduceLogBucketRequest, _Mapping]]] = ...) -> None: ...
 
 class ProduceLogBucketResponse(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "base_offset")
@@ -718,22 +520,13 @@ class ProduceLogBucketResponse(_message.Message):
     error_code: int
     error_message: str
     base_offset: int
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        error_code: _Optional[int] = ...,
-        error_message: _Optional[str] = ...,
-        base_offset: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., base_offset: _Optional[int] = ...) -> None: ...
 
 class ProduceLogResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[ProduceLogBucketResponse]
-    def __init__(
-        self, buckets_resp: _Optional[_Iterable[_Union[ProduceLogBucketResponse, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[ProduceLogBucketResponse, _Mapping]]] = ...) -> None: ...
 
 class PutKvBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "records")
@@ -743,12 +536,7 @@ class PutKvBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     records: bytes
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        records: _Optional[bytes] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
 
 class PutKvRequest(_message.Message):
     __slots__ = ("acks", "table_id", "timeout_ms", "target_columns", "buckets_req", "agg_mode")
@@ -764,25 +552,10 @@ class PutKvRequest(_message.Message):
     target_columns: _containers.RepeatedScalarFieldContainer[int]
     buckets_req: _containers.RepeatedCompositeFieldContainer[PutKvBucketRequest]
     agg_mode: int
-    def __init__(
-        self,
-        acks: _Optional[int] = ...,
-        table_id: _Optional[int] = ...,
-        timeout_ms: _Optional[int] = ...,
-        target_columns: _Optional[_Iterable[int]] = ...,
-        buckets_req: _Optional[_Iterable[_Union[PutKvBucketRequest, _Mapping]]] = ...,
-        agg_mode: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, acks: _Optional[int] = ..., table_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., target_columns: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[PutKvBucketRequest, _Mapping]]] = ..., agg_mode: _Optional[int] = ...) -> None: ...
 
 class PutKvBucketResponse(_message.Message):
-    __slots__ = (
-        "partition_id",
-        "bucket_id",
-        "error_code",
-        "error_message",
-        "log_end_offset",
-        "pressure",
-    )
+    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "log_end_offset", "pressure")
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -795,40 +568,16 @@ class PutKvBucketResponse(_message.Message):
     error_message: str
     log_end_offset: int
     pressure: float
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        error_code: _Optional[int] = ...,
-        error_message: _Optional[str] = ...,
-        log_end_offset: _Optional[int] = ...,
-        pressure: _Optional[float] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., log_end_offset: _Optional[int] = ..., pressure: _Optional[float] = ...) -> None: ...
 
 class PutKvResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[PutKvBucketResponse]
-    def __init__(
-        self, buckets_resp: _Optional[_Iterable[_Union[PutKvBucketResponse, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[PutKvBucketResponse, _Mapping]]] = ...) -> None: ...
 
 class LiteralValue(_message.Message):
-    __slots__ = (
-        "literal_type",
-        "is_null",
-        "boolean_value",
-        "int_value",
-        "bigint_value",
-        "float_value",
-        "double_value",
-        "string_value",
-        "binary_value",
-        "decimal_value",
-        "timestamp_millis_value",
-        "timestamp_nano_of_millis_value",
-        "decimal_bytes",
-    )
+    __slots__ = ("literal_type", "is_null", "boolean_value", "int_value", "bigint_value", "float_value", "double_value", "string_value", "binary_value", "decimal_value", "timestamp_millis_value", "timestamp_nano_of_millis_value", "decimal_bytes")
     LITERAL_TYPE_FIELD_NUMBER: _ClassVar[int]
     IS_NULL_FIELD_NUMBER: _ClassVar[int]
     BOOLEAN_VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -855,22 +604,7 @@ class LiteralValue(_message.Message):
     timestamp_millis_value: int
     timestamp_nano_of_millis_value: int
     decimal_bytes: bytes
-    def __init__(
-        self,
-        literal_type: _Optional[int] = ...,
-        is_null: bool = ...,
-        boolean_value: bool = ...,
-        int_value: _Optional[int] = ...,
-        bigint_value: _Optional[int] = ...,
-        float_value: _Optional[float] = ...,
-        double_value: _Optional[float] = ...,
-        string_value: _Optional[str] = ...,
-        binary_value: _Optional[bytes] = ...,
-        decimal_value: _Optional[int] = ...,
-        timestamp_millis_value: _Optional[int] = ...,
-        timestamp_nano_of_millis_value: _Optional[int] = ...,
-        decimal_bytes: _Optional[bytes] = ...,
-    ) -> None: ...
+    def __init__(self, literal_type: _Optional[int] = ..., is_null: bool = ..., boolean_value: bool = ..., int_value: _Optional[int] = ..., bigint_value: _Optional[int] = ..., float_value: _Optional[float] = ..., double_value: _Optional[float] = ..., string_value: _Optional[str] = ..., binary_value: _Optional[bytes] = ..., decimal_value: _Optional[int] = ..., timestamp_millis_value: _Optional[int] = ..., timestamp_nano_of_millis_value: _Optional[int] = ..., decimal_bytes: _Optional[bytes] = ...) -> None: ...
 
 class LeafPredicate(_message.Message):
     __slots__ = ("function", "field_id", "literals")
@@ -880,12 +614,7 @@ class LeafPredicate(_message.Message):
     function: int
     field_id: int
     literals: _containers.RepeatedCompositeFieldContainer[LiteralValue]
-    def __init__(
-        self,
-        function: _Optional[int] = ...,
-        field_id: _Optional[int] = ...,
-        literals: _Optional[_Iterable[_Union[LiteralValue, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, function: _Optional[int] = ..., field_id: _Optional[int] = ..., literals: _Optional[_Iterable[_Union[LiteralValue, _Mapping]]] = ...) -> None: ...
 
 class CompoundPredicate(_message.Message):
     __slots__ = ("function", "children")
@@ -893,11 +622,7 @@ class CompoundPredicate(_message.Message):
     CHILDREN_FIELD_NUMBER: _ClassVar[int]
     function: int
     children: _containers.RepeatedCompositeFieldContainer[Predicate]
-    def __init__(
-        self,
-        function: _Optional[int] = ...,
-        children: _Optional[_Iterable[_Union[Predicate, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, function: _Optional[int] = ..., children: _Optional[_Iterable[_Union[Predicate, _Mapping]]] = ...) -> None: ...
 
 class Predicate(_message.Message):
     __slots__ = ("type", "leaf", "compound")
@@ -907,12 +632,7 @@ class Predicate(_message.Message):
     type: int
     leaf: LeafPredicate
     compound: CompoundPredicate
-    def __init__(
-        self,
-        type: _Optional[int] = ...,
-        leaf: _Optional[_Union[LeafPredicate, _Mapping]] = ...,
-        compound: _Optional[_Union[CompoundPredicate, _Mapping]] = ...,
-    ) -> None: ...
+    def __init__(self, type: _Optional[int] = ..., leaf: _Optional[_Union[LeafPredicate, _Mapping]] = ..., compound: _Optional[_Union[CompoundPredicate, _Mapping]] = ...) -> None: ...
 
 class FetchLogBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "fetch_offset", "max_fetch_bytes")
@@ -924,23 +644,10 @@ class FetchLogBucketRequest(_message.Message):
     bucket_id: int
     fetch_offset: int
     max_fetch_bytes: int
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        fetch_offset: _Optional[int] = ...,
-        max_fetch_bytes: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_fetch_bytes: _Optional[int] = ...) -> None: ...
 
 class FetchLogTableRequest(_message.Message):
-    __slots__ = (
-        "table_id",
-        "projection_pushdown_enabled",
-        "projected_fields",
-        "buckets_req",
-        "filter_predicate",
-        "filter_schema_id",
-    )
+    __slots__ = ("table_id", "projection_pushdown_enabled", "projected_fields", "buckets_req", "filter_predicate", "filter_schema_id")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     PROJECTION_PUSHDOWN_ENABLED_FIELD_NUMBER: _ClassVar[int]
     PROJECTED_FIELDS_FIELD_NUMBER: _ClassVar[int]
@@ -953,15 +660,7 @@ class FetchLogTableRequest(_message.Message):
     buckets_req: _containers.RepeatedCompositeFieldContainer[FetchLogBucketRequest]
     filter_predicate: Predicate
     filter_schema_id: int
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        projection_pushdown_enabled: bool = ...,
-        projected_fields: _Optional[_Iterable[int]] = ...,
-        buckets_req: _Optional[_Iterable[_Union[FetchLogBucketRequest, _Mapping]]] = ...,
-        filter_predicate: _Optional[_Union[Predicate, _Mapping]] = ...,
-        filter_schema_id: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., projection_pushdown_enabled: bool = ..., projected_fields: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[FetchLogBucketRequest, _Mapping]]] = ..., filter_predicate: _Optional[_Union[Predicate, _Mapping]] = ..., filter_schema_id: _Optional[int] = ...) -> None: ...
 
 class FetchLogRequest(_message.Message):
     __slots__ = ("follower_server_id", "max_bytes", "tables_req", "max_wait_ms", "min_bytes")
@@ -975,31 +674,14 @@ class FetchLogRequest(_message.Message):
     tables_req: _containers.RepeatedCompositeFieldContainer[FetchLogTableRequest]
     max_wait_ms: int
     min_bytes: int
-    def __init__(
-        self,
-        follower_server_id: _Optional[int] = ...,
-        max_bytes: _Optional[int] = ...,
-        tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ...,
-        max_wait_ms: _Optional[int] = ...,
-        min_bytes: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, follower_server_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ...) -> None: ...
 
 class RemoteLogFetchInfo(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class FetchLogBucketResponse(_message.Message):
-    __slots__ = (
-        "partition_id",
-        "bucket_id",
-        "error_code",
-        "error_message",
-        "high_watermark",
-        "log_start_offset",
-        "remote_log_fetch_info",
-        "records",
-        "filtered_end_offset",
-    )
+    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "high_watermark", "log_start_offset", "remote_log_fetch_info", "records", "filtered_end_offset")
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -1018,18 +700,7 @@ class FetchLogBucketResponse(_message.Message):
     remote_log_fetch_info: RemoteLogFetchInfo
     records: bytes
     filtered_end_offset: int
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        error_code: _Optional[int] = ...,
-        error_message: _Optional[str] = ...,
-        high_watermark: _Optional[int] = ...,
-        log_start_offset: _Optional[int] = ...,
-        remote_log_fetch_info: _Optional[_Union[RemoteLogFetchInfo, _Mapping]] = ...,
-        records: _Optional[bytes] = ...,
-        filtered_end_offset: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., remote_log_fetch_info: _Optional[_Union[RemoteLogFetchInfo, _Mapping]] = ..., records: _Optional[bytes] = ..., filtered_end_offset: _Optional[int] = ...) -> None: ...
 
 class FetchLogTableResponse(_message.Message):
     __slots__ = ("table_id", "buckets_resp")
@@ -1037,29 +708,16 @@ class FetchLogTableResponse(_message.Message):
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     buckets_resp: _containers.RepeatedCompositeFieldContainer[FetchLogBucketResponse]
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        buckets_resp: _Optional[_Iterable[_Union[FetchLogBucketResponse, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., buckets_resp: _Optional[_Iterable[_Union[FetchLogBucketResponse, _Mapping]]] = ...) -> None: ...
 
 class FetchLogResponse(_message.Message):
     __slots__ = ("tables_resp",)
     TABLES_RESP_FIELD_NUMBER: _ClassVar[int]
     tables_resp: _containers.RepeatedCompositeFieldContainer[FetchLogTableResponse]
-    def __init__(
-        self, tables_resp: _Optional[_Iterable[_Union[FetchLogTableResponse, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, tables_resp: _Optional[_Iterable[_Union[FetchLogTableResponse, _Mapping]]] = ...) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
-    __slots__ = (
-        "follower_server_id",
-        "offset_type",
-        "table_id",
-        "partition_id",
-        "bucket_id",
-        "start_timestamp",
-    )
+    __slots__ = ("follower_server_id", "offset_type", "table_id", "partition_id", "bucket_id", "start_timestamp")
     FOLLOWER_SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_TYPE_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1072,15 +730,7 @@ class ListOffsetsRequest(_message.Message):
     partition_id: int
     bucket_id: _containers.RepeatedScalarFieldContainer[int]
     start_timestamp: int
-    def __init__(
-        self,
-        follower_server_id: _Optional[int] = ...,
-        offset_type: _Optional[int] = ...,
-        table_id: _Optional[int] = ...,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[_Iterable[int]] = ...,
-        start_timestamp: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, follower_server_id: _Optional[int] = ..., offset_type: _Optional[int] = ..., table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[_Iterable[int]] = ..., start_timestamp: _Optional[int] = ...) -> None: ...
 
 class ListOffsetsBucketResponse(_message.Message):
     __slots__ = ("bucket_id", "error_code", "error_message", "offset")
@@ -1092,21 +742,13 @@ class ListOffsetsBucketResponse(_message.Message):
     error_code: int
     error_message: str
     offset: int
-    def __init__(
-        self,
-        bucket_id: _Optional[int] = ...,
-        error_code: _Optional[int] = ...,
-        error_message: _Optional[str] = ...,
-        offset: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class ListOffsetsResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[ListOffsetsBucketResponse]
-    def __init__(
-        self, buckets_resp: _Optional[_Iterable[_Union[ListOffsetsBucketResponse, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[ListOffsetsBucketResponse, _Mapping]]] = ...) -> None: ...
 
 class LimitScanRequest(_message.Message):
     __slots__ = ("table_id", "partition_id", "bucket_id", "limit")
@@ -1118,13 +760,7 @@ class LimitScanRequest(_message.Message):
     partition_id: int
     bucket_id: int
     limit: int
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        limit: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class LimitScanResponse(_message.Message):
     __slots__ = ("error_code", "error_message", "is_log_table", "records")
@@ -1136,13 +772,7 @@ class LimitScanResponse(_message.Message):
     error_message: str
     is_log_table: bool
     records: bytes
-    def __init__(
-        self,
-        error_code: _Optional[int] = ...,
-        error_message: _Optional[str] = ...,
-        is_log_table: bool = ...,
-        records: _Optional[bytes] = ...,
-    ) -> None: ...
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., is_log_table: bool = ..., records: _Optional[bytes] = ...) -> None: ...
 
 class LookupBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "keys")
@@ -1152,12 +782,7 @@ class LookupBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     keys: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        keys: _Optional[_Iterable[bytes]] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class LookupRequest(_message.Message):
     __slots__ = ("table_id", "buckets_req", "insert_if_not_exists", "acks", "timeout_ms")
@@ -1171,14 +796,7 @@ class LookupRequest(_message.Message):
     insert_if_not_exists: bool
     acks: int
     timeout_ms: int
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        buckets_req: _Optional[_Iterable[_Union[LookupBucketRequest, _Mapping]]] = ...,
-        insert_if_not_exists: bool = ...,
-        acks: _Optional[int] = ...,
-        timeout_ms: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[LookupBucketRequest, _Mapping]]] = ..., insert_if_not_exists: bool = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class LookupValue(_message.Message):
     __slots__ = ("values",)
@@ -1198,22 +816,13 @@ class LookupBucketResponse(_message.Message):
     error_code: int
     error_message: str
     values: _containers.RepeatedCompositeFieldContainer[LookupValue]
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        error_code: _Optional[int] = ...,
-        error_message: _Optional[str] = ...,
-        values: _Optional[_Iterable[_Union[LookupValue, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., values: _Optional[_Iterable[_Union[LookupValue, _Mapping]]] = ...) -> None: ...
 
 class LookupResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[LookupBucketResponse]
-    def __init__(
-        self, buckets_resp: _Optional[_Iterable[_Union[LookupBucketResponse, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[LookupBucketResponse, _Mapping]]] = ...) -> None: ...
 
 class PrefixLookupBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "keys")
@@ -1223,12 +832,7 @@ class PrefixLookupBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     keys: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        keys: _Optional[_Iterable[bytes]] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class PrefixLookupRequest(_message.Message):
     __slots__ = ("table_id", "buckets_req")
@@ -1236,11 +840,7 @@ class PrefixLookupRequest(_message.Message):
     BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     buckets_req: _containers.RepeatedCompositeFieldContainer[PrefixLookupBucketRequest]
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        buckets_req: _Optional[_Iterable[_Union[PrefixLookupBucketRequest, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[PrefixLookupBucketRequest, _Mapping]]] = ...) -> None: ...
 
 class LookupValueList(_message.Message):
     __slots__ = ("values",)
@@ -1260,22 +860,13 @@ class PrefixLookupBucketResponse(_message.Message):
     error_code: int
     error_message: str
     value_lists: _containers.RepeatedCompositeFieldContainer[LookupValueList]
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        error_code: _Optional[int] = ...,
-        error_message: _Optional[str] = ...,
-        value_lists: _Optional[_Iterable[_Union[LookupValueList, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., value_lists: _Optional[_Iterable[_Union[LookupValueList, _Mapping]]] = ...) -> None: ...
 
 class PrefixLookupResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[PrefixLookupBucketResponse]
-    def __init__(
-        self, buckets_resp: _Optional[_Iterable[_Union[PrefixLookupBucketResponse, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[PrefixLookupBucketResponse, _Mapping]]] = ...) -> None: ...
 
 class ScanKvBucketRequest(_message.Message):
     __slots__ = ("table_id", "partition_id", "bucket_id", "limit")
@@ -1287,22 +878,10 @@ class ScanKvBucketRequest(_message.Message):
     partition_id: int
     bucket_id: int
     limit: int
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        limit: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ScanKvRequest(_message.Message):
-    __slots__ = (
-        "scanner_id",
-        "bucket_scan_req",
-        "call_seq_id",
-        "batch_size_bytes",
-        "close_scanner",
-    )
+    __slots__ = ("scanner_id", "bucket_scan_req", "call_seq_id", "batch_size_bytes", "close_scanner")
     SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_SCAN_REQ_FIELD_NUMBER: _ClassVar[int]
     CALL_SEQ_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1313,24 +892,10 @@ class ScanKvRequest(_message.Message):
     call_seq_id: int
     batch_size_bytes: int
     close_scanner: bool
-    def __init__(
-        self,
-        scanner_id: _Optional[bytes] = ...,
-        bucket_scan_req: _Optional[_Union[ScanKvBucketRequest, _Mapping]] = ...,
-        call_seq_id: _Optional[int] = ...,
-        batch_size_bytes: _Optional[int] = ...,
-        close_scanner: bool = ...,
-    ) -> None: ...
+    def __init__(self, scanner_id: _Optional[bytes] = ..., bucket_scan_req: _Optional[_Union[ScanKvBucketRequest, _Mapping]] = ..., call_seq_id: _Optional[int] = ..., batch_size_bytes: _Optional[int] = ..., close_scanner: bool = ...) -> None: ...
 
 class ScanKvResponse(_message.Message):
-    __slots__ = (
-        "error_code",
-        "error_message",
-        "scanner_id",
-        "has_more_results",
-        "records",
-        "log_offset",
-    )
+    __slots__ = ("error_code", "error_message", "scanner_id", "has_more_results", "records", "log_offset")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -1343,15 +908,7 @@ class ScanKvResponse(_message.Message):
     has_more_results: bool
     records: bytes
     log_offset: int
-    def __init__(
-        self,
-        error_code: _Optional[int] = ...,
-        error_message: _Optional[str] = ...,
-        scanner_id: _Optional[bytes] = ...,
-        has_more_results: bool = ...,
-        records: _Optional[bytes] = ...,
-        log_offset: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., scanner_id: _Optional[bytes] = ..., has_more_results: bool = ..., records: _Optional[bytes] = ..., log_offset: _Optional[int] = ...) -> None: ...
 
 class TableStatsBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id")
@@ -1359,9 +916,7 @@ class TableStatsBucketRequest(_message.Message):
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     partition_id: int
     bucket_id: int
-    def __init__(
-        self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ...
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ...) -> None: ...
 
 class GetTableStatsRequest(_message.Message):
     __slots__ = ("table_id", "buckets_req", "target_columns")
@@ -1371,12 +926,7 @@ class GetTableStatsRequest(_message.Message):
     table_id: int
     buckets_req: _containers.RepeatedCompositeFieldContainer[TableStatsBucketRequest]
     target_columns: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        buckets_req: _Optional[_Iterable[_Union[TableStatsBucketRequest, _Mapping]]] = ...,
-        target_columns: _Optional[_Iterable[int]] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[TableStatsBucketRequest, _Mapping]]] = ..., target_columns: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TableStatsBucketResponse(_message.Message):
     __slots__ = ("error_code", "error_message", "partition_id", "bucket_id", "row_count")
@@ -1390,22 +940,13 @@ class TableStatsBucketResponse(_message.Message):
     partition_id: int
     bucket_id: int
     row_count: int
-    def __init__(
-        self,
-        error_code: _Optional[int] = ...,
-        error_message: _Optional[str] = ...,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        row_count: _Optional[int] = ...,
-    ) -> None: ...
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., row_count: _Optional[int] = ...) -> None: ...
 
 class GetTableStatsResponse(_message.Message):
     __slots__ = ("buckets_resp",)
     BUCKETS_RESP_FIELD_NUMBER: _ClassVar[int]
     buckets_resp: _containers.RepeatedCompositeFieldContainer[TableStatsBucketResponse]
-    def __init__(
-        self, buckets_resp: _Optional[_Iterable[_Union[TableStatsBucketResponse, _Mapping]]] = ...
-    ) -> None: ...
+    def __init__(self, buckets_resp: _Optional[_Iterable[_Union[TableStatsBucketResponse, _Mapping]]] = ...) -> None: ...
 
 class GetFileSystemSecurityTokenRequest(_message.Message):
     __slots__ = ()
@@ -1421,13 +962,7 @@ class GetFileSystemSecurityTokenResponse(_message.Message):
     token: bytes
     expiration_time: int
     addition_info: _containers.RepeatedCompositeFieldContainer[KeyValue]
-    def __init__(
-        self,
-        schema: _Optional[str] = ...,
-        token: _Optional[bytes] = ...,
-        expiration_time: _Optional[int] = ...,
-        addition_info: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, schema: _Optional[str] = ..., token: _Optional[bytes] = ..., expiration_time: _Optional[int] = ..., addition_info: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
 
 class GetLakeSnapshotRequest(_message.Message):
     __slots__ = ("table_path", "snapshot_id", "readable")
@@ -1437,12 +972,7 @@ class GetLakeSnapshotRequest(_message.Message):
     table_path: TablePath
     snapshot_id: int
     readable: bool
-    def __init__(
-        self,
-        table_path: _Optional[_Union[TablePath, _Mapping]] = ...,
-        snapshot_id: _Optional[int] = ...,
-        readable: bool = ...,
-    ) -> None: ...
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., snapshot_id: _Optional[int] = ..., readable: bool = ...) -> None: ...
 
 class LakeSnapshotBucket(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "log_offset", "partition_name")
@@ -1454,13 +984,7 @@ class LakeSnapshotBucket(_message.Message):
     bucket_id: int
     log_offset: int
     partition_name: str
-    def __init__(
-        self,
-        partition_id: _Optional[int] = ...,
-        bucket_id: _Optional[int] = ...,
-        log_offset: _Optional[int] = ...,
-        partition_name: _Optional[str] = ...,
-    ) -> None: ...
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., log_offset: _Optional[int] = ..., partition_name: _Optional[str] = ...) -> None: ...
 
 class GetLakeSnapshotResponse(_message.Message):
     __slots__ = ("table_id", "snapshot_id", "bucket_snapshots")
@@ -1470,9 +994,220 @@ class GetLakeSnapshotResponse(_message.Message):
     table_id: int
     snapshot_id: int
     bucket_snapshots: _containers.RepeatedCompositeFieldContainer[LakeSnapshotBucket]
-    def __init__(
-        self,
-        table_id: _Optional[int] = ...,
-        snapshot_id: _Optional[int] = ...,
-        bucket_snapshots: _Optional[_Iterable[_Union[LakeSnapshotBucket, _Mapping]]] = ...,
-    ) -> None: ...
+    def __init__(self, table_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., bucket_snapshots: _Optional[_Iterable[_Union[LakeSnapshotBucket, _Mapping]]] = ...) -> None: ...
+
+class BucketOffset(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "log_end_offset")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    log_end_offset: int
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ...) -> None: ...
+
+class TableOffsets(_message.Message):
+    __slots__ = ("table_id", "table_path", "bucket_offsets")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    table_path: TablePath
+    bucket_offsets: _containers.RepeatedCompositeFieldContainer[BucketOffset]
+    def __init__(self, table_id: _Optional[int] = ..., table_path: _Optional[_Union[TablePath, _Mapping]] = ..., bucket_offsets: _Optional[_Iterable[_Union[BucketOffset, _Mapping]]] = ...) -> None: ...
+
+class PrepareLakeTableSnapshotRequest(_message.Message):
+    __slots__ = ("bucket_offsets", "ignore_previous_table_offsets")
+    BUCKET_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_PREVIOUS_TABLE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    bucket_offsets: _containers.RepeatedCompositeFieldContainer[TableOffsets]
+    ignore_previous_table_offsets: bool
+    def __init__(self, bucket_offsets: _Optional[_Iterable[_Union[TableOffsets, _Mapping]]] = ..., ignore_previous_table_offsets: bool = ...) -> None: ...
+
+class PreparedLakeTable(_message.Message):
+    __slots__ = ("error_code", "error_message", "table_id", "lake_table_offsets_path")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    LAKE_TABLE_OFFSETS_PATH_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    table_id: int
+    lake_table_offsets_path: str
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., table_id: _Optional[int] = ..., lake_table_offsets_path: _Optional[str] = ...) -> None: ...
+
+class PrepareLakeTableSnapshotResponse(_message.Message):
+    __slots__ = ("prepare_lake_table_resp",)
+    PREPARE_LAKE_TABLE_RESP_FIELD_NUMBER: _ClassVar[int]
+    prepare_lake_table_resp: _containers.RepeatedCompositeFieldContainer[PreparedLakeTable]
+    def __init__(self, prepare_lake_table_resp: _Optional[_Iterable[_Union[PreparedLakeTable, _Mapping]]] = ...) -> None: ...
+
+class LakeTableOffsetForBucket(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "log_end_offset", "max_timestamp")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    log_end_offset: int
+    max_timestamp: int
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., max_timestamp: _Optional[int] = ...) -> None: ...
+
+class LakeTableSnapshotInfo(_message.Message):
+    __slots__ = ("table_id", "snapshot_id", "buckets_req", "table_path")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    snapshot_id: int
+    buckets_req: _containers.RepeatedCompositeFieldContainer[LakeTableOffsetForBucket]
+    table_path: TablePath
+    def __init__(self, table_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[LakeTableOffsetForBucket, _Mapping]]] = ..., table_path: _Optional[_Union[TablePath, _Mapping]] = ...) -> None: ...
+
+class LakeTableSnapshotMetadata(_message.Message):
+    __slots__ = ("table_id", "snapshot_id", "tiered_bucket_offsets_file_path", "readable_bucket_offsets_file_path", "earliest_snapshot_id_to_keep")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    TIERED_BUCKET_OFFSETS_FILE_PATH_FIELD_NUMBER: _ClassVar[int]
+    READABLE_BUCKET_OFFSETS_FILE_PATH_FIELD_NUMBER: _ClassVar[int]
+    EARLIEST_SNAPSHOT_ID_TO_KEEP_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    snapshot_id: int
+    tiered_bucket_offsets_file_path: str
+    readable_bucket_offsets_file_path: str
+    earliest_snapshot_id_to_keep: int
+    def __init__(self, table_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., tiered_bucket_offsets_file_path: _Optional[str] = ..., readable_bucket_offsets_file_path: _Optional[str] = ..., earliest_snapshot_id_to_keep: _Optional[int] = ...) -> None: ...
+
+class CommitLakeTableSnapshotRequest(_message.Message):
+    __slots__ = ("tables_req", "lake_table_snapshot_metadata")
+    TABLES_REQ_FIELD_NUMBER: _ClassVar[int]
+    LAKE_TABLE_SNAPSHOT_METADATA_FIELD_NUMBER: _ClassVar[int]
+    tables_req: _containers.RepeatedCompositeFieldContainer[LakeTableSnapshotInfo]
+    lake_table_snapshot_metadata: _containers.RepeatedCompositeFieldContainer[LakeTableSnapshotMetadata]
+    def __init__(self, tables_req: _Optional[_Iterable[_Union[LakeTableSnapshotInfo, _Mapping]]] = ..., lake_table_snapshot_metadata: _Optional[_Iterable[_Union[LakeTableSnapshotMetadata, _Mapping]]] = ...) -> None: ...
+
+class CommittedLakeTable(_message.Message):
+    __slots__ = ("error_code", "error_message", "table_id")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    table_id: int
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., table_id: _Optional[int] = ...) -> None: ...
+
+class CommitLakeTableSnapshotResponse(_message.Message):
+    __slots__ = ("table_resp",)
+    TABLE_RESP_FIELD_NUMBER: _ClassVar[int]
+    table_resp: _containers.RepeatedCompositeFieldContainer[CommittedLakeTable]
+    def __init__(self, table_resp: _Optional[_Iterable[_Union[CommittedLakeTable, _Mapping]]] = ...) -> None: ...
+
+class LakeTieringStats(_message.Message):
+    __slots__ = ("file_size", "record_count")
+    FILE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RECORD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    file_size: int
+    record_count: int
+    def __init__(self, file_size: _Optional[int] = ..., record_count: _Optional[int] = ...) -> None: ...
+
+class HeartbeatReqForTable(_message.Message):
+    __slots__ = ("table_id", "coordinator_epoch", "tiering_epoch", "lake_tiering_stats", "failure")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TIERING_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LAKE_TIERING_STATS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    coordinator_epoch: int
+    tiering_epoch: int
+    lake_tiering_stats: LakeTieringStats
+    failure: str
+    def __init__(self, table_id: _Optional[int] = ..., coordinator_epoch: _Optional[int] = ..., tiering_epoch: _Optional[int] = ..., lake_tiering_stats: _Optional[_Union[LakeTieringStats, _Mapping]] = ..., failure: _Optional[str] = ...) -> None: ...
+
+class LakeTieringHeartbeatRequest(_message.Message):
+    __slots__ = ("tiering_tables", "finished_tables", "failed_tables", "request_table", "force_finished_tables", "only_tables", "ignore_freshness", "list_states")
+    TIERING_TABLES_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_TABLES_FIELD_NUMBER: _ClassVar[int]
+    FAILED_TABLES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TABLE_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FINISHED_TABLES_FIELD_NUMBER: _ClassVar[int]
+    ONLY_TABLES_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_FRESHNESS_FIELD_NUMBER: _ClassVar[int]
+    LIST_STATES_FIELD_NUMBER: _ClassVar[int]
+    tiering_tables: _containers.RepeatedCompositeFieldContainer[HeartbeatReqForTable]
+    finished_tables: _containers.RepeatedCompositeFieldContainer[HeartbeatReqForTable]
+    failed_tables: _containers.RepeatedCompositeFieldContainer[HeartbeatReqForTable]
+    request_table: bool
+    force_finished_tables: _containers.RepeatedScalarFieldContainer[int]
+    only_tables: _containers.RepeatedCompositeFieldContainer[TablePath]
+    ignore_freshness: bool
+    list_states: bool
+    def __init__(self, tiering_tables: _Optional[_Iterable[_Union[HeartbeatReqForTable, _Mapping]]] = ..., finished_tables: _Optional[_Iterable[_Union[HeartbeatReqForTable, _Mapping]]] = ..., failed_tables: _Optional[_Iterable[_Union[HeartbeatReqForTable, _Mapping]]] = ..., request_table: bool = ..., force_finished_tables: _Optional[_Iterable[int]] = ..., only_tables: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ..., ignore_freshness: bool = ..., list_states: bool = ...) -> None: ...
+
+class LakeTieringTableInfo(_message.Message):
+    __slots__ = ("table_id", "table_path", "tiering_epoch")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    TIERING_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    table_path: TablePath
+    tiering_epoch: int
+    def __init__(self, table_id: _Optional[int] = ..., table_path: _Optional[_Union[TablePath, _Mapping]] = ..., tiering_epoch: _Optional[int] = ...) -> None: ...
+
+class HeartbeatRespForTable(_message.Message):
+    __slots__ = ("table_id", "error")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    error: ErrorResponse
+    def __init__(self, table_id: _Optional[int] = ..., error: _Optional[_Union[ErrorResponse, _Mapping]] = ...) -> None: ...
+
+class LakeTieringState(_message.Message):
+    __slots__ = ("table_path", "table_id", "state", "tiering_epoch", "freshness_ms", "due_in_ms", "last_tiered_ms", "last_duration_ms", "snapshot_id", "failures", "last_failure", "file_size", "record_count")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    TIERING_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FRESHNESS_MS_FIELD_NUMBER: _ClassVar[int]
+    DUE_IN_MS_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIERED_MS_FIELD_NUMBER: _ClassVar[int]
+    LAST_DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    LAST_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    FILE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RECORD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    table_id: int
+    state: str
+    tiering_epoch: int
+    freshness_ms: int
+    due_in_ms: int
+    last_tiered_ms: int
+    last_duration_ms: int
+    snapshot_id: int
+    failures: int
+    last_failure: str
+    file_size: int
+    record_count: int
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., table_id: _Optional[int] = ..., state: _Optional[str] = ..., tiering_epoch: _Optional[int] = ..., freshness_ms: _Optional[int] = ..., due_in_ms: _Optional[int] = ..., last_tiered_ms: _Optional[int] = ..., last_duration_ms: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., failures: _Optional[int] = ..., last_failure: _Optional[str] = ..., file_size: _Optional[int] = ..., record_count: _Optional[int] = ...) -> None: ...
+
+class LakeTieringHeartbeatResponse(_message.Message):
+    __slots__ = ("coordinator_epoch", "tiering_table", "tiering_table_resp", "finished_table_resp", "failed_table_resp", "storage_id", "states")
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TIERING_TABLE_FIELD_NUMBER: _ClassVar[int]
+    TIERING_TABLE_RESP_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_TABLE_RESP_FIELD_NUMBER: _ClassVar[int]
+    FAILED_TABLE_RESP_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    coordinator_epoch: int
+    tiering_table: LakeTieringTableInfo
+    tiering_table_resp: _containers.RepeatedCompositeFieldContainer[HeartbeatRespForTable]
+    finished_table_resp: _containers.RepeatedCompositeFieldContainer[HeartbeatRespForTable]
+    failed_table_resp: _containers.RepeatedCompositeFieldContainer[HeartbeatRespForTable]
+    storage_id: str
+    states: _containers.RepeatedCompositeFieldContainer[LakeTieringState]
+    def __init__(self, coordinator_epoch: _Optional[int] = ..., tiering_table: _Optional[_Union[LakeTieringTableInfo, _Mapping]] = ..., tiering_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., finished_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., failed_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., storage_id: _Optional[str] = ..., states: _Optional[_Iterable[_Union[LakeTieringState, _Mapping]]] = ...) -> None: ...

@@ -9,6 +9,7 @@ from headwater.client.descriptors import OptionValue
 from headwater.client.paths import DEFAULT_DATABASE
 from headwater.client.schema_in import SchemaLike
 from headwater.client.sync.cursor import Cursors
+from headwater.client.sync.lake import Lake
 from headwater.client.sync.table import Table
 from headwater.model.path import TablePath
 from headwater.runtime.loops import LoopThread
@@ -51,6 +52,11 @@ class Client:
         []
         """
         return Cursors(self._loop, self._client.cursors)
+
+    @property
+    def lake(self) -> Lake:
+        """Return what tierers ask: tables to tier, and what is known of the lake."""
+        return Lake(self._loop, self._client.lake)
 
     # ---- databases
 

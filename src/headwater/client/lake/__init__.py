@@ -1,0 +1,1 @@
+"""The lake behind tables, as clients ask a coordinator about it."""
