@@ -20,7 +20,8 @@
     │   │   BucketLimitError, ScannerLimitError, CapacityError, NumbersExhaustedError,
     │   │   DirectoryInUseError, CursorLostError, EpochDiffersError, NotAttemptedError,
     │   │   StaleEpochError, TieringFencedError, LakeMovedError, LakeRewrittenError,
-    │   │   BoundaryMovedError, LakeTableDiffersError, ServerTagExistsError, RebalanceError
+    │   │   BoundaryMovedError, LakeTableDiffersError, LogGapError, LakeAheadError,
+    │   │   ServerTagExistsError, RebalanceError
     ├── SequenceError        the writer lost its place: take a new writer id
     │   ├── OutOfOrderSequenceError, DuplicateSequenceError, UnknownWriterError
     ├── RetryLaterError      nothing is wrong with the request: send it again
@@ -55,10 +56,12 @@ from headwater.errors.conflict import (
     DatabaseNotEmptyError,
     DirectoryInUseError,
     EpochDiffersError,
+    LakeAheadError,
     LakeMovedError,
     LakeRewrittenError,
     LakeTableDiffersError,
     LakeTableExistsError,
+    LogGapError,
     NotAttemptedError,
     NumbersExhaustedError,
     PartitionExistsError,
@@ -188,6 +191,7 @@ __all__ = [
     "InvalidTimestampError",
     "InvalidValueError",
     "KvStorageError",
+    "LakeAheadError",
     "LakeCommitUnknownError",
     "LakeMissingError",
     "LakeMovedError",
@@ -197,6 +201,7 @@ __all__ = [
     "LakeTableExistsError",
     "LakeUnreachableError",
     "LeaderMissingError",
+    "LogGapError",
     "LogStorageError",
     "MissingError",
     "NotAttemptedError",

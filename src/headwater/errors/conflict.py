@@ -150,6 +150,20 @@ class LakeTableDiffersError(ConflictError):
     hint = "Rename or drop the table in the lake, or turn its columns into those of the table."
 
 
+class LogGapError(ConflictError):
+    """Tell that the log does not hold any more what comes next in the lake."""
+
+    code = -1
+    hint = "Drop the lake table, so that tiering begins anew with what the log still holds."
+
+
+class LakeAheadError(ConflictError):
+    """Tell that the lake holds offsets which the log has not reached."""
+
+    code = -1
+    hint = "The log was restored from an older copy: move the lake table away, or drop it."
+
+
 class ServerTagExistsError(ConflictError):
     """Tell that a server carries another tag already."""
 
