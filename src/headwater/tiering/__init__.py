@@ -1,0 +1,1 @@
+"""Rows from the hot log into lake tables, each offset exactly once."""

@@ -1,0 +1,41 @@
+"""What a round looks at before it plans: the logs of a table, and what its server was told."""
+
+from headwater.client.client import AsyncClient
+from headwater.client.reading.log_batch import Place
+from headwater.client.reading.offsets import list_offsets
+from headwater.client.reading.places import buckets_of
+from headwater.model.boundary import LakeBucket
+from headwater.model.bucket import OffsetRange, TableBucket
+from headwater.model.table import TableInfo
+from headwater.tiering.plan import TableView
+from headwater.tiering.turn import Turn
+
+
+async def look_at(client: AsyncClient, table: TableInfo, *, turn: Turn) -> TableView:
+    """Look at a table; after the lake's head, so that nothing in there can be news to the logs."""
+    buckets = await buckets_of(client.cluster, table)
+    known = await client.lake.snapshot(table.path)
+    return TableView(
+        path=table.path,
+        identity=turn.identity(table),
+        is_keyed=table.is_keyed,
+        logs=await log_ranges(client, table, buckets),
+        partitions={
+            bucket.partition_id: place.partition
+            for place, bucket in buckets.items()
+            if bucket.partition_id is not None and place.partition is not None
+        },
+        reported=known.ends if known is not None and known.table_id == table.table_id else {},
+    )
+
+
+async def log_ranges(
+    client: AsyncClient, table: TableInfo, buckets: dict[Place, TableBucket]
+) -> dict[LakeBucket, OffsetRange]:
+    """Return what the log of each bucket holds."""
+    starts = await list_offsets(client.cluster, table, "earliest", buckets=buckets)
+    ends = await list_offsets(client.cluster, table, "latest", buckets=buckets)
+    return {
+        LakeBucket(bucket.partition_id, bucket.bucket): OffsetRange(starts[place], ends[place])
+        for place, bucket in buckets.items()
+    }

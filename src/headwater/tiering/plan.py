@@ -1,0 +1,221 @@
+"""Which offsets a round tiers, decided from what the lake holds and what the logs hold."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from headwater.errors import LakeAheadError, LakeTableDiffersError, LogGapError, TieringFencedError
+from headwater.model.boundary import (
+    Boundary,
+    LakeBucket,
+    TableIdentity,
+    TieringEpoch,
+    extended,
+)
+from headwater.model.bucket import OffsetRange
+from headwater.model.path import TablePath
+from headwater.tiering.shares import LogShare, Share, StateShare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableView:
+    """Tell how far the logs of a table reach, and what its server was told of the lake."""
+
+    path: TablePath
+    identity: TableIdentity
+    is_keyed: bool
+    logs: Mapping[LakeBucket, OffsetRange]
+    """First and next offset of the log of every bucket there is, read after the lake's head."""
+    partitions: Mapping[int, str] = field(default_factory=dict)
+    """Id and name of every partition there is."""
+    reported: Mapping[LakeBucket, int] = field(default_factory=dict)
+    """The ends that the server was told last; never a source of offsets, only of doubt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bound a round, and say whether what the lake lost may be given up."""
+
+    rows_max: int
+    """Offsets of one bucket in one round, so that rounds end."""
+    begins_anew: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPlan:
+    """Say what a round copies, and which boundary it builds on."""
+
+    held: Boundary | None
+    """That of the newest snapshot, as it must still be when the round commits."""
+    kept: Boundary
+    """The same without the partitions that were dropped."""
+    shares: tuple[Share, ...]
+    needs_claim: bool
+    """Whether somebody whose turn came in between may still be alive."""
+    replaces_report: bool
+    """Whether the server was told of offsets that the lake does not hold any more."""
+    rows_left: int
+    """Offsets that wait for the next round, since this one has enough."""
+    partitions: Mapping[int, str] = field(default_factory=dict)
+
+    def partition_of(self, bucket: LakeBucket) -> str | None:
+        """Return the name of the partition that a bucket belongs to."""
+        return None if bucket.partition_id is None else self.partitions[bucket.partition_id]
+
+    def boundary(self, done: Iterable[Share], *, epoch: TieringEpoch, round_id: str) -> Boundary:
+        """Return the boundary of the snapshot that holds these shares."""
+        tiered = {share.bucket: share.offsets for share in done}
+        names = {
+            bucket.partition_id: self.partitions[bucket.partition_id]
+            for bucket in tiered
+            if bucket.partition_id is not None
+        }
+        return extended(self.kept, tiered, epoch=epoch, round_id=round_id, partitions=names)
+
+
+def plan_round(
+    held: Boundary | None, view: TableView, *, epoch: TieringEpoch, limits: Limits
+) -> RoundPlan:
+    """Decide what comes next in the lake, or say why nothing can."""
+    check_owner(held, view.identity, epoch=epoch, path=view.path)
+    kept = _kept(held, view, epoch=epoch)
+    shares = tuple(
+        share
+        for bucket, log in sorted(view.logs.items(), key=_place)
+        if (share := _share(kept, view, bucket=bucket, log=log, limits=limits)) is not None
+    )
+    return RoundPlan(
+        held=held,
+        kept=kept,
+        shares=shares,
+        needs_claim=bool(shares) and _leaves_room(held, epoch),
+        replaces_report=is_report_ahead(view.reported, held, partitions=view.partitions),
+        rows_left=sum(view.logs[each.bucket].end - each.offsets.end for each in shares),
+        partitions=view.partitions,
+    )
+
+
+def check_owner(
+    held: Boundary | None, identity: TableIdentity, *, epoch: TieringEpoch, path: TablePath
+) -> None:
+    """Refuse a lake table that belongs to another table, or that others tier by now."""
+    if held is None:
+        return
+    if held.table != identity:
+        raise LakeTableDiffersError(
+            f"The lake table {path} holds rows of another table: id {held.table.table_id} of"
+            f" storage '{held.table.storage}', not id {identity.table_id} of '{identity.storage}'.",
+            hint="The table was dropped and made anew, or another storage writes to this lake:"
+            " rename or drop the lake table, or use another warehouse.",
+        )
+    if held.epoch > epoch:
+        raise TieringFencedError(
+            f"{path} was tiered in epoch {held.epoch.coordinator}.{held.epoch.turn} already;"
+            f" this is {epoch.coordinator}.{epoch.turn}."
+        )
+
+
+def is_report_ahead(
+    reported: Mapping[LakeBucket, int], held: Boundary | None, *, partitions: Mapping[int, str]
+) -> bool:
+    """Tell whether a server was told of offsets that the lake does not hold."""
+    return any(
+        end > (_end(held, bucket) or 0)
+        for bucket, end in reported.items()
+        if not _is_dropped(bucket, partitions)
+    )
+
+
+def is_report_behind(reported: Mapping[LakeBucket, int], held: Boundary | None) -> bool:
+    """Tell whether the lake holds offsets that a server was not told of."""
+    ranges = {} if held is None else held.ranges
+    return any(offsets.end > reported.get(bucket, 0) for bucket, offsets in ranges.items())
+
+
+def _kept(held: Boundary | None, view: TableView, *, epoch: TieringEpoch) -> Boundary:
+    if held is None:
+        return Boundary(table=view.identity, epoch=epoch, round_id="")
+    # Rows of a dropped partition stay in the lake; its offsets mean nothing any more.
+    ranges = {
+        bucket: offsets
+        for bucket, offsets in held.ranges.items()
+        if not _is_dropped(bucket, view.partitions)
+    }
+    numbers = {bucket.partition_id for bucket in ranges}
+    names = {number: name for number, name in held.partitions.items() if number in numbers}
+    return replace(held, ranges=ranges, partitions=names)
+
+
+def _is_dropped(bucket: LakeBucket, partitions: Mapping[int, str]) -> bool:
+    """Tell whether the partition of a bucket is gone for certain.
+
+    A server that lags behind does not know the newest partitions yet. Ids only grow, so one
+    that knows a later partition has heard of this one too.
+    """
+    number = bucket.partition_id
+    if number is None or number in partitions:
+        return False
+    return any(other > number for other in partitions)
+
+
+def _share(
+    kept: Boundary, view: TableView, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
+) -> Share | None:
+    end = kept.end(bucket)
+    if end is None:
+        return _first_share(view, bucket=bucket, log=log, limits=limits)
+    if log.start > end:
+        raise LogGapError(
+            f"The lake holds {_named(view, bucket)} up to offset {end}, but its log begins at"
+            f" {log.start} by now.",
+            hint="Drop the lake table and let it begin anew with what the log still holds.",
+        )
+    if log.end < end:
+        raise LakeAheadError(
+            f"The lake holds {_named(view, bucket)} up to offset {end}, but its log ends at"
+            f" {log.end}."
+        )
+    return _log_share(bucket, OffsetRange(end, log.end), limits)
+
+
+def _first_share(
+    view: TableView, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
+) -> Share | None:
+    if view.is_keyed:
+        return StateShare(bucket, log.end) if log.end else None
+    reported = view.reported.get(bucket, 0)
+    if reported and log.start and not limits.begins_anew:
+        raise LogGapError(
+            f"{_named(view, bucket)} was tiered up to offset {reported}, but this lake holds"
+            f" nothing of it, and its log begins at {log.start} by now.",
+            hint="Use the lake that holds it; or let the lake table begin anew with what the log"
+            " still holds.",
+        )
+    return _log_share(bucket, log, limits)
+
+
+def _log_share(bucket: LakeBucket, offsets: OffsetRange, limits: Limits) -> Share | None:
+    end = min(offsets.end, offsets.start + limits.rows_max)
+    return LogShare(bucket, OffsetRange(offsets.start, end)) if end > offsets.start else None
+
+
+def _leaves_room(held: Boundary | None, epoch: TieringEpoch) -> bool:
+    """Tell whether turns were given out since the one that the lake knows of."""
+    known = TieringEpoch(epoch.coordinator, 0) if held is None else held.epoch
+    is_next = known.coordinator == epoch.coordinator and epoch.turn <= known.turn + 1
+    return not is_next
+
+
+def _end(held: Boundary | None, bucket: LakeBucket) -> int | None:
+    return None if held is None else held.end(bucket)
+
+
+def _named(view: TableView, bucket: LakeBucket) -> str:
+    if bucket.partition_id is None:
+        return f"bucket {bucket.bucket} of {view.path}"
+    name = view.partitions.get(bucket.partition_id, str(bucket.partition_id))
+    return f"bucket {bucket.bucket} of partition {name} of {view.path}"
+
+
+def _place(item: tuple[LakeBucket, OffsetRange]) -> tuple[int, int]:
+    bucket, _ = item
+    return (-1 if bucket.partition_id is None else bucket.partition_id, bucket.bucket)

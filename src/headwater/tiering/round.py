@@ -1,0 +1,256 @@
+"""One round: what the log of a table has and its lake table has not, copied and committed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from headwater.client.client import AsyncClient
+from headwater.errors import BoundaryMovedError, LakeRewrittenError, TableMissingError
+from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult
+from headwater.model.boundary import Boundary
+from headwater.model.partition import spec_of_name
+from headwater.runtime.ids import random_bytes
+from headwater.tiering.aside import aside
+from headwater.tiering.committing import Commitment, Proposal
+from headwater.tiering.lakes import Lakes, lake_spec
+from headwater.tiering.looking import look_at
+from headwater.tiering.plan import (
+    Limits,
+    RoundPlan,
+    TableView,
+    check_owner,
+    is_report_behind,
+    plan_round,
+)
+from headwater.tiering.runner import Done, Runner
+from headwater.tiering.shares import Share
+from headwater.tiering.steps import Step, Watch, no_watch
+from headwater.tiering.task import Outcome, Skipped, TieringTask
+from headwater.tiering.turn import RoundReport, Target, Turn
+
+PLANS_MAX = 3
+"""Times that a round is planned, if others change the lake table under it."""
+COMMIT_USER = "__fluss_lake_tiering"
+"""The name under which Apache Fluss looks for the snapshots of tierers."""
+_ID_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Hold a share and the files it was written to."""
+
+    share: Share
+    result: WriteResult
+
+
+async def tier_round(
+    turn: Turn,
+    *,
+    client: AsyncClient,
+    runner: Runner,
+    lakes: Lakes,
+    limits: Limits,
+    watch: Watch = no_watch,
+) -> RoundReport:
+    """Bring a lake table up to the log; where others changed it meanwhile, begin again."""
+    tierer = Tierer(turn, client=client, runner=runner, lakes=lakes, watch=watch)
+    for _ in range(PLANS_MAX - 1):
+        try:
+            return await tierer.tier(limits)
+        except (BoundaryMovedError, LakeRewrittenError):
+            continue
+    return await tierer.tier(limits)
+
+
+class Tierer:
+    """Conduct the rounds of one turn."""
+
+    def __init__(
+        self, turn: Turn, *, client: AsyncClient, runner: Runner, lakes: Lakes, watch: Watch
+    ) -> None:
+        self._turn = turn
+        self._client = client
+        self._runner = runner
+        self._lakes = lakes
+        self._watch = watch
+
+    async def tier(self, limits: Limits) -> RoundReport:
+        """Tier what is new.
+
+        1. Read the table, and make its lake table or bring its columns up to date. 2. Look at the
+        newest snapshot, then at the logs. 3. Report that snapshot, if the server does not know
+        it. 4. Plan. 5. Claim the lake table, if others may be alive. 6. Write. 7. Have the
+        offsets prepared. 8. Commit. 9. Report.
+        """
+        target = await self._target()
+        committer = await aside(target.lake.committer, target.spec)
+        await self._watch(Step.HEAD)
+        head = await aside(committer.head)
+        await self._watch(Step.LOGS)
+        view = await look_at(self._client, target.table, turn=self._turn)
+        adopted = await self._adopt(head, view)
+        await self._watch(Step.PLAN)
+        held = None if head is None else head.boundary
+        plan = plan_round(held, view, epoch=self._turn.epoch, limits=limits)
+        report = RoundReport(target=target, snapshot=head, adopted=adopted)
+        if not plan.shares:
+            return report
+        if plan.needs_claim:
+            head = await self._claim(committer, plan)
+        written = await self._write(target, plan, committer=committer, on=head)
+        if not written:
+            return replace(report, snapshot=head)
+        snapshot = await self._commit(plan, committer=committer, written=written)
+        return _told(report, plan, snapshot=snapshot, written=written)
+
+    # ---- 1. the table and its lake table
+
+    async def _target(self) -> Target:
+        await self._watch(Step.TABLE)
+        assignment = self._turn.assignment
+        table = (await self._client.table(assignment.path)).info
+        if table.table_id != assignment.table_id:
+            raise TableMissingError(
+                f"{table.path} was dropped, and there is another table of that name now."
+            )
+        await self._watch(Step.LAKE_TABLE)
+        target = Target(table, await aside(self._lakes.of, table), lake_spec(table))
+        catalog = await aside(target.lake.catalog)
+        await aside(catalog.ensure, target.spec)
+        return target
+
+    # ---- 3. what an earlier tierer did not live to report
+
+    async def _adopt(self, head: LakeSnapshot | None, view: TableView) -> bool:
+        held = None if head is None else head.boundary
+        check_owner(held, view.identity, epoch=self._turn.epoch, path=view.path)
+        if head is None or held is None or not is_report_behind(view.reported, held):
+            return False
+        await self._watch(Step.ADOPT)
+        path = await self._prepare(held, replaces=False)
+        await self._report(head, path)
+        return True
+
+    # ---- 5. fencing
+
+    async def _claim(self, committer: LakeCommitter, plan: RoundPlan) -> LakeSnapshot:
+        """Commit an empty snapshot of this epoch: from here on no earlier one can commit."""
+        await self._watch(Step.CLAIM)
+        held = plan.held or plan.kept
+        claimed = replace(held, epoch=self._turn.epoch, round_id=_new_id())
+        return await self._commitment(committer, Proposal(held=plan.held, boundary=claimed))
+
+    # ---- 6. writing
+
+    async def _write(
+        self,
+        target: Target,
+        plan: RoundPlan,
+        *,
+        committer: LakeCommitter,
+        on: LakeSnapshot | None,
+    ) -> list[Written]:
+        await self._watch(Step.WRITE)
+        tasks = await aside(_tasks, target, plan, committer=committer, on=on)
+        done: list[Outcome] = []
+
+        def note(each: Done) -> None:
+            done.append(each.outcome)
+
+        try:
+            outcomes = await self._runner.run(tasks, report=note)
+        except BaseException:
+            await aside(committer.abort, _results(done))
+            raise
+        return [
+            Written(share, outcome)
+            for share, outcome in zip(plan.shares, outcomes, strict=True)
+            if not isinstance(outcome, Skipped)
+        ]
+
+    # ---- 7. to 9. making it visible
+
+    async def _commit(
+        self, plan: RoundPlan, *, committer: LakeCommitter, written: Sequence[Written]
+    ) -> LakeSnapshot:
+        results = [each.result for each in written]
+        shares = [each.share for each in written]
+        boundary = plan.boundary(shares, epoch=self._turn.epoch, round_id=_new_id())
+        try:
+            await self._watch(Step.PREPARE)
+            path = await self._prepare(boundary, replaces=plan.replaces_report)
+            await self._watch(Step.COMMIT)
+        except BaseException:
+            await aside(committer.abort, results)
+            raise
+        proposal = Proposal(
+            held=plan.held,
+            boundary=boundary,
+            results=results,
+            properties={"commit-user": COMMIT_USER, "fluss-offsets": path},
+        )
+        snapshot = await self._commitment(committer, proposal)
+        await self._watch(Step.REPORT)
+        await self._report(snapshot, path)
+        return snapshot
+
+    async def _commitment(self, committer: LakeCommitter, proposal: Proposal) -> LakeSnapshot:
+        clock = self._client.cluster.clock
+        return await Commitment(committer, proposal, clock=clock).commit()
+
+    async def _prepare(self, boundary: Boundary, *, replaces: bool) -> str:
+        ends = {bucket: offsets.end for bucket, offsets in boundary.ranges.items()}
+        assignment = self._turn.assignment
+        return await self._client.lake.prepare(
+            assignment.path, assignment.table_id, ends, ignore_previous=replaces
+        )
+
+    async def _report(self, snapshot: LakeSnapshot, offsets_path: str) -> None:
+        await self._client.lake.commit(
+            self._turn.assignment.table_id, snapshot.snapshot_id, offsets_path
+        )
+
+
+def _tasks(
+    target: Target, plan: RoundPlan, *, committer: LakeCommitter, on: LakeSnapshot | None
+) -> list[TieringTask]:
+    names = [plan.partition_of(share.bucket) for share in plan.shares]
+    keys = target.spec.partition_keys
+    buckets = [
+        (() if name is None else spec_of_name(name, keys), share.bucket.bucket)
+        for share, name in zip(plan.shares, names, strict=True)
+    ]
+    return [
+        TieringTask(
+            lake=target.lake,
+            spec=target.spec,
+            write=write,
+            table=target.table,
+            partition=name,
+            share=share,
+        )
+        for share, name, write in zip(
+            plan.shares, names, committer.write_tasks(buckets, on=on), strict=True
+        )
+    ]
+
+
+def _results(outcomes: Sequence[Outcome]) -> list[WriteResult]:
+    return [each for each in outcomes if not isinstance(each, Skipped)]
+
+
+def _told(
+    report: RoundReport, plan: RoundPlan, *, snapshot: LakeSnapshot, written: Sequence[Written]
+) -> RoundReport:
+    return replace(
+        report,
+        snapshot=snapshot,
+        tiered={each.share.bucket: each.share.offsets for each in written},
+        row_count=sum(each.result.row_count for each in written),
+        file_count=sum(each.result.file_count for each in written),
+        byte_count=sum(each.result.byte_count for each in written),
+        rows_left=plan.rows_left,
+    )
+
+
+def _new_id() -> str:
+    return random_bytes(_ID_BYTES).hex()
