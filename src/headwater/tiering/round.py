@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from headwater.client.client import AsyncClient
 from headwater.errors import BoundaryMovedError, LakeRewrittenError, TableMissingError
 from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult
-from headwater.model.boundary import Boundary
 from headwater.model.partition import spec_of_name
 from headwater.runtime.ids import random_bytes
 from headwater.tiering.aside import aside
@@ -21,6 +20,7 @@ from headwater.tiering.plan import (
     is_report_behind,
     plan_round,
 )
+from headwater.tiering.reporting import prepare_offsets, report_snapshot
 from headwater.tiering.runner import Done, Runner
 from headwater.tiering.shares import Share
 from headwater.tiering.steps import Step, Watch, no_watch
@@ -126,8 +126,7 @@ class Tierer:
         if head is None or held is None or not is_report_behind(view.reported, held):
             return False
         await self._watch(Step.ADOPT)
-        path = await self._prepare(held, replaces=False)
-        await self._report(head, path)
+        await report_snapshot(self._client, self._turn.assignment, head)
         return True
 
     # ---- 5. fencing
@@ -174,10 +173,13 @@ class Tierer:
     ) -> LakeSnapshot:
         results = [each.result for each in written]
         shares = [each.share for each in written]
+        assignment = self._turn.assignment
         boundary = plan.boundary(shares, epoch=self._turn.epoch, round_id=_new_id())
         try:
             await self._watch(Step.PREPARE)
-            path = await self._prepare(boundary, replaces=plan.replaces_report)
+            path = await prepare_offsets(
+                self._client, assignment, boundary, replaces=plan.replaces_report
+            )
             await self._watch(Step.COMMIT)
         except BaseException:
             await aside(committer.abort, results)
@@ -190,24 +192,12 @@ class Tierer:
         )
         snapshot = await self._commitment(committer, proposal)
         await self._watch(Step.REPORT)
-        await self._report(snapshot, path)
+        await self._client.lake.commit(assignment.table_id, snapshot.snapshot_id, path)
         return snapshot
 
     async def _commitment(self, committer: LakeCommitter, proposal: Proposal) -> LakeSnapshot:
         clock = self._client.cluster.clock
         return await Commitment(committer, proposal, clock=clock).commit()
-
-    async def _prepare(self, boundary: Boundary, *, replaces: bool) -> str:
-        ends = {bucket: offsets.end for bucket, offsets in boundary.ranges.items()}
-        assignment = self._turn.assignment
-        return await self._client.lake.prepare(
-            assignment.path, assignment.table_id, ends, ignore_previous=replaces
-        )
-
-    async def _report(self, snapshot: LakeSnapshot, offsets_path: str) -> None:
-        await self._client.lake.commit(
-            self._turn.assignment.table_id, snapshot.snapshot_id, offsets_path
-        )
 
 
 def _tasks(

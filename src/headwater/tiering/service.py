@@ -1,0 +1,209 @@
+"""A tierer that runs: asks for tables, tiers them, and tells how it went, until it is stopped."""
+
+import asyncio
+from collections.abc import Container, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from headwater.client.client import AsyncClient
+from headwater.errors import (
+    HeadwaterError,
+    InvalidOptionError,
+    LakeMovedError,
+    RetryLaterError,
+    TieringFencedError,
+)
+from headwater.model.path import TablePath
+from headwater.runtime.events import Events
+from headwater.tiering.counting import Counted
+from headwater.tiering.lakes import Lakes
+from headwater.tiering.leases import Leases
+from headwater.tiering.progress import Began, Ended, Failed, Listener, Stepped, deaf
+from headwater.tiering.reporting import report_snapshot
+from headwater.tiering.round import tier_round
+from headwater.tiering.runner import Runner
+from headwater.tiering.settings import TieringSettings
+from headwater.tiering.steps import Step
+from headwater.tiering.turn import RoundReport, Turn
+from headwater.tiering.upkeep import Upkeep
+
+_events = Events("tiering")
+
+
+class TieringService:
+    """Tier the tables that a server hands out, one after the other.
+
+    Any number of services may run side by side; one bad table never stops the others.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        runner: Runner,
+        *,
+        settings: TieringSettings | None = None,
+        lakes: Lakes | None = None,
+        listener: Listener = deaf,
+    ) -> None:
+        self._client = client
+        self._runner = Counted(runner, listener)
+        self._settings = settings or TieringSettings()
+        self._lakes = lakes or Lakes()
+        self._listener = listener
+        self._clock = client.cluster.clock
+        self._leases = Leases(client, self._settings)
+        self._upkeep = Upkeep(runner, settings=self._settings, clock=self._clock)
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """End after the round that runs."""
+        self._stopping.set()
+
+    async def run(self, *, tables: Sequence[TablePath] = ()) -> None:
+        """Tier what is due, of all tables or of some, until stopped or cancelled."""
+        try:
+            while not self._stopping.is_set():
+                turn = await self._next_if_reached(tables)
+                if turn is None:
+                    await self._pause()
+                else:
+                    await self.tier(turn)
+        finally:
+            await self._leases.close()
+
+    async def run_once(self, *, tables: Sequence[TablePath] = ()) -> None:
+        """Tier all tables, or some, to where their logs end now, however fresh they are."""
+        left, done = await self._known(tables), set[TablePath]()
+        try:
+            while not self._stopping.is_set() and left != set():
+                asked = tables if left is None else sorted(left)
+                turn = await self._next(asked, ignore_freshness=True, done=done)
+                if turn is None:
+                    return
+                path, report = turn.assignment.path, await self.tier(turn)
+                if report is None or not report.rows_left:
+                    done.add(path)
+                    left = None if left is None else left - {path}
+        finally:
+            await self._leases.close()
+
+    async def tier(self, turn: Turn) -> RoundReport | None:
+        """Tier a table that was handed out; None if that failed, which others need not know."""
+        assignment, began = turn.assignment, self._clock.monotonic()
+        path = assignment.path
+        self._listener(Began(path))
+        try:
+            report = await self._leases.during(assignment, self._round(turn))
+        except asyncio.CancelledError:
+            self._leases.give_back(assignment)
+            raise
+        except Exception as fault:  # noqa: BLE001 - one bad table must not stop the others
+            if not isinstance(fault, TieringFencedError):
+                self._leases.failed(assignment, fault)
+            self._tell_failed(Failed(path, fault, self._clock.monotonic() - began))
+            return None
+        self._leases.finished(assignment, report.snapshot, is_forced=report.rows_left > 0)
+        self._listener(Ended(path, report, self._clock.monotonic() - began))
+        return report
+
+    # ---- one table
+
+    async def _round(self, turn: Turn) -> RoundReport:
+        path = turn.assignment.path
+
+        async def watch(step: Step) -> None:
+            self._listener(Stepped(path, step))
+
+        report = await tier_round(
+            turn,
+            client=self._client,
+            runner=self._runner,
+            lakes=self._lakes,
+            limits=self._settings.limits,
+            watch=watch,
+        )
+        return await self._kept(turn, report)
+
+    async def _kept(self, turn: Turn, report: RoundReport) -> RoundReport:
+        """Look after the lake table; what goes wrong there is for the next time."""
+        head, began = report.snapshot, self._clock.monotonic()
+        if head is None or head.boundary is None:
+            return report
+        try:
+            tidied = await self._upkeep.keep(report.target, head)
+            if tidied.snapshot.snapshot_id != head.snapshot_id:
+                await report_snapshot(self._client, turn.assignment, tidied.snapshot)
+        except LakeMovedError:
+            return report
+        except Exception as fault:  # noqa: BLE001 - the rows are in the lake, and stay there
+            seconds = self._clock.monotonic() - began
+            self._tell_failed(Failed(turn.assignment.path, fault, seconds, is_upkeep=True))
+            return report
+        self._listener(tidied.kept)
+        return replace(report, snapshot=tidied.snapshot)
+
+    def _tell_failed(self, news: Failed) -> None:
+        event = "upkeep failed" if news.is_upkeep else "tiering failed"
+        is_ours = isinstance(news.fault, HeadwaterError)
+        _events.error(
+            event,
+            cause=None if is_ours else news.fault,
+            table=str(news.path),
+            reason=f"{type(news.fault).__name__}: {news.fault}",
+        )
+        self._listener(news)
+
+    # ---- which one
+
+    async def _next_if_reached(self, tables: Sequence[TablePath]) -> Turn | None:
+        try:
+            return await self._next(tables)
+        except RetryLaterError as fault:
+            _events.warning("no table to be had", reason=str(fault))
+            return None
+
+    async def _next(
+        self,
+        tables: Sequence[TablePath],
+        *,
+        ignore_freshness: bool = False,
+        done: Container[TablePath] = (),
+    ) -> Turn | None:
+        """Return a table to tier; one that is not wanted is given back, as Fluss asks no wishes."""
+        seen: set[int] = set()
+        while True:
+            answer = await self._leases.ask(tables, ignore_freshness=ignore_freshness)
+            assigned = answer.assigned
+            if assigned is None:
+                return None
+            if (not tables or assigned.path in tables) and assigned.path not in done:
+                return Turn(assigned, answer.storage_id)
+            self._leases.give_back(assigned)
+            if assigned.table_id in seen:
+                return None
+            seen.add(assigned.table_id)
+
+    async def _known(self, tables: Sequence[TablePath]) -> set[TablePath] | None:
+        """Return the tables to tier once; None if the server does not tell which there are."""
+        states = await self._leases.states()
+        if states is None:
+            return None
+        known = {state.path for state in states}
+        for path in tables:
+            if path not in known:
+                self._tell_failed(Failed(path, await self._why_not(path), 0.0))
+        return known & set(tables) if tables else known
+
+    async def _why_not(self, path: TablePath) -> HeadwaterError:
+        try:
+            await self._client.table(path)
+        except HeadwaterError as fault:
+            return fault
+        return InvalidOptionError(
+            f"{path} has no lake table.", hint="Set 'table.datalake.enabled' to true."
+        )
+
+    async def _pause(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.poll_interval_s):
+                await self._stopping.wait()

@@ -1,0 +1,106 @@
+"""Keeping a lake table small and quick to read, after a round or by hand."""
+
+from dataclasses import dataclass
+
+from headwater.config.options import DATALAKE_AUTO_COMPACTION, DATALAKE_AUTO_EXPIRE_SNAPSHOT
+from headwater.errors import LakeMovedError, LakeRewrittenError
+from headwater.lake.spi import Cleaned, LakeKeeper, LakeSnapshot
+from headwater.model.path import TablePath
+from headwater.runtime.clock import Clock
+from headwater.tiering.aside import aside
+from headwater.tiering.progress import Kept
+from headwater.tiering.runner import Runner
+from headwater.tiering.settings import TieringSettings
+from headwater.tiering.task import RewriteTask
+from headwater.tiering.turn import Target
+
+_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """Hold what upkeep did, and the newest snapshot after it."""
+
+    snapshot: LakeSnapshot
+    kept: Kept
+
+
+class Upkeep:
+    """Look after lake tables as their options ask for it."""
+
+    def __init__(self, runner: Runner, *, settings: TieringSettings, clock: Clock) -> None:
+        self._runner = runner
+        self._settings = settings
+        self._clock = clock
+        self._searched_at: dict[TablePath, float] = {}
+
+    async def keep(self, target: Target, head: LakeSnapshot) -> Tidied:
+        """Do what is due.
+
+        1. Compact. 2. Merge lists of files. 3. Drop old snapshots. 4. Once in a while, remove
+        files that no snapshot names.
+        """
+        options = target.table.descriptor.properties
+        rewritten, cleaned = 0, Cleaned()
+        if DATALAKE_AUTO_COMPACTION.of(options):
+            head, rewritten = await compact(target, head, runner=self._runner)
+        if DATALAKE_AUTO_EXPIRE_SNAPSHOT.of(options):
+            keeper = await aside(target.lake.keeper, target.spec)
+            merged = await aside(keeper.merge_manifests, on=head)
+            head = head if merged is None else merged
+            cleaned = await expire(keeper, now_ms=self._clock.now_ms())
+            cleaned = _sum(cleaned, await self._orphans(keeper, target.table.path))
+        kept = Kept(
+            path=target.table.path,
+            files_rewritten=rewritten,
+            snapshots_dropped=cleaned.snapshots,
+            files_removed=cleaned.data_files + cleaned.metadata_files,
+            bytes_removed=cleaned.byte_count,
+        )
+        return Tidied(head, kept)
+
+    async def _orphans(self, keeper: LakeKeeper, path: TablePath) -> Cleaned:
+        now, settings = self._clock.monotonic(), self._settings
+        searched_at = self._searched_at.get(path)
+        if searched_at is not None and now - searched_at < settings.orphans_interval_s:
+            return Cleaned()
+        self._searched_at[path] = now
+        before_ms = self._clock.now_ms() - int(settings.orphans_age_s * _MS)
+        return await aside(keeper.remove_orphans, older_than_ms=before_ms)
+
+
+async def compact(
+    target: Target, head: LakeSnapshot, *, runner: Runner
+) -> tuple[LakeSnapshot, int]:
+    """Turn small files and files with replaced rows into better ones; return how many went.
+
+    Raises `LakeMovedError` if others were quicker: what they left is for the next time.
+    """
+    keeper = await aside(target.lake.keeper, target.spec)
+    works = await aside(keeper.plan_rewrites, on=head)
+    if not works:
+        return head, 0
+    tasks = [RewriteTask(lake=target.lake, spec=target.spec, work=work) for work in works]
+    results = await runner.rewrite(tasks)
+    try:
+        head = await aside(keeper.commit_rewrites, results, on=head)
+    except (LakeMovedError, LakeRewrittenError):
+        committer = await aside(target.lake.committer, target.spec)
+        await aside(committer.abort, results)
+        raise
+    return head, sum(work.file_count for work in works)
+
+
+async def expire(keeper: LakeKeeper, *, now_ms: int) -> Cleaned:
+    """Drop the snapshots that the options of the lake table do not keep."""
+    retention = await aside(keeper.retention)
+    return await aside(keeper.expire, retention, now_ms=now_ms)
+
+
+def _sum(one: Cleaned, other: Cleaned) -> Cleaned:
+    return Cleaned(
+        snapshots=one.snapshots + other.snapshots,
+        data_files=one.data_files + other.data_files,
+        metadata_files=one.metadata_files + other.metadata_files,
+        byte_count=one.byte_count + other.byte_count,
+    )
