@@ -7,6 +7,7 @@ the formats use it. Register it with `register_plain_lake(monkeypatch)`, then
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headwater.errors import (
+    HeadwaterError,
     LakeCommitUnknownError,
     LakeRewrittenError,
     LakeSnapshotMissingError,
@@ -228,20 +230,20 @@ class PlainCommitter:
     ) -> LakeSnapshot:
         held = () if on is None else _held(self.table, on).files
         added = [file for result in results for file in files_of(result)]
-        live = {file.path for file in held}
-        if any(file.path in live or not Path(file.path).exists() for file in added):
+        paths = [file.path for file in (*held, *added)]
+        if len(set(paths)) < len(paths) or not all(Path(file.path).exists() for file in added):
             raise LakeRewrittenError(f"A file for {self.spec.path} is committed already, or gone.")
         return self.table.put_snapshot(
             [*held, *added], on=on, boundary=boundary.to_json(), properties=properties
         )
 
     def abort(self, results: Sequence[WriteResult]) -> None:
-        stored = [self.table.stored(each) for each in self.table.snapshot_ids()]
-        held = {file.path for each in stored if each is not None for file in each.files}
-        for result in results:
-            for file in files_of(result):
-                if file.path not in held:
-                    Path(file.path).unlink(missing_ok=True)
+        with suppress(HeadwaterError, OSError):
+            stored = [self.table.stored(each) for each in self.table.snapshot_ids()]
+            held = {file.path for each in stored if each is not None for file in each.files}
+            written = {file.path for result in results for file in files_of(result)}
+            for path in written - held:
+                Path(path).unlink(missing_ok=True)
 
 
 def files_of(result: WriteResult) -> list[DataFile]:

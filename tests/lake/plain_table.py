@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.errors import LakeMovedError, LakeUnreachableError
+from headwater.errors import InvalidValueError, LakeMovedError, LakeUnreachableError
 from headwater.lake.spi import LakeSnapshot, PartitionValues
 from headwater.lake.table import LakeTableSpec
 from headwater.model.arrow import arrow_schema
@@ -83,6 +83,8 @@ def reaching(place: Path) -> Iterator[None]:
     """Turn what the file system says into an error of the lake."""
     try:
         yield
+    except pa.ArrowInvalid as fault:
+        raise InvalidValueError(f"A value does not fit into the plain lake: {fault}.") from fault
     except OSError as fault:
         raise LakeUnreachableError(
             f"The plain lake at '{place}' cannot be used: {fault}."
@@ -163,7 +165,7 @@ class PlainTable:
         with reaching(self.place):
             self.data.mkdir(parents=True, exist_ok=True)
             path = self.data / f"{uuid4().hex}.parquet"
-            pq.write_table(rows, path, compression="zstd")
+            pq.write_table(_storable(rows), path, compression="zstd")
             return DataFile(
                 path=str(path),
                 row_count=rows.num_rows,
@@ -188,6 +190,17 @@ def folded(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     numbered = rows.select(keys).append_column("_at", pa.array(range(rows.num_rows), pa.int64()))
     last = numbered.group_by(list(keys)).aggregate([("_at", "max")])
     return rows.take(last["_at_max"].combine_chunks().sort())
+
+
+def _storable(rows: pa.Table) -> pa.Table:
+    """Return rows with moments in units that Parquet has; its writer would wrap large ones."""
+    columns = [
+        column.cast(pa.timestamp("ms", column.type.tz))
+        if pa.types.is_timestamp(column.type) and column.type.unit == "s"
+        else column
+        for column in rows.columns
+    ]
+    return pa.table(columns, names=rows.column_names)
 
 
 def _seen(held: pa.Table, file: DataFile, schema: Schema) -> pa.Table:
