@@ -9,6 +9,7 @@ from headwater.engines.spark.lookup_join import lookup_join
 from headwater.engines.spark.registration import register
 from headwater.engines.spark.session import session
 from headwater.engines.spark.source import HeadwaterSource
+from headwater.engines.spark.tiering.tier import TieredRound, tier
 from headwater.engines.spark.views import views
 from headwater.engines.spark.watermarks import drop_watermark, read_stream, set_watermark
 from headwater.engines.spark.writing.by_bucket import by_bucket
@@ -16,6 +17,7 @@ from headwater.engines.spark.writing.each_batch import each_batch
 
 __all__ = [
     "HeadwaterSource",
+    "TieredRound",
     "by_bucket",
     "catalog",
     "drop_watermark",
@@ -25,5 +27,6 @@ __all__ = [
     "register",
     "session",
     "set_watermark",
+    "tier",
     "views",
 ]

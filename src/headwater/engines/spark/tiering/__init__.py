@@ -1,0 +1,1 @@
+"""Tiering in Spark: the tasks of a round as tasks of Spark."""

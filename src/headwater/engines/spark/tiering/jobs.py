@@ -1,0 +1,82 @@
+"""Spark jobs for those who await: run in threads, cut short when nobody wants them any more."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headwater.errors import RetryLaterError
+from headwater.runtime.ids import random_bytes
+
+INTERRUPT_AGAIN_S = 1.0
+TEXT_LENGTH_MAX = 400
+_JAVA_TRACE = "\tat "
+_PYTHON_TRACE = "Traceback (most recent call last)"
+T = TypeVar("T")
+
+
+class Jobs:
+    """Run a few Spark jobs at once, while the loop that waits for them goes on."""
+
+    def __init__(self, spark: SparkSession, *, at_once: int) -> None:
+        self.spark = spark
+        self.at_once = at_once
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="headwater-spark")
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run a call that starts jobs; whoever is cancelled interrupts them, and waits for that."""
+        tag = f"headwater-{random_bytes(8).hex()}"
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, partial(self._tagged, tag, work))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            while not running.done():
+                # Again and again, since the job may not have begun when it was first told.
+                loop.run_in_executor(None, self._interrupt, tag)
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([running], timeout=INTERRUPT_AGAIN_S)
+            running.exception()  # That it was interrupted is no news.
+            raise
+        except (PySparkException, Py4JError) as fault:
+            raise spark_fault(fault) from None
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False)
+
+    def _tagged(self, tag: str, work: Callable[[], T]) -> T:
+        self.spark.addTag(tag)
+        try:
+            return work()
+        finally:
+            with suppress(PySparkException, Py4JError):
+                self.spark.removeTag(tag)
+
+    def _interrupt(self, tag: str) -> None:
+        with suppress(PySparkException, Py4JError):
+            self.spark.interruptTag(tag)
+
+
+def spark_fault(fault: Exception) -> RetryLaterError:
+    """Return what is wrong with a job in a sentence, without the way through Spark."""
+    return RetryLaterError(
+        f"Spark did not run the tasks: {last_words(str(fault))}",
+        hint="Look at the log of Spark; tiering goes on from where the lake is.",
+    )
+
+
+def last_words(text: str) -> str:
+    """Return what matters of an error of Spark: its first line, or what a worker raised."""
+    lines = [line for line in text.splitlines() if line.strip() and _JAVA_TRACE not in line]
+    if any(_PYTHON_TRACE in line for line in lines):
+        begin = next(n for n, line in enumerate(lines) if _PYTHON_TRACE in line)
+        plain = [line for line in lines[begin + 1 :] if not line.startswith((" ", "\t"))]
+        lines = plain or lines
+    return (lines or ["no reason was told"])[0].strip()[:TEXT_LENGTH_MAX]
