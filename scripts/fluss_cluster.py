@@ -9,7 +9,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -52,24 +52,26 @@ def server_jar(version: str) -> Artifact:
     return Artifact("org.apache.fluss", "fluss-server", version)
 
 
-def java_command(version: str) -> list[str]:
+def java_command(version: str, *, jars: Iterable[Artifact] = ()) -> list[str]:
     """Return the start of each command line: Java and the class path."""
     try:
-        jars = (fetch(server_jar(version)), fetch(LOGGER))
+        found = [fetch(each) for each in (server_jar(version), LOGGER, *jars)]
     except MavenError as fault:
         hint = f"{VERSION_VARIABLE} chooses another version of Apache Fluss."
         raise ClusterError(f"{fault} {hint}") from fault
-    return [find_java(), "-cp", os.pathsep.join(map(str, jars))]
+    return [find_java(), "-cp", os.pathsep.join(map(str, found))]
 
 
 class FlussCluster:
     """Run a cluster: `with FlussCluster.start(tablet_servers=3) as cluster: cluster.bootstrap`."""
 
-    def __init__(self, layout: Layout, group: ProcessGroup, *, version: str) -> None:
+    def __init__(
+        self, layout: Layout, group: ProcessGroup, *, version: str, jars: Iterable[Artifact] = ()
+    ) -> None:
         self.layout = layout
         self.version = version
         self._group = group
-        self._command = java_command(version)
+        self._command = java_command(version, jars=jars)
         self._ending = ExitStack()
 
     @classmethod
@@ -79,6 +81,7 @@ class FlussCluster:
         tablet_servers: int = 3,
         settings: Mapping[str, str] | None = None,
         version: str | None = None,
+        jars: Iterable[Artifact] = (),
     ) -> "FlussCluster":
         """Start a cluster and wait until its servers know each other."""
         scratch = tempfile.TemporaryDirectory(prefix="fluss-", ignore_cleanup_errors=True)
@@ -89,7 +92,7 @@ class FlussCluster:
             )
             group = ProcessGroup(directory)
             ending.callback(group.stop)
-            cluster = cls(layout, group, version=version or fluss_version())
+            cluster = cls(layout, group, version=version or fluss_version(), jars=jars)
             cluster._start()
             cluster._ending = ending.pop_all()
         return cluster
@@ -119,6 +122,12 @@ class FlussCluster:
         """Return the ids of the processes by name."""
         return {name: process.pid for name, process in self._group.processes.items()}
 
+    def restart_coordinator(self) -> None:
+        """Kill -9 the coordinator, start it on its old port, and wait until it serves."""
+        self._group.kill("coordinator")
+        self._start_coordinator()
+        self.await_tablet_servers()
+
     def kill_tablet_server(self, index: int) -> None:
         """Kill -9 a tablet server; the coordinator misses it when its session ends."""
         self._group.kill(f"tablet-{index}")
@@ -140,10 +149,13 @@ class FlussCluster:
     def _start(self) -> None:
         self._group.start("zookeeper", [*self._command, *fluss_layout.zookeeper(self.layout)])
         self._wait(lambda: is_listening(HOST, self.layout.zookeeper_port), what="ZooKeeper listens")
-        self._group.start("coordinator", [*self._command, *fluss_layout.coordinator(self.layout)])
+        self._start_coordinator()
         for index in range(len(self.layout.tablet_ports)):
             self._start_tablet_server(index)
         self.await_tablet_servers()
+
+    def _start_coordinator(self) -> None:
+        self._group.start("coordinator", [*self._command, *fluss_layout.coordinator(self.layout)])
 
     def _start_tablet_server(self, index: int) -> None:
         arguments = fluss_layout.tablet_server(self.layout, index)
