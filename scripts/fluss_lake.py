@@ -10,6 +10,7 @@ from scripts.maven import Artifact
 HADOOP = Artifact("org.apache.flink", "flink-shaded-hadoop-2-uber", "2.8.3-10.0")
 PAIMON = Artifact("org.apache.paimon", "paimon-bundle", "1.3.1")  # the one Fluss 0.9 was built with
 SQLITE = Artifact("org.xerial", "sqlite-jdbc", "3.46.1.3")
+LOG4J = Artifact("ch.qos.reload4j", "reload4j", "1.2.25")  # which that Hadoop looks for
 ICEBERG_CATALOG = "lake"
 """The name of the catalog, under which others find the same tables in its database."""
 
@@ -43,7 +44,7 @@ def iceberg_lake(version: str, directory: Path) -> ClusterLake:
         "datalake.iceberg.jdbc.schema-version": "V1",
         "datalake.iceberg.warehouse": f"file://{directory}/warehouse",
     }
-    return ClusterLake((_plugin("iceberg", version), HADOOP, SQLITE), settings)
+    return ClusterLake((_plugin("iceberg", version), HADOOP, LOG4J, SQLITE), settings)
 
 
 def _plugin(name: str, version: str) -> Artifact:
