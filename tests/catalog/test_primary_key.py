@@ -114,7 +114,7 @@ def test_a_nested_column_cannot_be_in_the_primary_key(kind: DataType):
         {"table.log.format": "indexed"},
         {"table.log.format": "compacted"},
         {"table.statistics.columns": "*"},
-        {"table.datalake.enabled": "true"},
+        {"table.datalake.historical-partition.enabled": "true"},
         {TTL: "0 ms"},
         {TIME: "id"},
         {TTL: "1 d", TIME: "nothing"},

@@ -116,7 +116,7 @@ def test_column_ids_that_leave_no_room_are_refused():
         ("table.kv.ttl", "1 d"),
         ("table.kv.ttl.time-column", "id"),
         ("table.kv.standby-replica.enabled", "true"),
-        ("table.datalake.enabled", "true"),
+        ("table.datalake.historical-partition.enabled", "true"),
         ("table.statistics.columns", "nothing"),
         ("table.auto-partition.enabled", "true"),
         ("table.unknown", "1"),

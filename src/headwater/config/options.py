@@ -150,7 +150,8 @@ DATALAKE_HISTORICAL_PARTITION_ENABLED = Option(
 DATALAKE_FORMAT = Option(
     name="table.datalake.format",
     kind=choice(LakeFormat),
-    description="Lake format of the table, which also decides how rows find their bucket.",
+    description="Lake format of the table, which also decides how rows find their bucket; unset "
+    "means that of the server when tiering is enabled. Cannot be changed once it is set.",
 )
 DATALAKE_FRESHNESS = Option(
     name="table.datalake.freshness",
@@ -170,6 +171,7 @@ DATALAKE_AUTO_EXPIRE_SNAPSHOT = Option(
     name="table.datalake.auto-expire-snapshot",
     kind=BOOLEAN,
     default="false",
+    alterable=True,
     description="Whether old lake snapshots are dropped while tiering.",
 )
 KV_FORMAT = Option(

@@ -1,13 +1,33 @@
 """The settings of a server process."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.config.setting import check_positive, integer, seconds, switch, text
+from headwater.config.choices import LakeFormat
+from headwater.config.lake import check_lake_properties
+from headwater.config.setting import (
+    check_positive,
+    integer,
+    properties,
+    seconds,
+    switch,
+    text,
+)
 from headwater.errors import InvalidOptionError
 
 MIB = 1024**2
 PORT_MAX = 65_535
-_FREE = frozenset({"host", "port", "advertised_host", "advertised_port", "insecure"})
+_FREE = frozenset(
+    {
+        "host",
+        "port",
+        "advertised_host",
+        "advertised_port",
+        "insecure",
+        "datalake_format",
+        "lake_properties",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +78,21 @@ class ServerSettings:
     kv_scanners_max: int = integer(200, "Scans of rows that may be open at a time.")
     kv_scanners_per_bucket_max: int = integer(8, "Scans of rows open at a time in one bucket.")
 
+    datalake_format: str = text(
+        LakeFormat.ICEBERG, "Lake format of tables that name none: iceberg or paimon."
+    )
+    lake_properties: Mapping[str, str] = properties(
+        "Where the lake is, such as datalake.iceberg.uri; clients are told, except for secrets. "
+        "Unset: a lake below the data directory."
+    )
+    lake_tiering_lease_s: float = seconds(
+        120.0, "Time after which a table goes to another tierer if its own is not heard of."
+    )
+
     def __post_init__(self) -> None:
         check_positive(self, free=_FREE)
         if not 0 <= self.port <= PORT_MAX:
             raise InvalidOptionError(f"'port' must be from 0 to {PORT_MAX}, not {self.port}.")
         if self.default_bucket_number > self.bucket_count_max:
             raise InvalidOptionError("'default_bucket_number' is above 'bucket_count_max'.")
+        check_lake_properties(self.datalake_format, self.lake_properties)

@@ -1,7 +1,7 @@
 """How a setting is declared: its default and what it means, and a check of its value."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import field, fields
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import MISSING, field, fields
 from typing import TYPE_CHECKING
 
 from headwater.errors import InvalidOptionError
@@ -34,10 +34,17 @@ def text(default: str, description: str) -> str:
     return setting
 
 
+def properties(description: str) -> Mapping[str, str]:
+    """Declare names with values, none by default."""
+    setting: Mapping[str, str] = field(default_factory=dict, metadata={"description": description})
+    return setting
+
+
 def described(settings: "type[DataclassInstance]") -> Iterator[tuple[str, str, str]]:
     """Yield name, default and description of each setting, for the reference page."""
     for setting in fields(settings):
-        yield setting.name, str(setting.default), setting.metadata["description"]
+        default = "" if setting.default is MISSING else str(setting.default)
+        yield setting.name, default, setting.metadata["description"]
 
 
 def check_positive(settings: "DataclassInstance", *, free: Collection[str]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from headwater.config.server import ServerSettings
 from headwater.runtime.clock import Clock
 from headwater.server.catalog.catalog import Catalog
+from headwater.server.lake.lake import ServerLake
 from headwater.server.scanners import Scanners
 from headwater.server.security import Users
 from headwater.server.session import Session
@@ -25,6 +26,7 @@ class Services:
     settings: ServerSettings
     clock: Clock
     scanners: Scanners
+    lake: ServerLake
     users: Users | None = None
     # Set when automatic partitions should be looked at before their regular time.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)
@@ -54,3 +56,8 @@ class Context:
     def tablets(self) -> Tablets:
         """Return the tablets."""
         return self.services.tablets
+
+    @property
+    def lake(self) -> ServerLake:
+        """Return the lake behind the tables."""
+        return self.services.lake

@@ -14,7 +14,7 @@ from headwater.errors import (
 from headwater.runtime.events import Events
 from headwater.server.connection import Answer, Part
 from headwater.server.context import Context, Services
-from headwater.server.handlers import access, databases, lake, partitions, tables
+from headwater.server.handlers import access, databases, lake, partitions, tables, tiering
 from headwater.server.handlers.fetch import fetch_log
 from headwater.server.handlers.limit_scan import limit_scan
 from headwater.server.handlers.lookup import lookup, prefix_lookup
@@ -69,6 +69,9 @@ _HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.SCAN_KV: scan_kv,
     ApiKey.GET_FILESYSTEM_SECURITY_TOKEN: lake.get_file_system_security_token,
     ApiKey.GET_LAKE_SNAPSHOT: lake.get_lake_snapshot,
+    ApiKey.PREPARE_LAKE_TABLE_SNAPSHOT: lake.prepare_lake_table_snapshot,
+    ApiKey.COMMIT_LAKE_TABLE_SNAPSHOT: lake.commit_lake_table_snapshot,
+    ApiKey.LAKE_TIERING_HEARTBEAT: tiering.lake_tiering_heartbeat,
 }
 # Requests that are mostly data are read by hand.
 _DECODERS: dict[ApiKey, Callable[[memoryview], Request]] = {

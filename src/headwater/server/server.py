@@ -12,6 +12,7 @@ from headwater.server.catalog.catalog import Catalog
 from headwater.server.connection import Serve
 from headwater.server.context import Services
 from headwater.server.dispatch import Dispatcher
+from headwater.server.lake.lake import ServerLake
 from headwater.server.listener import Listener
 from headwater.server.scanners import Scanners
 from headwater.server.security import Users
@@ -66,7 +67,9 @@ class Server:
         try:
             await tablets.open_all()
             scanners = Scanners(settings, clock)
-            server = cls(Services(catalog, tablets, settings, clock, scanners, users), executor)
+            lake = ServerLake(directory, catalog, tablets, settings=settings, clock=clock)
+            services = Services(catalog, tablets, settings, clock, scanners, lake, users)
+            server = cls(services, executor)
             if listens:
                 await server.listener.start()
         except BaseException:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from headwater.config.options import (
     ALTERABLE_NAMES,
+    DATALAKE_FORMAT,
     KV_TTL_TIME_COLUMN,
     MERGE_ENGINE_VERSION_COLUMN,
     STATISTICS_COLUMNS,
@@ -54,7 +55,9 @@ def _with_option(table: TableDescriptor, key: str, value: str) -> TableDescripto
     declared(key).read(value)
     if table.properties.get(key) == value:
         return table
-    _check_alterable(key)
+    # A table that has no lake format yet can be given one, where its rows may lie in any bucket.
+    if key != DATALAKE_FORMAT.name or key in table.properties:
+        _check_alterable(key)
     return replace(table, properties={**table.properties, key: value})
 
 

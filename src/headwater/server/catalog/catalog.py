@@ -8,6 +8,7 @@ from uuid import UUID
 from headwater.config.server import ServerSettings
 from headwater.runtime.clock import Clock
 from headwater.server.catalog.databases import Databases
+from headwater.server.catalog.lake import LakeCatalog
 from headwater.server.catalog.lock import DirectoryLock
 from headwater.server.catalog.partitions import Partitions
 from headwater.server.catalog.row_numbers import RowNumbers
@@ -16,6 +17,7 @@ from headwater.server.catalog.tables import Tables
 from headwater.server.catalog.writer_ids import WriterIds
 
 CATALOG_NAME = "catalog.sqlite"
+_STARTS = "starts"
 
 
 class Catalog:
@@ -29,22 +31,27 @@ class Catalog:
         self._writer_ids = WriterIds(store)
         self._row_numbers = RowNumbers(store)
         self.storage_id = str(UUID(store.note("storage_id")))
+        # How often the directory was opened; what was given to others before is void.
+        self.start_count = int(store.note(_STARTS))
         self.databases = Databases(store, image, clock=clock)
         self.tables = Tables(store, image, clock=clock, settings=settings)
         self.partitions = Partitions(store, image, clock=clock, settings=settings)
+        self.lake = LakeCatalog(store, image)
 
     @classmethod
     def open(cls, directory: Path, *, clock: Clock, settings: ServerSettings) -> Self:
         """Open the catalog of a directory.
 
         1. Take the directory for this process.
-        2. Open the file, or make it with the default database, and load it.
+        2. Open the file, or make it with the default database, and count that it was opened.
+        3. Load it.
         """
         held = ExitStack()
         try:
             held.callback(DirectoryLock.take(directory).release)
             store = CatalogStore.open(directory / CATALOG_NAME, now_ms=clock.now_ms())
             held.callback(store.close)
+            _count_start(store)
             return cls(store, clock=clock, settings=settings, held=held)
         except BaseException:
             held.close()
@@ -61,3 +68,8 @@ class Catalog:
     def close(self) -> None:
         """Close the file and let another process take the directory; twice does no harm."""
         self._held.close()
+
+
+def _count_start(store: CatalogStore) -> None:
+    with store.transaction():
+        store.put_note(_STARTS, str(int(store.note(_STARTS)) + 1))

@@ -39,8 +39,20 @@ _VERSION_2 = (
         table_id INTEGER PRIMARY KEY NOT NULL REFERENCES tables (table_id) ON DELETE CASCADE,
         last INTEGER NOT NULL)""",
 )
+_VERSION_3 = (
+    """CREATE TABLE lake_tables (
+        table_id INTEGER PRIMARY KEY NOT NULL REFERENCES tables (table_id) ON DELETE CASCADE,
+        turn INTEGER NOT NULL, details TEXT NOT NULL)""",
+    # In the order in which they were committed: ids of snapshots need not grow.
+    """CREATE TABLE lake_snapshots (
+        position INTEGER PRIMARY KEY AUTOINCREMENT,
+        table_id INTEGER NOT NULL REFERENCES tables (table_id) ON DELETE CASCADE,
+        snapshot_id INTEGER NOT NULL, committed_ms INTEGER NOT NULL, details TEXT NOT NULL,
+        UNIQUE (table_id, snapshot_id))""",
+    "INSERT INTO meta VALUES ('starts', '0')",
+)
 # Each entry leads from the version before it, so a file of any age is brought up to date.
-_VERSIONS = (_VERSION_1, _VERSION_2)
+_VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
 VERSION = len(_VERSIONS)
 
 Cell = int | str | None

@@ -18,6 +18,7 @@ from headwater.model.type_json import Json
 from headwater.server.catalog.entries import DatabaseInfo, PartitionInfo
 from headwater.server.catalog.file import CatalogFile, Cell
 from headwater.server.catalog.image import Image
+from headwater.server.catalog.lake_rows import LakeRows
 
 
 class CatalogStore:
@@ -25,6 +26,7 @@ class CatalogStore:
 
     def __init__(self, file: CatalogFile) -> None:
         self._file = file
+        self.lake = LakeRows(file)
 
     @classmethod
     def open(cls, path: Path, *, now_ms: int) -> "CatalogStore":

@@ -13,6 +13,7 @@ from headwater.runtime.clock import Clock
 from headwater.server.catalog.alter import altered
 from headwater.server.catalog.changes import TableChange
 from headwater.server.catalog.image import Image
+from headwater.server.catalog.lake_rules import check_lake_alter, with_lake_format
 from headwater.server.catalog.store import CatalogStore
 from headwater.server.catalog.validation import accepted_table, checked_table
 
@@ -85,7 +86,9 @@ class Tables:
     def alter(self, path: TablePath, changes: Sequence[TableChange]) -> TableInfo:
         """Apply all changes or none; only a changed schema makes a new schema version."""
         held = self.info(path)
-        descriptor = checked_table(altered(held.descriptor, changes))
+        changed = altered(held.descriptor, changes)
+        descriptor = checked_table(with_lake_format(changed, self._settings.datalake_format))
+        check_lake_alter(held.descriptor, descriptor)
         if descriptor == held.descriptor:
             return held
         is_new_schema = descriptor.schema != held.descriptor.schema

@@ -24,6 +24,7 @@ from headwater.model.aggregate_options import with_aggregates
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Schema, check_schema, with_column_ids
 from headwater.model.types import NESTED_TYPES, DataType, DateType, DecimalType
+from headwater.server.catalog.lake_rules import check_lake, with_lake_format
 from headwater.server.catalog.nested_names import check_nested_names
 from headwater.server.catalog.primary_key import (
     check_auto_increment,
@@ -62,7 +63,7 @@ def accepted_table(table: TableDescriptor, *, settings: ServerSettings) -> Table
     count = table.bucket_count if table.bucket_count is not None else settings.default_bucket_number
     _check_bucket_count(count, count_max=settings.bucket_count_max)
     numbered = replace(table, schema=with_column_ids(table.schema), bucket_count=count)
-    return checked_table(numbered)
+    return checked_table(with_lake_format(numbered, settings.datalake_format))
 
 
 def checked_table(table: TableDescriptor) -> TableDescriptor:
@@ -156,8 +157,7 @@ def _check_options(table: TableDescriptor, options: TableOptions) -> None:
     check_merging(table.schema, options.kv)
     if table.is_keyed:
         check_state(table.schema, options.kv)
-    if options.lake.enabled or options.lake.historical_partition_enabled:
-        raise InvalidTableError("Tiering to a lake is not served yet.")
+    check_lake(table, options.lake)
     statistics_columns(options.statistics_columns, table.schema)
     _check_auto_partition(table, options.auto_partition)
 

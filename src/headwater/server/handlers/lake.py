@@ -1,6 +1,20 @@
-"""The lake behind a table, as far as clients of log tables ask for it."""
+"""The lake behind a table: what tierers report of it, and what readers ask of it."""
 
-from headwater.errors import LakeMissingError
+import asyncio
+from collections.abc import Mapping
+
+from headwater.config.table_options import LakeOptions
+from headwater.errors import (
+    HeadwaterError,
+    LakeMissingError,
+    LakeSnapshotMissingError,
+    RequestError,
+    TableMissingError,
+)
+from headwater.model.boundary import LakeBucket
+from headwater.model.table import TableInfo
+from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
+from headwater.server.catalog.lake_offsets import TieredOffsets
 from headwater.server.context import Context
 from headwater.server.handlers.paths import table_path
 from headwater.wire import fluss_pb2 as pb
@@ -13,9 +27,150 @@ async def get_file_system_security_token(
     return pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
 
 
+# ---- what readers ask
+
+
 async def get_lake_snapshot(
     request: pb.GetLakeSnapshotRequest, context: Context
 ) -> pb.GetLakeSnapshotResponse:
-    """Say that the table has no lake."""
+    """Tell how far a snapshot of the lake goes: the newest, one by its id, or a readable one."""
+    if request.readable and request.HasField("snapshot_id"):
+        raise RequestError("A snapshot is asked for by its id or as a readable one, not both.")
     table = context.catalog.tables.info(table_path(request.table_path))
-    raise LakeMissingError(f"No lake is configured for {table.path}.")
+    snapshot, offsets = _asked_for(request, table, context)
+    return pb.GetLakeSnapshotResponse(
+        table_id=table.table_id,
+        snapshot_id=snapshot.snapshot_id,
+        bucket_snapshots=[
+            pb.LakeSnapshotBucket(
+                partition_id=bucket.partition_id, bucket_id=bucket.bucket, log_offset=end
+            )
+            for bucket, end in sorted(offsets.ends.items())
+        ],
+    )
+
+
+def _asked_for(
+    request: pb.GetLakeSnapshotRequest, table: TableInfo, context: Context
+) -> tuple[ReportedLakeSnapshot, TieredOffsets]:
+    known = context.catalog.lake.snapshots(table.table_id)
+    if not known and not LakeOptions.of(table.descriptor.properties).enabled:
+        raise LakeMissingError(f"No lake is configured for {table.path}.")
+    if request.HasField("snapshot_id"):
+        found = context.catalog.lake.find(table.table_id, request.snapshot_id)
+        return found, found.tiered
+    for each in reversed(known):
+        if not request.readable:
+            return each, each.tiered
+        if each.readable is not None:
+            return each, each.readable
+    raise LakeSnapshotMissingError(f"{table.path} was not tiered yet.")
+
+
+# ---- what tierers report
+
+
+async def prepare_lake_table_snapshot(
+    request: pb.PrepareLakeTableSnapshotRequest, context: Context
+) -> pb.PrepareLakeTableSnapshotResponse:
+    """Write how far tables will be tiered to files, on top of what is known."""
+    answers = [
+        await _prepared(each, context, replaces=request.ignore_previous_table_offsets)
+        for each in request.bucket_offsets
+    ]
+    return pb.PrepareLakeTableSnapshotResponse(prepare_lake_table_resp=answers)
+
+
+async def _prepared(
+    table: pb.TableOffsets, context: Context, *, replaces: bool
+) -> pb.PreparedLakeTable:
+    try:
+        info = _existing(table, context)
+        given = {
+            LakeBucket(
+                each.partition_id if each.HasField("partition_id") else None, each.bucket_id
+            ): each.log_end_offset
+            for each in table.bucket_offsets
+            if each.HasField("log_end_offset")
+        }
+        ends = _merged(info, given, context, replaces=replaces)
+        offsets = TieredOffsets(table_id=info.table_id, ends=ends, replaces=replaces)
+        path = await asyncio.to_thread(context.lake.files.write, offsets)
+        return pb.PreparedLakeTable(table_id=table.table_id, lake_table_offsets_path=path)
+    except HeadwaterError as fault:
+        return pb.PreparedLakeTable(
+            table_id=table.table_id, error_code=fault.code, error_message=str(fault)
+        )
+
+
+def _existing(table: pb.TableOffsets, context: Context) -> TableInfo:
+    info = context.catalog.tables.info(table_path(table.table_path))
+    if info.table_id != table.table_id:
+        raise TableMissingError(
+            f"{info.path} was dropped and made anew since: its id is {info.table_id}, not"
+            f" {table.table_id}."
+        )
+    return info
+
+
+def _merged(
+    info: TableInfo, given: Mapping[LakeBucket, int], context: Context, *, replaces: bool
+) -> dict[LakeBucket, int]:
+    """Put ends on top of those known, without partitions that were dropped meanwhile."""
+    before = {} if replaces else context.catalog.lake.ends(info.table_id)
+    live: set[int | None] = {None}
+    if info.descriptor.is_partitioned:
+        live = {each.partition_id for each in context.catalog.partitions.list(info.path)}
+    merged = {**before, **given}
+    for bucket in merged:
+        if not 0 <= bucket.bucket < (info.descriptor.bucket_count or 1):
+            raise RequestError(f"{info.path} has no bucket {bucket.bucket}.")
+    return {bucket: end for bucket, end in merged.items() if bucket.partition_id in live}
+
+
+async def commit_lake_table_snapshot(
+    request: pb.CommitLakeTableSnapshotRequest, context: Context
+) -> pb.CommitLakeTableSnapshotResponse:
+    """Take note of snapshots that were committed to the lake."""
+    # Beside these there may be offsets in the request itself, which say the same.
+    answers = [await _committed(each, context) for each in request.lake_table_snapshot_metadata]
+    if not answers and request.tables_req:
+        raise RequestError(
+            "Offsets are reported in files.", hint="Use a tierer of Fluss 0.9 or newer."
+        )
+    return pb.CommitLakeTableSnapshotResponse(table_resp=answers)
+
+
+async def _committed(told: pb.LakeTableSnapshotMetadata, context: Context) -> pb.CommittedLakeTable:
+    try:
+        snapshot = await asyncio.to_thread(_snapshot, told, context)
+        context.catalog.lake.commit(
+            snapshot,
+            earliest_kept=told.earliest_snapshot_id_to_keep
+            if told.HasField("earliest_snapshot_id_to_keep")
+            else None,
+        )
+        return pb.CommittedLakeTable(table_id=told.table_id)
+    except HeadwaterError as fault:
+        return pb.CommittedLakeTable(
+            table_id=told.table_id, error_code=fault.code, error_message=str(fault)
+        )
+
+
+def _snapshot(told: pb.LakeTableSnapshotMetadata, context: Context) -> ReportedLakeSnapshot:
+    tiered_path = told.tiered_bucket_offsets_file_path
+    readable_path = told.readable_bucket_offsets_file_path or None
+    files = context.lake.files
+    tiered = files.read(tiered_path, table_id=told.table_id)
+    readable = tiered if readable_path == tiered_path else None
+    if readable_path is not None and readable is None:
+        readable = files.read(readable_path, table_id=told.table_id)
+    return ReportedLakeSnapshot(
+        table_id=told.table_id,
+        snapshot_id=told.snapshot_id,
+        committed_ms=context.services.clock.now_ms(),
+        tiered=tiered,
+        tiered_path=tiered_path,
+        readable=readable,
+        readable_path=readable_path,
+    )

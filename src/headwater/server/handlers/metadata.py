@@ -30,7 +30,7 @@ def _metadata(request: pb.MetadataRequest, context: Context) -> pb.MetadataRespo
     return pb.MetadataResponse(
         coordinator_server=node,
         tablet_servers=[node],
-        table_metadata=[_table_metadata(table) for table in tables],
+        table_metadata=[_table_metadata(table, context) for table in tables],
         partition_metadata=[
             *(_partition_by_path(path, context) for path in request.partitions_path),
             *(_partition_by_id(number, context) for number in request.partitions_id),
@@ -48,13 +48,13 @@ def _node(context: Context) -> pb.ServerNode:
     )
 
 
-def _table_metadata(table: TableInfo) -> pb.TableMetadata:
+def _table_metadata(table: TableInfo, context: Context) -> pb.TableMetadata:
     path = pb.TablePath(database_name=table.path.database, table_name=table.path.table)
     return pb.TableMetadata(
         table_path=path,
         table_id=table.table_id,
         schema_id=table.schema_id,
-        table_json=table_json(table),
+        table_json=table_json(table, context),
         bucket_metadata=[] if table.descriptor.is_partitioned else _buckets(table),
         created_time=table.created_ms,
         modified_time=table.modified_ms,

@@ -1,6 +1,7 @@
 """Tables: create, drop, list, describe, alter."""
 
 import json
+from dataclasses import replace
 
 from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
 from headwater.model.aggregate import AggregateFunction
@@ -66,7 +67,7 @@ async def get_table_info(
     return pb.GetTableInfoResponse(
         table_id=table.table_id,
         schema_id=table.schema_id,
-        table_json=table_json(table),
+        table_json=table_json(table, context),
         created_time=table.created_ms,
         modified_time=table.modified_ms,
     )
@@ -94,9 +95,11 @@ async def alter_table(request: pb.AlterTableRequest, context: Context) -> pb.Alt
     return pb.AlterTableResponse()
 
 
-def table_json(table: TableInfo) -> bytes:
-    """Write a table's description as clients read it."""
-    return json.dumps(descriptor_to_json(table.descriptor)).encode()
+def table_json(table: TableInfo, context: Context) -> bytes:
+    """Write a table's description as clients read it: with where its lake is, if it has one."""
+    told = context.lake.told_properties(table)
+    described = replace(table.descriptor, properties={**told, **table.descriptor.properties})
+    return json.dumps(descriptor_to_json(described)).encode()
 
 
 def _json(data: bytes) -> Json:

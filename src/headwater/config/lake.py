@@ -1,0 +1,74 @@
+"""Where lakes are: the properties of a server, and what clients are told of them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from headwater.config.choices import LakeFormat
+from headwater.errors import InvalidOptionError
+
+SERVED_FORMATS = (LakeFormat.ICEBERG, LakeFormat.PAIMON)
+SERVER_PREFIX = "datalake."
+TABLE_PREFIX = "table.datalake."
+_SECRET_WORDS = ("password", "secret", "key", "token", "credential")
+_SQL_ADDRESSES = ("sqlite:", "postgresql:", "postgresql+")
+
+
+def check_lake_properties(default_format: str, properties: Mapping[str, str]) -> None:
+    """Refuse a format that is not served, and properties that belong to none."""
+    if default_format not in SERVED_FORMATS:
+        raise InvalidOptionError(
+            f"'datalake_format' cannot be {default_format!r}.", hint="Use iceberg or paimon."
+        )
+    prefixes = tuple(f"{SERVER_PREFIX}{each}." for each in SERVED_FORMATS)
+    for name in properties:
+        if not name.startswith(prefixes):
+            raise InvalidOptionError(
+                f"{name!r} is no property of a lake.",
+                hint=f"Properties begin with {' or '.join(prefixes)}",
+            )
+
+
+def lake_config(
+    lake: LakeFormat, properties: Mapping[str, str], *, directory: Path
+) -> dict[str, str]:
+    """Return the properties of a format's catalog, by default one below a directory."""
+    given = _within(properties, f"{SERVER_PREFIX}{lake}.")
+    match lake:
+        case LakeFormat.ICEBERG:
+            return {**_iceberg_defaults(given, directory.absolute()), **given}
+        case LakeFormat.PAIMON if "metastore" not in given and "uri" not in given:
+            return {"warehouse": str(directory.absolute() / "lake" / "paimon"), **given}
+        case _:
+            return given
+
+
+def told_properties(lake: LakeFormat, config: Mapping[str, str]) -> dict[str, str]:
+    """Return a catalog's properties as clients find them in a table, without secrets."""
+    return {
+        f"{TABLE_PREFIX}{lake}.{name}": value
+        for name, value in config.items()
+        if not any(word in name.lower() for word in _SECRET_WORDS)
+    }
+
+
+def config_of_table(lake: LakeFormat, properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the catalog's properties that a server told with a table."""
+    return _within(properties, f"{TABLE_PREFIX}{lake}.")
+
+
+def _iceberg_defaults(given: Mapping[str, str], directory: Path) -> dict[str, str]:
+    place = directory / "lake" / "iceberg"
+    warehouse = {"warehouse": place.as_uri()}
+    if "type" not in given and "uri" not in given:
+        return {"type": "sql", "uri": f"sqlite:///{place / 'catalog.sqlite'}", **warehouse}
+    # Other catalogs than those in a database say themselves where tables go.
+    is_sql = given.get("type", "sql") == "sql" and given.get("uri", "").startswith(_SQL_ADDRESSES)
+    return warehouse if is_sql else {}
+
+
+def _within(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in properties.items()
+        if name.startswith(prefix)
+    }

@@ -1,0 +1,121 @@
+"""What the catalog knows of the lake; reads come from memory, changes go to disk first."""
+
+from collections.abc import Mapping
+
+from headwater.errors import LakeSnapshotMissingError, TieringFencedError
+from headwater.model.boundary import LakeBucket
+from headwater.server.catalog.image import Image
+from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieringRecord
+from headwater.server.catalog.store import CatalogStore
+
+SNAPSHOTS_KEPT_MAX = 1000
+KEEP_ALL = -1
+
+
+class LakeCatalog:
+    """Keep the rounds and snapshots of tables, as long as the tables are there."""
+
+    def __init__(self, store: CatalogStore, image: Image) -> None:
+        self._store = store
+        self._image = image
+        self._records = store.lake.records()
+        self._snapshots = store.lake.snapshots()
+
+    def record(self, table_id: int) -> TieringRecord:
+        """Return what is known of the rounds of a table."""
+        return self._records.get(table_id, TieringRecord())
+
+    def put_record(self, table_id: int, record: TieringRecord) -> None:
+        """Take note of a round of a table."""
+        self._image.table_by_id(table_id)
+        with self._store.transaction():
+            self._store.lake.put_record(table_id, record)
+        self._records[table_id] = record
+
+    def snapshots(self, table_id: int) -> tuple[ReportedLakeSnapshot, ...]:
+        """Return the snapshots of a table, in the order in which they were committed."""
+        return self._snapshots.get(table_id, ())
+
+    def latest(self, table_id: int) -> ReportedLakeSnapshot | None:
+        """Return the newest snapshot of a table."""
+        held = self.snapshots(table_id)
+        return held[-1] if held else None
+
+    def ends(self, table_id: int) -> Mapping[LakeBucket, int]:
+        """Return how far the buckets of a table are tiered; those never tiered are left out."""
+        latest = self.latest(table_id)
+        return {} if latest is None else latest.tiered.ends
+
+    def commit(self, snapshot: ReportedLakeSnapshot, *, earliest_kept: int | None) -> None:
+        """Take note of a snapshot; one that was told before, or of older offsets, changes nothing.
+
+        Raises `TieringFencedError` if offsets go back, unless they are to replace what was known.
+        """
+        self._image.table_by_id(snapshot.table_id)
+        held = self.snapshots(snapshot.table_id)
+        if any(_is_same(each, snapshot) for each in held):
+            return
+        if held and not snapshot.tiered.replaces:
+            check_forward(held[-1], snapshot)
+        kept = kept_snapshots(held, snapshot, earliest_kept=earliest_kept)
+        with self._store.transaction():
+            self._store.lake.put_snapshots(snapshot.table_id, kept)
+        self._snapshots[snapshot.table_id] = kept
+
+    def find(self, table_id: int, snapshot_id: int) -> ReportedLakeSnapshot:
+        """Return a snapshot by its id, or say that nobody told of it."""
+        for each in self.snapshots(table_id):
+            if each.snapshot_id == snapshot_id:
+                return each
+        path = self._image.table_by_id(table_id).path
+        raise LakeSnapshotMissingError(f"No lake snapshot {snapshot_id} of {path} is known.")
+
+    def paths_in_use(self) -> frozenset[str]:
+        """Return the offsets files that snapshots of existing tables refer to."""
+        return frozenset(
+            path
+            for table_id in self._image.paths_by_id
+            for each in self.snapshots(table_id)
+            for path in (each.tiered_path, each.readable_path)
+            if path
+        )
+
+
+def check_forward(held: ReportedLakeSnapshot, told: ReportedLakeSnapshot) -> None:
+    """Refuse offsets that go back: a late report must not undo a newer one."""
+    for bucket, end in held.tiered.ends.items():
+        new = told.tiered.ends.get(bucket, end)
+        if new < end:
+            raise TieringFencedError(
+                f"Snapshot {told.snapshot_id} ends at offset {new} of {_named(bucket)},"
+                f" but snapshot {held.snapshot_id} ends at {end} already.",
+                hint="If the lake was set back on purpose, prepare the offsets anew and ignore"
+                " the previous ones.",
+            )
+
+
+def kept_snapshots(
+    held: tuple[ReportedLakeSnapshot, ...],
+    told: ReportedLakeSnapshot,
+    *,
+    earliest_kept: int | None,
+) -> tuple[ReportedLakeSnapshot, ...]:
+    """Return which snapshots stay known, by position as ids need not grow."""
+    before = tuple(each for each in held if each.snapshot_id != told.snapshot_id)
+    if earliest_kept is None:
+        return (told,)
+    ids = [each.snapshot_id for each in before]
+    # An id that is not known says nothing of the others, so they all stay.
+    first = ids.index(earliest_kept) if earliest_kept in ids else 0
+    if earliest_kept == told.snapshot_id:
+        first = len(before)
+    return (*before[first:], told)[-SNAPSHOTS_KEPT_MAX:]
+
+
+def _is_same(held: ReportedLakeSnapshot, told: ReportedLakeSnapshot) -> bool:
+    return held.snapshot_id == told.snapshot_id and held.tiered.ends == told.tiered.ends
+
+
+def _named(bucket: LakeBucket) -> str:
+    partition = "" if bucket.partition_id is None else f" of partition {bucket.partition_id}"
+    return f"bucket {bucket.bucket}{partition}"

@@ -1,0 +1,118 @@
+"""The rules of tables that are tiered to a lake, and what the server fills in for them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from headwater.config.choices import LakeFormat
+from headwater.config.lake import SERVED_FORMATS
+from headwater.config.options import DATALAKE_ENABLED, DATALAKE_FORMAT
+from headwater.config.table_options import LakeOptions
+from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
+from headwater.model.descriptor import TableDescriptor
+from headwater.model.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    MapType,
+    RowType,
+    TimestampLtzType,
+    TimestampType,
+)
+from headwater.rows.lake_keys import IcebergKeys
+
+ICEBERG_PRECISION_MAX = 6
+
+
+def with_lake_format(table: TableDescriptor, default_format: str) -> TableDescriptor:
+    """Give a table that is tiered the format of the server, unless it has one."""
+    if DATALAKE_FORMAT.name in table.properties or not DATALAKE_ENABLED.of(table.properties):
+        return table
+    properties = {**table.properties, DATALAKE_FORMAT.name: str(default_format)}
+    return replace(table, properties=properties)
+
+
+def check_lake(table: TableDescriptor, options: LakeOptions) -> None:
+    """Check that the lake can hold a table, and put its rows into the same buckets."""
+    if options.historical_partition_enabled:
+        raise InvalidTableError("Lookups in expired partitions are not served from the lake yet.")
+    if options.format is None:
+        return
+    if options.format not in SERVED_FORMATS:
+        raise InvalidTableError(
+            f"The lake format {options.format} is not served.", hint="Use iceberg or paimon."
+        )
+    if options.format is LakeFormat.ICEBERG:
+        _check_iceberg_buckets(table)
+        if options.enabled:
+            _check_iceberg_types(table)
+
+
+def check_lake_alter(held: TableDescriptor, changed: TableDescriptor) -> None:
+    """Refuse a first format for a table whose rows were spread over buckets without it."""
+    if (
+        DATALAKE_FORMAT.name in held.properties
+        or DATALAKE_FORMAT.name not in changed.properties
+        or not (held.is_keyed or (held.bucket_keys and (held.bucket_count or 1) > 1))
+    ):
+        return
+    raise InvalidAlterError(
+        "The table was made without a lake format, which decides how its rows find their bucket.",
+        hint=f"Make a new table with '{DATALAKE_FORMAT.name}', and copy the rows.",
+    )
+
+
+def _check_iceberg_buckets(table: TableDescriptor) -> None:
+    names = table.bucket_keys or table.physical_primary_key
+    if not names:
+        return
+    if len(names) > 1:
+        raise InvalidTableError(
+            f"A table in Iceberg's format has one bucket key, not {len(names)}:"
+            f" {', '.join(names)}.",
+            hint="Name one column to bucket by, or use 'table.datalake.format' paimon.",
+        )
+    data_type = table.schema.column(names[0]).type
+    is_exact = not isinstance(data_type, FloatType | DoubleType) and _fits_iceberg(data_type)
+    try:
+        if is_exact:
+            IcebergKeys.of([data_type])
+    except UnsupportedError:
+        is_exact = False
+    if not is_exact:
+        raise InvalidTableError(
+            f"The column '{names[0]}' of type {data_type} cannot be the bucket key of a table in"
+            " Iceberg's format.",
+            hint="Bucket by a column of type INT, BIGINT, DATE, TIME, TIMESTAMP(6), DECIMAL,"
+            " STRING or BYTES, or use 'table.datalake.format' paimon.",
+        )
+
+
+def _check_iceberg_types(table: TableDescriptor) -> None:
+    for column in table.schema.columns:
+        if not all(_fits_iceberg(each) for each in _parts(column.type)):
+            raise InvalidTableError(
+                f"The column '{column.name}' of type {column.type} cannot be tiered to Iceberg.",
+                hint=f"Iceberg keeps times to {ICEBERG_PRECISION_MAX} digits: use TIMESTAMP(6),"
+                " or 'table.datalake.format' paimon.",
+            )
+
+
+def _fits_iceberg(data_type: DataType) -> bool:
+    if isinstance(data_type, TimestampType | TimestampLtzType):
+        return data_type.precision <= ICEBERG_PRECISION_MAX
+    return True
+
+
+def _parts(data_type: DataType) -> Iterator[DataType]:
+    match data_type:
+        case ArrayType():
+            yield from _parts(data_type.element)
+        case MapType():
+            yield from _parts(data_type.key)
+            yield from _parts(data_type.value)
+        case RowType():
+            for each in data_type.fields:
+                yield from _parts(each.type)
+        case _:
+            yield data_type
