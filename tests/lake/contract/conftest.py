@@ -1,21 +1,12 @@
 """Every format passes the same tests: a lake of each, and tables that are made in it."""
 
-from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from headwater.lake.spi import LakeStorage
-from headwater.lake.table import LakeTableSpec
-from headwater.model.path import TablePath
-from headwater.model.schema import Column, Schema, with_column_ids
-from headwater.model.types import BigIntType, DataType, StringType
 from tests.lake.formats import FORMATS, config_of, opened
-from tests.lake.lake_table import LakeTable
-
-PLAIN = {"id": BigIntType(), "name": StringType()}
-KEYED = {"id": BigIntType(nullable=False), "name": StringType()}
+from tests.lake.tables import Tables
 
 
 @pytest.fixture(params=FORMATS, scope="session")
@@ -31,33 +22,6 @@ def lake_directory(lake_format, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def lake(lake_format, lake_directory) -> LakeStorage:
     return opened(lake_format, config_of(lake_format, lake_directory))
-
-
-@dataclass
-class Tables:
-    """Make tables, each under a name of its own."""
-
-    lake: LakeStorage
-    numbers: count = field(default_factory=count)
-
-    def spec(self, columns: dict[str, DataType], *, key: tuple[str, ...] = (), **layout):
-        schema = Schema(
-            columns=tuple(Column(name=name, type=kind) for name, kind in columns.items()),
-            primary_key=key,
-        )
-        if key and "bucket_keys" not in layout:
-            partitions = layout.get("partition_keys", ())
-            layout["bucket_keys"] = tuple(name for name in key if name not in partitions)
-        path = TablePath("db", f"t{next(self.numbers)}")
-        return LakeTableSpec(path=path, schema=with_column_ids(schema), **layout)
-
-    def make(self, columns: dict[str, DataType] = PLAIN, **options) -> LakeTable:
-        spec = self.spec(columns, **options)
-        self.lake.catalog().ensure(spec)
-        return LakeTable(self.lake, spec)
-
-    def keyed(self, columns: dict[str, DataType] = KEYED, **options) -> LakeTable:
-        return self.make(columns, **{"key": ("id",), **options})
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,9 @@ import pytest
 
 from headwater.errors import HeadwaterError, LakeUnreachableError
 from headwater.model.types import BigIntType
-from tests.lake.contract.conftest import Tables
 from tests.lake.formats import config_of, opened
 from tests.lake.lake_table import LakeTable
+from tests.lake.tables import Tables
 
 
 @pytest.fixture
