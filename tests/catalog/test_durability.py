@@ -91,6 +91,7 @@ def test_a_failed_transaction_leaves_memory_and_file_as_they_were(tmp_path, chan
         change(catalog)
     held = image_of(catalog)
     catalog.close()
+    allow_changes(tmp_path / "catalog.sqlite")
 
     reopened = open_catalog(tmp_path)
     reopened.close()
@@ -101,12 +102,31 @@ def test_a_failed_transaction_leaves_memory_and_file_as_they_were(tmp_path, chan
 
 def refuse_every_change(path: Path) -> None:
     beside = sqlite3.connect(path)
-    for table in ("databases", "tables", "schemas", "partitions", "row_numbers", "meta"):
+    for table in (
+        "databases",
+        "tables",
+        "schemas",
+        "partitions",
+        "row_numbers",
+        "lake_tables",
+        "lake_snapshots",
+        "meta",
+    ):
         for verb in ("INSERT", "UPDATE", "DELETE"):
             beside.execute(
                 f"CREATE TRIGGER refuse_{verb}_{table} AFTER {verb} ON {table}"
                 " BEGIN SELECT RAISE(ABORT, 'disk on fire'); END"
             )
+    beside.commit()
+    beside.close()
+
+
+def allow_changes(path: Path) -> None:
+    beside = sqlite3.connect(path)
+    for (name,) in beside.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+    ).fetchall():
+        beside.execute(f"DROP TRIGGER {name}")
     beside.commit()
     beside.close()
 

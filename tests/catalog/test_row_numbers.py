@@ -115,7 +115,10 @@ def test_a_catalog_of_the_first_version_is_brought_up_to_date(tmp_path):
     table_id = catalog.tables.create(ORDERS, log_table()).table_id
     catalog.close()
     beside = sqlite3.connect(tmp_path / "catalog.sqlite")
-    beside.executescript("DROP TABLE row_numbers; PRAGMA user_version = 1;")
+    beside.executescript(
+        "DROP TABLE row_numbers; DROP TABLE lake_tables; DROP TABLE lake_snapshots;"
+        "DELETE FROM meta WHERE key = 'starts'; PRAGMA user_version = 1;"
+    )
     beside.close()
 
     reopened = open_catalog(tmp_path)

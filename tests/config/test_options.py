@@ -16,12 +16,13 @@ def test_every_option_has_a_sentence_and_a_default_of_its_kind(option: Option[ob
     assert option.default is None or option.kind.read(option.default) is not None
 
 
-def test_the_options_that_can_change_are_those_of_fluss_and_the_size_limit():
+def test_the_options_that_can_change_are_those_of_fluss_and_two_more():
     assert ALTERABLE_NAMES == (
         "table.auto-partition.enabled",
         "table.auto-partition.num-precreate",
         "table.auto-partition.num-retention",
         "table.datalake.auto-compaction",
+        "table.datalake.auto-expire-snapshot",
         "table.datalake.enabled",
         "table.datalake.freshness",
         "table.datalake.historical-partition.enabled",
