@@ -5,12 +5,13 @@ from typing import Annotated
 import typer
 
 from headwater import __version__
-from headwater.cli import cursor, database, partition, table
+from headwater.cli import cursor, database, lake, partition, table
 from headwater.cli.exits import EPILOG
 from headwater.cli.offsets import offsets
 from headwater.cli.read import count, lookup, scan
 from headwater.cli.serve import serve
 from headwater.cli.tail import tail
+from headwater.cli.tier import tier
 from headwater.cli.top import top
 from headwater.cli.user import user
 from headwater.cli.write import append, upsert
@@ -48,4 +49,6 @@ app.add_typer(partition.app, name="partition")
 for command in (append, upsert, scan, tail, lookup, count, offsets):
     app.command()(command)
 app.add_typer(cursor.app, name="cursor")
+app.command()(tier)
+app.add_typer(lake.app, name="lake")
 app.command()(top)

@@ -1,8 +1,8 @@
 """The client that blocks: the same calls as the one that awaits, without `await`."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from headwater.client.client import AsyncClient
 from headwater.client.descriptors import OptionValue
@@ -13,6 +13,8 @@ from headwater.client.sync.lake import Lake
 from headwater.client.sync.table import Table
 from headwater.model.path import TablePath
 from headwater.runtime.loops import LoopThread
+
+T = TypeVar("T")
 
 
 class Client:
@@ -57,6 +59,16 @@ class Client:
     def lake(self) -> Lake:
         """Return what tierers ask: tables to tier, and what is known of the lake."""
         return Lake(self._loop, self._client.lake)
+
+    def run(self, work: Callable[[AsyncClient], Coroutine[object, object, T]]) -> T:
+        """Run work that awaits, with the client behind this one and on its thread.
+
+        >>> async def count_databases(client):
+        ...     return len(await client.list_databases())
+        >>> hw.run(count_databases)
+        1
+        """
+        return self._loop.run(work(self._client))
 
     # ---- databases
 

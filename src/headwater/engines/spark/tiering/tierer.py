@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from headwater.client.client import AsyncClient, connect
 from headwater.client.paths import table_path
+from headwater.config.client import ClientSettings
 from headwater.embedded.storage import open_storage
 from headwater.engines.spark.clients import Connection
 from headwater.engines.spark.tiering.runner import SparkRunner
@@ -28,6 +29,8 @@ class TieringJob:
     """A data directory, or HOST:PORT of servers with commas between them."""
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    deadline_s: float = ClientSettings().deadline_s
+    """Seconds that one call to the server may take with all its retries."""
     tables: tuple[str, ...] = ()
     """All that have a lake table, unless some are named."""
     lake: Mapping[str, str] = field(default_factory=dict)
@@ -67,14 +70,22 @@ async def run_job(
 
 @asynccontextmanager
 async def _reached(job: TieringJob) -> AsyncIterator[tuple[AsyncClient, Connection]]:
+    settings = ClientSettings(deadline_s=job.deadline_s)
     if is_directory(job.target):
-        opening = open_storage(job.target, listen=True)
+        opening = open_storage(job.target, listen=True, settings=settings)
     else:
-        opening = connect(str(job.target), user=job.user, password=job.password)
+        opening = connect(str(job.target), user=job.user, password=job.password, settings=settings)
     async with await opening as client:
         assert client.address is not None, "it listens, or is the address of others"
-        servers = tuple(client.address.split(_COMMA))
-        yield client, Connection(servers=servers, user=job.user, password=job.password)
+        yield (
+            client,
+            Connection(
+                servers=tuple(client.address.split(_COMMA)),
+                user=job.user,
+                password=job.password,
+                deadline_s=job.deadline_s,
+            ),
+        )
 
 
 def is_directory(target: str | Path) -> bool:

@@ -1,0 +1,176 @@
+"""`headwater lake`: look at lake tables, and keep them in order by hand."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import pyarrow as pa
+import typer
+
+from headwater.cli.command import command
+from headwater.cli.naming import TableName, table_names
+from headwater.cli.pairs import listed, named_values
+from headwater.cli.session import Session, confirm
+from headwater.cli.tier import LakeOptions
+from headwater.config.values import DURATION
+from headwater.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from headwater.cli.lake_tables import LakeTables
+
+app = typer.Typer(help="Look at lake tables, and keep them in order by hand.", no_args_is_help=True)
+
+STATUS_TYPES = {
+    "table": pa.string(),
+    "format": pa.string(),
+    "state": pa.string(),
+    "lag_rows": pa.int64(),
+    "lag_s": pa.float64(),
+    "snapshot": pa.int64(),
+    "age_s": pa.float64(),
+    "files": pa.int64(),
+    "rows": pa.int64(),
+    "bytes": pa.int64(),
+    "failures": pa.int64(),
+    "error": pa.string(),
+}
+SNAPSHOT_TYPES = {
+    "snapshot": pa.int64(),
+    "parent": pa.int64(),
+    "time": pa.string(),
+    "rows": pa.int64(),
+    "files": pa.int64(),
+    "bytes": pa.int64(),
+    "offsets": pa.int64(),
+    "epoch": pa.string(),
+}
+
+
+@app.command("status")
+@command()
+def lake_status(
+    session: Session,
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TABLE",
+            help="Only these; else all with table.datalake.enabled.",
+            autocompletion=table_names,
+        ),
+    ] = None,
+    *,
+    lake: LakeOptions = None,
+) -> None:
+    """Show how far lake tables are behind, what they hold, and what went wrong with them.
+
+    Example: headwater lake status --at ./data
+    """
+    rows = _tables(session, lake).status(listed(tables))
+    session.documents(rows, columns=STATUS_TYPES)
+
+
+@app.command("snapshots")
+@command()
+def lake_snapshots(session: Session, table: TableName, *, lake: LakeOptions = None) -> None:
+    """List the snapshots of a lake table, the oldest first; offsets are those tiered so far.
+
+    Example: headwater lake snapshots clicks --at ./data
+    """
+    session.documents(_tables(session, lake).snapshots(table), columns=SNAPSHOT_TYPES)
+
+
+@app.command("compact")
+@command()
+def compact_lake_table(session: Session, table: TableName, *, lake: LakeOptions = None) -> None:
+    """Turn small files of a lake table, and those with replaced rows, into fewer ones.
+
+    Example: headwater lake compact clicks --at ./data
+    """
+    files = _tables(session, lake).compact(table)
+    words = f"{files} files of {table} were rewritten." if files else f"{table} is compact."
+    session.done(words, {"table": table, "status": "compacted", "files": files})
+
+
+@app.command("expire")
+@command()
+def expire_lake_snapshots(
+    session: Session,
+    table: TableName,
+    *,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=1, help="Newest snapshots that stay; else as the lake table says."),
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(help="Age from which others go, such as 12h; else as the lake table says."),
+    ] = None,
+    lake: LakeOptions = None,
+) -> None:
+    """Drop old snapshots of a lake table, and delete the files that only they held.
+
+    Example: headwater lake expire clicks --keep 10 --older-than 12h --at ./data
+    """
+    age_ms = None if older_than is None else _duration_ms(older_than)
+    done = _tables(session, lake).expire(table, keep=keep, age_ms=age_ms)
+    words = f"{done['snapshots']} snapshots and {done['files']} files of {table} are gone."
+    session.done(words, {"table": table, "status": "expired", **done})
+
+
+@app.command("clean")
+@command()
+def clean_lake_table(
+    session: Session,
+    table: TableName,
+    *,
+    older_than: Annotated[
+        str, typer.Option(help="Age from which they go; younger ones may be in use.")
+    ] = "3d",
+    lake: LakeOptions = None,
+) -> None:
+    """Delete files of a lake table that no snapshot holds, as rounds leave that did not end.
+
+    Example: headwater lake clean clicks --older-than 1d --at ./data
+    """
+    done = _tables(session, lake).clean(table, age_ms=_duration_ms(older_than))
+    words = f"{done['files']} files of {table} that no snapshot held are gone."
+    session.done(words, {"table": table, "status": "cleaned", **done})
+
+
+@app.command("drop")
+@command()
+def drop_lake_table(
+    session: Session,
+    table: TableName,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    lake: LakeOptions = None,
+) -> None:
+    """Drop the lake table of a table; the table itself stays, and is tiered anew.
+
+    Rows that its log does not hold any more are lost with it; tiering then has to be told
+    --begin-anew.
+
+    Example: headwater lake drop clicks --yes --at ./data
+    """
+    tables = _tables(session, lake)
+    confirm(f"Drop the lake table of {table} and its rows in the lake?", yes=yes)
+    tables.drop(table)
+    session.done(f"The lake table of {table} is gone.", {"table": table, "status": "dropped"})
+
+
+def _tables(session: Session, lake: list[str] | None) -> "LakeTables":
+    config = named_values(lake or (), what="option of the lake")
+    # Loaded here and not above: other commands need none of it.
+    tables: LakeTables = import_module("headwater.cli.lake_tables").LakeTables(
+        session.client, config
+    )
+    return tables
+
+
+def _duration_ms(text: str) -> int:
+    found = DURATION.read(text)
+    if found is None:
+        raise InvalidOptionError(
+            f"--older-than cannot be {text!r}.", hint=f"Expected {DURATION.expected}."
+        )
+    return found

@@ -1,0 +1,167 @@
+"""`headwater tier`: rows from tables into their lake tables, on Spark."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from headwater.cli.command import (
+    TIMEOUT_DEFAULT_S,
+    At,
+    Debug,
+    Password,
+    Shown,
+    Timeout,
+    User,
+)
+from headwater.cli.exits import ending
+from headwater.cli.naming import table_names
+from headwater.cli.output import Output
+from headwater.cli.pairs import listed, named_values
+from headwater.cli.target import (
+    ADDRESS_DEFAULT,
+    Credentials,
+    Directory,
+    Target,
+    check_credentials,
+    check_directory,
+    parse_target,
+)
+from headwater.errors import MissingError
+from headwater.tiering.settings import TieringSettings
+
+_DEFAULTS = TieringSettings()
+_ENGINE = "headwater.cli.tier_running"
+
+Tables = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TABLE",
+        help="Only these; else all with table.datalake.enabled.",
+        autocompletion=table_names,
+    ),
+]
+LakeOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lake",
+        metavar="KEY=VALUE",
+        help="An option of the lake's catalog that stands above what the server tells, such as"
+        " credentials; may be repeated.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOptions:
+    """Say where Spark runs."""
+
+    master: str
+    remote: str | None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierOptions:
+    """Hold the options of `headwater tier`."""
+
+    target: Target
+    credentials: Credentials | None
+    timeout_s: float
+    tables: Sequence[str]
+    is_once: bool
+    lake: Mapping[str, str]
+    settings: TieringSettings
+    spark: SparkOptions
+    output: Output
+
+
+def tier(
+    tables: Tables = None,
+    *,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when all that is there now is in the lake.")
+    ] = False,
+    lake: LakeOptions = None,
+    poll: Annotated[
+        float, typer.Option(min=0.1, help="Seconds before the server is asked for a table again.")
+    ] = _DEFAULTS.poll_interval_s,
+    rows_max: Annotated[
+        int, typer.Option(min=1, help="Rows of one bucket in one round; others wait for the next.")
+    ] = _DEFAULTS.rows_max,
+    begin_anew: Annotated[
+        bool,
+        typer.Option(
+            "--begin-anew",
+            help="Where lake and log have both lost rows, begin with what the log still holds.",
+        ),
+    ] = False,
+    master: Annotated[
+        str,
+        typer.Option(
+            help="Master of Spark. On another than local, workers need Headwater, and must reach"
+            " the server (no data directory) and the warehouse.",
+        ),
+    ] = "local[*]",
+    remote: Annotated[
+        str | None,
+        typer.Option(help="sc://HOST:PORT of Spark Connect, in place of a master; same needs."),
+    ] = None,
+    spark: Annotated[
+        list[str] | None,
+        typer.Option("--spark", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+    ] = None,
+    at: At = ADDRESS_DEFAULT,
+    user: User = None,
+    password: Password = None,
+    timeout: Timeout = TIMEOUT_DEFAULT_S,
+    output: Shown = Output.TABLE,
+    debug: Debug = False,
+) -> None:
+    """Copy what tables hold, and their lake tables do not, into the lake; until it is stopped.
+
+    Any number may run side by side, and each may be killed at any time: every row comes to the
+    lake once. Each round is told on standard error, and with --output json on standard output
+    for programs. It needs the extra 'spark', and that of the lake format.
+
+    Example: headwater tier clicks --once --at ./data
+    """
+    with ending(debug=debug):
+        target = parse_target(at)
+        if isinstance(target, Directory):
+            check_directory(target, creates=False)
+        options = TierOptions(
+            target=target,
+            credentials=check_credentials(target, user=user, password=password),
+            timeout_s=timeout,
+            tables=listed(tables),
+            is_once=once,
+            lake=named_values(lake or (), what="option of the lake"),
+            settings=TieringSettings(
+                poll_interval_s=poll, rows_max=rows_max, begins_anew=begin_anew
+            ),
+            spark=SparkOptions(
+                master=master,
+                remote=remote,
+                config=named_values(spark or (), what="setting of Spark"),
+            ),
+            output=output,
+        )
+        run_on_spark(options)
+
+
+def run_on_spark(options: TierOptions) -> None:
+    """Run a tierer on Spark, or say that there is none."""
+    try:
+        # Loaded here and not above: only this command needs Spark.
+        engine = import_module(_ENGINE)
+    except ModuleNotFoundError as fault:
+        if (fault.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+            raise
+        raise MissingError(
+            f"Tiering runs on Spark, and the package '{fault.name}' is not installed.",
+            hint="Run: pip install 'headwater[spark]'",
+        ) from None
+    engine.run_tierer(options)
