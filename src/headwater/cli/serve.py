@@ -23,6 +23,8 @@ class ServeOptions:
     advertise: str
     users: Path | None
     insecure: bool
+    datalake_format: str
+    lake: tuple[str, ...]
     log_level: str
     log_format: str
 
@@ -41,6 +43,16 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen beyond this machine without users.")
     ] = False,
+    datalake_format: Annotated[
+        str, typer.Option(help="Lake format of tables that name none: iceberg or paimon.")
+    ] = _DEFAULTS.datalake_format,
+    lake: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Where the lake is, e.g. datalake.iceberg.uri=...; default: in the directory.",
+        ),
+    ] = None,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
 ) -> None:
@@ -55,6 +67,8 @@ def serve(
         advertise=advertise,
         users=users,
         insecure=insecure,
+        datalake_format=datalake_format,
+        lake=tuple(lake or ()),
         log_level=log_level.upper(),
         log_format=log_format,
     )

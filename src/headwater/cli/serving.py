@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 
+from headwater.cli.pairs import named_values
 from headwater.cli.serve import ServeOptions
 from headwater.config.server import ServerSettings
 from headwater.errors import InvalidOptionError
@@ -54,6 +55,8 @@ def _settings(options: ServeOptions) -> ServerSettings:
         host=options.host,
         port=options.port,
         insecure=options.insecure,
+        datalake_format=options.datalake_format,
+        lake_properties=named_values(options.lake, what="property of a lake"),
         advertised_host=host,
         advertised_port=int(port or 0),
     )

@@ -51,11 +51,6 @@ def told_properties(lake: LakeFormat, config: Mapping[str, str]) -> dict[str, st
     }
 
 
-def config_of_table(lake: LakeFormat, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the catalog's properties that a server told with a table."""
-    return _within(properties, f"{TABLE_PREFIX}{lake}.")
-
-
 def _iceberg_defaults(given: Mapping[str, str], directory: Path) -> dict[str, str]:
     place = directory / "lake" / "iceberg"
     warehouse = {"warehouse": place.as_uri()}

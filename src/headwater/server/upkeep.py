@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from headwater.config.auto_partition import partitions_to_create, partitions_to_drop
-from headwater.config.table_options import TableOptions
-from headwater.errors import BucketMissingError, HeadwaterError
+from headwater.config.table_options import LakeOptions, TableOptions
+from headwater.errors import BucketMissingError, HeadwaterError, PartitionMissingError
 from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
 from headwater.model.table import TableInfo
@@ -14,6 +14,7 @@ from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, repeat
 from headwater.server.context import Services
 from headwater.server.keyed import KeyedBucket
+from headwater.server.lake.untiered import tiered_end
 from headwater.server.listener import Listener
 from headwater.tablet.log_tablet import LogTablet
 
@@ -22,6 +23,7 @@ VERIFY_BYTES = 32 * 1024 * 1024
 VERIFY_INTERVAL_S = 0.5
 SWEEP_INTERVAL_S = 15.0
 STATE_INTERVAL_S = 1.0
+LAKE_FILES_INTERVAL_S = 3600.0
 
 
 class Upkeep:
@@ -41,6 +43,7 @@ class Upkeep:
         self._repeat(self.tend_states, "states", STATE_INTERVAL_S)
         self._repeat(self.save_states, "snapshots", settings.kv_snapshot_interval_s)
         self._repeat(self._listener.sweep, "sweep", SWEEP_INTERVAL_S)
+        self._repeat(self.clear_lake_files, "lake files", LAKE_FILES_INTERVAL_S)
         self._tasks.start(self._follow_partitions(), name="automatic partitions")
 
     async def stop(self) -> None:
@@ -66,11 +69,34 @@ class Upkeep:
     async def _expire(self, bucket: TableBucket, tablet: LogTablet) -> None:
         table = self._services.catalog.tables.by_id(bucket.table_id)
         options, before = TableOptions.of(table.descriptor.properties), tablet.start_offset
-        await tablet.expire(ttl_ms=options.log_ttl_ms or None, bytes_max=options.retention_bytes)
+        ends = self._services.catalog.lake.ends(bucket.table_id)
+        await tablet.expire(
+            ttl_ms=options.log_ttl_ms or None,
+            bytes_max=options.retention_bytes,
+            # What the lake does not hold yet stays, however old it is.
+            kept_from=tiered_end(bucket, ends) if options.lake.enabled else None,
+        )
         if tablet.start_offset > before:
             _events.info(
                 "expired", table=str(table.path), bucket=bucket.bucket, up_to=tablet.start_offset
             )
+
+    # ---- what tierers leave behind
+
+    async def clear_lake_files(self) -> None:
+        """Delete the offsets files of rounds that nothing refers to any more."""
+        services = self._services
+        used, table_ids = services.catalog.lake.paths_in_use(), services.catalog.tables.ids()
+        clear = partial(
+            services.lake.files.clear, used, table_ids=table_ids, now_ms=services.clock.now_ms()
+        )
+        try:
+            cleared = await asyncio.to_thread(clear)
+        except OSError as fault:
+            _events.warning("offsets files not cleared", reason=str(fault))
+            return
+        if cleared:
+            _events.info("offsets files cleared", files=cleared)
 
     # ---- states of primary-key tables
 
@@ -148,13 +174,32 @@ class Upkeep:
         now_ms = self._services.clock.now_ms()
         # Those that go make room for those that come, where partitions are at their limit.
         for name in partitions_to_drop(rules, keys=keys, existing=existing, now_ms=now_ms):
-            dropped = partitions.drop(table.path, _spec(keys, name), ignore_if_missing=True)
-            if dropped is not None:
-                await self._services.tablets.drop_partition(table.table_id, dropped.partition_id)
-                _events.info("partition expired", table=str(table.path), partition=name)
+            await self._expire_partition(table, name)
         for name in partitions_to_create(rules, keys=keys, existing=existing, now_ms=now_ms):
             partitions.create(table.path, _spec(keys, name), ignore_if_exists=True)
             _events.info("partition created", table=str(table.path), partition=name)
+
+    async def _expire_partition(self, table: TableInfo, name: str) -> None:
+        """Drop a partition, unless the lake does not hold all of it yet."""
+        partitions, keys = self._services.catalog.partitions, table.descriptor.partition_keys
+        try:
+            expired = partitions.by_name(table.path, name)
+        except PartitionMissingError:
+            return  # Dropped since the list was made.
+        if LakeOptions.of(table.descriptor.properties).enabled:
+            rows = self._services.lake.untiered_of_partition(table.table_id, expired.partition_id)
+            if rows:
+                _events.warning(
+                    "expired partition waits to be tiered",
+                    table=str(table.path),
+                    partition=name,
+                    untiered_rows=rows,
+                )
+                return
+        dropped = partitions.drop(table.path, _spec(keys, name), ignore_if_missing=True)
+        if dropped is not None:
+            await self._services.tablets.drop_partition(table.table_id, dropped.partition_id)
+            _events.info("partition expired", table=str(table.path), partition=name)
 
 
 def _spec(keys: tuple[str, ...], name: str) -> dict[str, str]:

@@ -123,10 +123,14 @@ class LogTablet:
         find = partial(self.log.offset_for_timestamp, timestamp_ms)
         return min(await self._in_thread(find), self.high_watermark)
 
-    async def expire(self, *, ttl_ms: int | None, bytes_max: int | None) -> None:
-        """Delete whole segments that are too old or too many."""
+    async def expire(
+        self, *, ttl_ms: int | None, bytes_max: int | None, kept_from: int | None = None
+    ) -> None:
+        """Delete whole segments that are too old or too many, none from `kept_from` on."""
         now_ms = self._clock.now_ms()
         needed_from = min(self.high_watermark, self.needed_from())
+        if kept_from is not None:
+            needed_from = min(needed_from, kept_from)
         async with self.turn:
             active = self.log.spans[-1]
             if should_roll_expired(active, now_ms=now_ms, ttl_ms=ttl_ms, needed_from=needed_from):

@@ -9,6 +9,7 @@ from headwater.client.lake.messages import (
     ends_of,
     failed_table,
     finished_table,
+    snapshot_info,
     tiering_table,
 )
 from headwater.client.lake.values import (
@@ -98,10 +99,13 @@ class LakeCoordinator:
         offsets_path: str,
         *,
         earliest_kept: int | None = None,
+        ends: Mapping[LakeBucket, int] | None = None,
     ) -> None:
         """Tell that a lake snapshot holds the rows up to the offsets of a prepared file.
 
-        Snapshots from `earliest_kept` on stay known; unless given, only the new one does.
+        Snapshots from `earliest_kept` on stay known; unless given, only the new one does. From
+        `ends`, the same offsets once more, Apache Fluss tells its tablet servers which rows they
+        need not keep.
         """
         told = pb.LakeTableSnapshotMetadata(
             table_id=table_id,
@@ -112,6 +116,8 @@ class LakeCoordinator:
             earliest_snapshot_id_to_keep=earliest_kept,
         )
         message = pb.CommitLakeTableSnapshotRequest(lake_table_snapshot_metadata=[told])
+        if ends is not None:
+            message.tables_req.append(snapshot_info(table_id, snapshot_id, ends=ends))
         answer = await self._cluster.ask(
             message, pb.CommitLakeTableSnapshotResponse, coordinator=True
         )

@@ -1,6 +1,6 @@
 """What tierers tell and are told, as messages of the protocol."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headwater.client.lake.values import (
     Assignment,
@@ -44,6 +44,22 @@ def bucket_offset(bucket: LakeBucket, end: int) -> pb.BucketOffset:
     """Return the message how far a bucket is tiered."""
     return pb.BucketOffset(
         partition_id=bucket.partition_id, bucket_id=bucket.bucket, log_end_offset=end
+    )
+
+
+def snapshot_info(
+    table_id: int, snapshot_id: int, *, ends: Mapping[LakeBucket, int]
+) -> pb.LakeTableSnapshotInfo:
+    """Return the message how far the buckets of a snapshot are tiered."""
+    return pb.LakeTableSnapshotInfo(
+        table_id=table_id,
+        snapshot_id=snapshot_id,
+        buckets_req=[
+            pb.LakeTableOffsetForBucket(
+                partition_id=bucket.partition_id, bucket_id=bucket.bucket, log_end_offset=end
+            )
+            for bucket, end in sorted(ends.items())
+        ],
     )
 
 

@@ -69,11 +69,12 @@ class Lake:
         offsets_path: str,
         *,
         earliest_kept: int | None = None,
+        ends: Mapping[LakeBucket, int] | None = None,
     ) -> None:
         """Tell that a lake snapshot holds the rows up to the offsets of a prepared file."""
         self._loop.run(
             self._coordinator.commit(
-                table_id, snapshot_id, offsets_path, earliest_kept=earliest_kept
+                table_id, snapshot_id, offsets_path, earliest_kept=earliest_kept, ends=ends
             )
         )
 

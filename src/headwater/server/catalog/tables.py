@@ -37,6 +37,10 @@ class Tables:
         """Return every table, sorted by path."""
         return tuple(self._image.tables[path] for path in sorted(self._image.tables))
 
+    def ids(self) -> frozenset[int]:
+        """Return the ids of all tables."""
+        return frozenset(self._image.paths_by_id)
+
     def exists(self, path: TablePath) -> bool:
         """Tell whether a table is there."""
         return path in self._image.tables

@@ -64,9 +64,3 @@ class ServerLake:
             if bucket.table_id == table_id and partition_id in (None, bucket.partition_id)
         )
         return untiered_rows(logs, self._catalog.lake.ends(table_id))
-
-    def clear_files(self, now_ms: int) -> int:
-        """Delete offsets files that nothing refers to any more; blocks."""
-        catalog = self._catalog
-        table_ids = frozenset(table.table_id for table in catalog.tables.all())
-        return self.files.clear(catalog.lake.paths_in_use(), table_ids=table_ids, now_ms=now_ms)
