@@ -53,6 +53,38 @@ LakeOptions = Annotated[
     ),
 ]
 
+Once = Annotated[
+    bool, typer.Option("--once", help="End when all that is there now is in the lake.")
+]
+Poll = Annotated[
+    float, typer.Option(min=0.1, help="Seconds before the server is asked for a table again.")
+]
+RowsMax = Annotated[
+    int, typer.Option(min=1, help="Rows of one bucket in one round; others wait for the next.")
+]
+BeginAnew = Annotated[
+    bool,
+    typer.Option(
+        "--begin-anew",
+        help="Where lake and log have both lost rows, begin with what the log still holds.",
+    ),
+]
+Master = Annotated[
+    str,
+    typer.Option(
+        help="Master of Spark. On another than local, workers need Headwater, and must reach"
+        " the server (no data directory) and the warehouse.",
+    ),
+]
+Remote = Annotated[
+    str | None,
+    typer.Option(help="sc://HOST:PORT of Spark Connect, in place of a master; same needs."),
+]
+SparkSettings = Annotated[
+    list[str] | None,
+    typer.Option("--spark", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
@@ -81,38 +113,14 @@ class TierOptions:
 def tier(
     tables: Tables = None,
     *,
-    once: Annotated[
-        bool, typer.Option("--once", help="End when all that is there now is in the lake.")
-    ] = False,
+    once: Once = False,
     lake: LakeOptions = None,
-    poll: Annotated[
-        float, typer.Option(min=0.1, help="Seconds before the server is asked for a table again.")
-    ] = _DEFAULTS.poll_interval_s,
-    rows_max: Annotated[
-        int, typer.Option(min=1, help="Rows of one bucket in one round; others wait for the next.")
-    ] = _DEFAULTS.rows_max,
-    begin_anew: Annotated[
-        bool,
-        typer.Option(
-            "--begin-anew",
-            help="Where lake and log have both lost rows, begin with what the log still holds.",
-        ),
-    ] = False,
-    master: Annotated[
-        str,
-        typer.Option(
-            help="Master of Spark. On another than local, workers need Headwater, and must reach"
-            " the server (no data directory) and the warehouse.",
-        ),
-    ] = "local[*]",
-    remote: Annotated[
-        str | None,
-        typer.Option(help="sc://HOST:PORT of Spark Connect, in place of a master; same needs."),
-    ] = None,
-    spark: Annotated[
-        list[str] | None,
-        typer.Option("--spark", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
-    ] = None,
+    poll: Poll = _DEFAULTS.poll_interval_s,
+    rows_max: RowsMax = _DEFAULTS.rows_max,
+    begin_anew: BeginAnew = False,
+    master: Master = "local[*]",
+    remote: Remote = None,
+    spark: SparkSettings = None,
     at: At = ADDRESS_DEFAULT,
     user: User = None,
     password: Password = None,
