@@ -109,6 +109,12 @@ class PlainCatalog:
         with reaching(description):
             return description.exists()
 
+    def column_names(self, path: TablePath) -> tuple[str, ...]:
+        if not self.exists(path):
+            return ()
+        held = json.loads(PlainTable(self.warehouse, path).description.read_bytes())
+        return schema_from_json(held["schema"]).names
+
     def ensure(self, spec: LakeTableSpec) -> None:
         target = PlainTable(self.warehouse, spec.path).description
         if create(target, _description(spec, retired=[])):

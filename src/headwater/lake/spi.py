@@ -178,6 +178,10 @@ class LakeCatalog(Protocol):
         """Tell whether the lake has such a table."""
         ...
 
+    def column_names(self, path: TablePath) -> tuple[str, ...]:
+        """Return the names of a lake table's columns; none if there is no such table."""
+        ...
+
     def ensure(self, spec: LakeTableSpec) -> None:
         """Make the lake table, or bring its columns up to date: added, renamed, dropped.
 

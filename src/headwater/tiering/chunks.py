@@ -18,6 +18,7 @@ from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
 from headwater.rows.log_batch import ChangeType
 from headwater.tiering.shares import LogShare, Share, StateShare
+from headwater.tiering.system_columns import log_rows_filled, state_rows_filled
 
 # Handing a batch to a thread and a file costs the same however few rows it has.
 CHUNK_ROWS_MIN = 65_536
@@ -40,6 +41,8 @@ class ShareReader:
     cluster: Cluster
     table: TableInfo
     partition: str | None
+    is_filled: bool = False
+    """Whether rows get the columns that lake tables of older versions of Apache Fluss have."""
 
     async def chunks(self, share: Share) -> AsyncGenerator[Chunk, None]:
         """Yield what a share holds; ends when all of its offsets were read, rows or not."""
@@ -61,7 +64,7 @@ class ShareReader:
         fetcher.follow(place, bucket, offset=offsets.start, end=offsets.end)
         try:
             async for batch in drained(fetcher, self.cluster, table=self.table.path):
-                yield chunk_of(batch)
+                yield chunk_of(log_rows_filled(batch) if self.is_filled else batch)
         finally:
             await fetcher.close()
 
@@ -79,7 +82,8 @@ class ShareReader:
         async with aclosing(aiter(state)) as found:
             async for rows in found:
                 if rows.num_rows:
-                    yield Chunk(rows, _marks(np.zeros(rows.num_rows, bool)))
+                    marks = _marks(np.zeros(rows.num_rows, bool))
+                    yield Chunk(state_rows_filled(rows, bucket) if self.is_filled else rows, marks)
 
     def _place(self, share: Share) -> tuple[Place, TableBucket]:
         bucket = share.bucket

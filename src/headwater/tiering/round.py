@@ -10,7 +10,8 @@ from headwater.model.partition import spec_of_name
 from headwater.runtime.ids import random_bytes
 from headwater.tiering.aside import aside
 from headwater.tiering.committing import Commitment, Proposal
-from headwater.tiering.lakes import Lakes, lake_spec
+from headwater.tiering.confirming import confirmed
+from headwater.tiering.lakes import Lakes
 from headwater.tiering.looking import look_at
 from headwater.tiering.plan import (
     Limits,
@@ -24,6 +25,7 @@ from headwater.tiering.reporting import prepare_offsets, report_snapshot
 from headwater.tiering.runner import Done, Runner
 from headwater.tiering.shares import Share
 from headwater.tiering.steps import Step, Watch, no_watch
+from headwater.tiering.targets import ensured_target
 from headwater.tiering.task import Outcome, Skipped, TieringTask
 from headwater.tiering.turn import RoundReport, Target, Turn
 
@@ -85,11 +87,12 @@ class Tierer:
         committer = await aside(target.lake.committer, target.spec)
         await self._watch(Step.HEAD)
         head = await aside(committer.head)
+        held = None if head is None else head.boundary
+        self._turn = await confirmed(self._turn, held, client=self._client)
         await self._watch(Step.LOGS)
         view = await look_at(self._client, target.table, turn=self._turn)
         adopted = await self._adopt(head, view)
         await self._watch(Step.PLAN)
-        held = None if head is None else head.boundary
         plan = plan_round(held, view, epoch=self._turn.epoch, limits=limits)
         report = RoundReport(target=target, snapshot=head, adopted=adopted)
         if not plan.shares:
@@ -113,10 +116,7 @@ class Tierer:
                 f"{table.path} was dropped, and there is another table of that name now."
             )
         await self._watch(Step.LAKE_TABLE)
-        target = Target(table, await aside(self._lakes.of, table), lake_spec(table))
-        catalog = await aside(target.lake.catalog)
-        await aside(catalog.ensure, target.spec)
-        return target
+        return await aside(ensured_target, self._lakes, table)
 
     # ---- 3. what an earlier tierer did not live to report
 

@@ -17,6 +17,7 @@ from headwater.runtime.tasks import to_the_end
 from headwater.tiering.aside import aside, begun
 from headwater.tiering.chunks import Chunk, ShareReader
 from headwater.tiering.shares import Share
+from headwater.tiering.system_columns import has_system_columns
 
 RowsWatch = Callable[[int], None]
 """Told how many more rows were written."""
@@ -67,7 +68,8 @@ async def tier_share(
     files. Whatever goes wrong, what was written is removed.
     """
     client.cluster.know(task.table)
-    reader = ShareReader(client.cluster, task.table, task.partition)
+    is_filled = has_system_columns(task.spec)
+    reader = ShareReader(client.cluster, task.table, task.partition, is_filled=is_filled)
     writer = await aside(task.lake.writer, task.spec, task.write)
     try:
         async with aclosing(reader.chunks(task.share)) as chunks:

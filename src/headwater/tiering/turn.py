@@ -18,11 +18,13 @@ class Turn:
     assignment: Assignment
     storage_id: str | None = None
     """None where the server does not tell, as Apache Fluss does not."""
+    fence: TieringEpoch | None = None
+    """What stands for the epoch of the assignment in the lake, where that began to count anew."""
 
     @property
     def epoch(self) -> TieringEpoch:
         """Return what fences earlier turns."""
-        return self.assignment.epoch
+        return self.fence or self.assignment.epoch
 
     def identity(self, table: TableInfo) -> TableIdentity:
         """Return what tells the table apart from others of its name or id."""

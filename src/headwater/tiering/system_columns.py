@@ -1,0 +1,62 @@
+"""The columns that Apache Fluss before 1.0 gives its lake tables beside those of the table.
+
+Its readers need a value in each of them, so whoever tiers to such a lake table fills them in.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from headwater.client.reading.log_batch import LogBatch
+from headwater.lake.table import LakeTableSpec
+from headwater.model.arrow import arrow_schema
+from headwater.model.bucket import TableBucket
+from headwater.model.schema import Column, Schema
+from headwater.model.types import BigIntType, IntType, TimestampLtzType
+
+# Ids that no column of a table has.
+COLUMNS = (
+    Column(name="__bucket", type=IntType(nullable=False), column_id=-4),
+    Column(name="__offset", type=BigIntType(nullable=False), column_id=-3),
+    Column(name="__timestamp", type=TimestampLtzType(precision=3, nullable=False), column_id=-2),
+)
+NAMES = tuple(column.name for column in COLUMNS)
+_FIELDS = list(arrow_schema(Schema(columns=COLUMNS)))
+_UNKNOWN = -1
+
+
+def has_system_columns(spec: LakeTableSpec) -> bool:
+    """Tell whether a lake table has these columns."""
+    return spec.schema.columns[-len(COLUMNS) :] == COLUMNS
+
+
+def with_system_columns(spec: LakeTableSpec) -> LakeTableSpec:
+    """Describe the lake table with these columns behind its own."""
+    return replace(spec, schema=replace(spec.schema, columns=(*spec.schema.columns, *COLUMNS)))
+
+
+def log_rows_filled(batch: LogBatch) -> LogBatch:
+    """Add the columns to rows of a log."""
+    rows = _filled(batch.rows, batch.bucket, batch.offsets, batch.timestamp_ms)
+    return replace(batch, rows=rows)
+
+
+def state_rows_filled(rows: pa.RecordBatch, bucket: TableBucket) -> pa.RecordBatch:
+    """Add the columns to rows of a state, of which nobody knows any more when they came."""
+    return _filled(rows, bucket, np.full(rows.num_rows, _UNKNOWN, np.int64), _UNKNOWN)
+
+
+def _filled(
+    rows: pa.RecordBatch, bucket: TableBucket, offsets: npt.NDArray[np.int64], timestamp_ms: int
+) -> pa.RecordBatch:
+    count = rows.num_rows
+    values: tuple[npt.NDArray[np.int64], ...] = (
+        np.full(count, bucket.bucket, np.int64),
+        offsets,
+        np.full(count, timestamp_ms, np.int64),
+    )
+    columns = [pa.array(each).cast(field.type) for each, field in zip(values, _FIELDS, strict=True)]
+    schema = pa.schema([*rows.schema, *_FIELDS])
+    return pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
