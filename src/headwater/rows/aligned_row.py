@@ -95,6 +95,8 @@ def _encode(data_type: pa.DataType, value: Literal, *, tail_at: int) -> tuple[by
     match value:
         case str():
             return _encode_text(value.encode(), tail_at=tail_at)
+        case bytes():
+            return _encode_text(value, tail_at=tail_at)
         case Decimal():
             return _encode_decimal(data_type, value, tail_at=tail_at)
         case int():

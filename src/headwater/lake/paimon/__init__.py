@@ -1,0 +1,1 @@
+"""Lake tables in the format of Apache Paimon."""

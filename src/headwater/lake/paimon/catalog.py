@@ -1,0 +1,171 @@
+"""The catalog of a lake: making lake tables, and bringing their columns up to date."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from pypaimon import Schema
+from pypaimon.common.json_util import JSON
+from pypaimon.schema.data_types import DataField, DataTypeParser
+from pypaimon.schema.schema_change import SchemaChange
+
+from headwater.errors import LakeUnreachableError
+from headwater.lake.paimon.evolution import (
+    AddField,
+    Change,
+    DropField,
+    RenameField,
+    SetOption,
+    new_fields,
+    plan_changes,
+)
+from headwater.lake.paimon.files import FileIO, Files, reaching
+from headwater.lake.paimon.handle import (
+    Catalog,
+    Handle,
+    identifier,
+    opened_catalog,
+    table_handle,
+)
+from headwater.lake.paimon.partitions import check_partition_types
+from headwater.lake.paimon.schema import LakeSchema, schema_from_json
+from headwater.lake.paimon.types import check_types
+from headwater.lake.table import LakeTableSpec
+from headwater.model.path import TablePath
+
+_ATTEMPTS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PaimonCatalog:
+    """Look after the lake tables of one lake."""
+
+    config: Mapping[str, str]
+
+    def exists(self, path: TablePath) -> bool:
+        """Tell whether the lake has such a table."""
+        with opened_catalog(self.config) as catalog:
+            return table_handle(catalog, path) is not None
+
+    def column_names(self, path: TablePath) -> tuple[str, ...]:
+        """Return the names of a lake table's columns; none if there is no such table."""
+        with opened_catalog(self.config) as catalog:
+            held = _held(table_handle(catalog, path))
+        return () if held is None else tuple(field.name for field in held.fields)
+
+    def ensure(self, spec: LakeTableSpec) -> None:
+        """Make the lake table, or bring its columns up to date."""
+        check_types(spec.schema)
+        check_partition_types(spec)
+        for _ in range(_ATTEMPTS_MAX):
+            with opened_catalog(self.config) as catalog:
+                if self._is_done(catalog, spec, _held(table_handle(catalog, spec.path))):
+                    return
+        raise LakeUnreachableError(
+            f"The schema of the lake table {spec.path} changed {_ATTEMPTS_MAX} times meanwhile."
+        )
+
+    def list_tables(self) -> list[TablePath]:
+        """Return the tables of the lake."""
+        with opened_catalog(self.config) as catalog, reaching("the catalog of the lake"):
+            return [
+                TablePath(database, table)
+                for database in catalog.list_databases()
+                for table in catalog.list_tables(database)
+            ]
+
+    def drop(self, path: TablePath) -> None:
+        """Drop a lake table and its files; does nothing if there is none."""
+        with opened_catalog(self.config) as catalog:
+            if table_handle(catalog, path) is None:
+                return
+            with reaching(f"the table {path} in the lake"):
+                catalog.drop_table(identifier(path), ignore_if_not_exists=True)
+
+    def _is_done(self, catalog: Catalog, spec: LakeTableSpec, held: LakeSchema | None) -> bool:
+        """Make or change the table; tell whether it is as it should be."""
+        changes = () if held is None else plan_changes(spec, held)
+        if held is not None and not changes:
+            return True
+        _guard_schemas(catalog, self.config, next_id=0 if held is None else held.schema_id + 1)
+        try:
+            with reaching(f"the table {spec.path} in the lake"):
+                _apply(catalog, spec, changes)
+        except LakeUnreachableError:
+            # Where another one was quicker, look at what it made.
+            if _held(table_handle(catalog, spec.path)) == held:
+                raise
+            return False
+        return True
+
+
+def _held(handle: Handle | None) -> LakeSchema | None:
+    return None if handle is None else schema_from_json(JSON.to_json(handle.table_schema))
+
+
+def _apply(catalog: Catalog, spec: LakeTableSpec, changes: tuple[Change, ...]) -> None:
+    if changes:
+        translated = [_translated(change) for change in changes]
+        catalog.alter_table(identifier(spec.path), translated)
+        return
+    catalog.create_database(spec.path.database, ignore_if_exists=True)
+    catalog.create_table(identifier(spec.path), _new_schema(spec), ignore_if_exists=False)
+
+
+def _new_schema(spec: LakeTableSpec) -> Schema:
+    fields, options = new_fields(spec)
+    comments = [column.comment for column in spec.schema.columns]
+    return Schema(
+        fields=[
+            DataField(each.field_id, each.name, DataTypeParser.parse_data_type(each.type), comment)
+            for each, comment in zip(fields, comments, strict=True)
+        ],
+        partition_keys=list(spec.partition_keys),
+        primary_keys=list(spec.schema.primary_key),
+        options=options,
+        comment=spec.comment,
+    )
+
+
+def _translated(change: Change) -> object:
+    match change:
+        case AddField(name=name, type=data_type, comment=comment):
+            parsed = DataTypeParser.parse_data_type(data_type)
+            return SchemaChange.add_column(name, parsed, comment)
+        case RenameField(name=name, new_name=new_name):
+            return SchemaChange.rename_column(name, new_name)
+        case DropField(name=name):
+            return SchemaChange.drop_column(name)
+        case SetOption(key=key, value=value):
+            return SchemaChange.set_option(key, value)
+        case _:
+            assert_never(change)
+
+
+def _guard_schemas(catalog: Catalog, config: Mapping[str, str], *, next_id: int) -> None:
+    """Let a catalog that keeps schemas in files write just the next one, and only once.
+
+    What pypaimon does instead overwrites the schema of another process, or follows it with
+    changes that were planned for the schema before.
+    """
+    if hasattr(catalog, "file_io"):
+        catalog.file_io = _GuardedFileIO(catalog.file_io, Files(catalog.file_io, config), next_id)
+
+
+class _GuardedFileIO:
+    """Be a file system that creates one schema file, and only if it is not there."""
+
+    def __init__(self, inner: FileIO, files: Files, next_id: int) -> None:
+        self._inner = inner
+        self._files = files
+        self._next_id = next_id
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def try_to_write_atomic(self, path: str, content: str) -> bool:
+        """Create the file, or raise an error that makes the catalog give up."""
+        is_next = path.endswith(f"/schema-{self._next_id}")
+        if not is_next or not self._files.create(path, content.encode()):
+            raise RuntimeError(f"another process has written {path}")
+        return True

@@ -1,0 +1,78 @@
+"""Options of lake tables, read as Paimon reads them."""
+
+import re
+from collections.abc import Mapping
+
+from headwater.errors import InvalidOptionError
+
+_MIB = 1024 * 1024
+TARGET_BYTES_DEFAULT = 128 * _MIB
+_SIZE = re.compile(r"(\d+)\s*([a-z]*)\Z")
+_SIZE_UNITS = {
+    **dict.fromkeys(("", "b", "byte", "bytes"), 1),
+    **dict.fromkeys(("k", "kb", "kib", "kibibyte", "kibibytes"), 1024),
+    **dict.fromkeys(("m", "mb", "mib", "mebibyte", "mebibytes"), _MIB),
+    **dict.fromkeys(("g", "gb", "gib", "gibibyte", "gibibytes"), 1024 * _MIB),
+}
+_DURATION_UNITS = {
+    **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("", "s", "sec", "secs", "second", "seconds"), 1_000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+
+
+def target_bytes(options: Mapping[str, str]) -> int:
+    """Return how large data files become."""
+    return _measured(options, "target-file-size", _SIZE_UNITS, default=TARGET_BYTES_DEFAULT)
+
+
+def manifest_bytes(options: Mapping[str, str]) -> int:
+    """Return how large manifests become."""
+    return _measured(options, "manifest.target-file-size", _SIZE_UNITS, default=8 * _MIB)
+
+
+def manifest_merge_count(options: Mapping[str, str]) -> int:
+    """Return how many small manifests are merged into one."""
+    return number(options, "manifest.merge-min-count", default=30)
+
+
+def retained_ms(options: Mapping[str, str]) -> int:
+    """Return how long snapshots stay."""
+    default = _DURATION_UNITS["h"]
+    return _measured(options, "snapshot.time-retained", _DURATION_UNITS, default=default)
+
+
+def compression(options: Mapping[str, str]) -> tuple[str, int | None]:
+    """Return how data files are compressed, and how hard."""
+    codec = options.get("file.compression", "zstd").lower()
+    if codec != "zstd":
+        return codec, None
+    return codec, number(options, "file.compression.zstd-level", default=1)
+
+
+def number(options: Mapping[str, str], key: str, *, default: int) -> int:
+    """Return an option that is a whole number."""
+    text = options.get(key)
+    if text is None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidOptionError(f"The Paimon option '{key}' is no number: {text!r}.") from None
+
+
+def _measured(
+    options: Mapping[str, str], key: str, units: Mapping[str, int], *, default: int
+) -> int:
+    text = options.get(key)
+    if text is None:
+        return default
+    match = _SIZE.match(text.strip().lower())
+    if match is None or match[2] not in units:
+        raise InvalidOptionError(
+            f"The Paimon option '{key}' is {text!r}.",
+            hint="Write a number and a unit: 128 mb, 1 h.",
+        )
+    return int(match[1]) * units[match[2]]

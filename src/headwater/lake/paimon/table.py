@@ -1,0 +1,172 @@
+"""One lake table, opened: its files, schemas, snapshots and manifests."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from pypaimon.common.json_util import JSON
+from pypaimon.utils.file_store_path_factory import canonical_data_file_path
+
+from headwater.errors import LakeSnapshotMissingError, LakeTableDiffersError
+from headwater.lake.paimon.files import Files, reaching
+from headwater.lake.paimon.handle import Handle, opened_catalog, table_handle
+from headwater.lake.paimon.manifests import Entry, Manifest, Manifests, live_entries
+from headwater.lake.paimon.partitions import Partitions
+from headwater.lake.paimon.schema import COLUMN_IDS_OPTION, LakeSchema, schema_from_json
+from headwater.lake.paimon.snapshot import (
+    BYTES_PROPERTY,
+    FILES_PROPERTY,
+    SnapshotFile,
+    snapshot_from_json,
+)
+from headwater.lake.spi import LakeSnapshot
+from headwater.lake.table import LakeTableSpec
+from headwater.model.boundary import Boundary
+
+_SNAPSHOT_NAME = re.compile(r"snapshot-(\d+)\Z")
+
+
+@dataclass(slots=True)
+class PaimonTable:
+    """Be one lake table; schemas and manifests never change, so they are kept."""
+
+    spec: LakeTableSpec
+    handle: Handle
+    files: Files
+    schema: LakeSchema
+    partitions: Partitions
+    manifests: Manifests
+    schemas: dict[int, LakeSchema] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, config: Mapping[str, str], spec: LakeTableSpec) -> "PaimonTable":
+        """Open a lake table, or say that there is none."""
+        with opened_catalog(config) as catalog:
+            handle = table_handle(catalog, spec.path)
+        if handle is None:
+            raise LakeSnapshotMissingError(
+                f"There is no table {spec.path} in the lake.",
+                hint="Wait until the table was tiered once, or make it by LakeCatalog.ensure.",
+            )
+        files = Files(handle.file_io, config)
+        schema = schema_from_json(JSON.to_json(handle.table_schema))
+        partitions = Partitions.of(spec, partial(canonical_data_file_path, handle))
+        root = handle.table_path.rstrip("/")
+        manifests = Manifests(files, f"{root}/manifest", partitions.bounds)
+        return cls(spec, handle, files, schema, partitions, manifests, {schema.schema_id: schema})
+
+    @property
+    def root(self) -> str:
+        """Return the directory of the table."""
+        return self.handle.table_path.rstrip("/")
+
+    def schema_of(self, schema_id: int) -> LakeSchema:
+        """Return the schema that a file was written under."""
+        held = self.schemas.get(schema_id)
+        if held is None:
+            with reaching(f"schema {schema_id} of {self.spec.path}"):
+                found = self.handle.schema_manager.get_schema(schema_id)
+            if found is None:
+                raise LakeTableDiffersError(
+                    f"The lake table {self.spec.path} has no schema {schema_id},"
+                    " under which a file of it was written."
+                )
+            held = self.schemas[schema_id] = schema_from_json(JSON.to_json(found))
+        return held
+
+    def snapshot_path(self, snapshot_id: int) -> str:
+        """Return the path of a snapshot's file."""
+        return f"{self.root}/snapshot/snapshot-{snapshot_id}"
+
+    def snapshot_ids(self) -> list[int]:
+        """Return the ids of snapshots that are there, ascending."""
+        found = (
+            _SNAPSHOT_NAME.match(each.name) for each in self.files.list(f"{self.root}/snapshot")
+        )
+        return sorted(int(match[1]) for match in found if match)
+
+    def head(self) -> SnapshotFile | None:
+        """Return the newest snapshot."""
+        loader = self.handle.catalog_environment
+        if loader.supports_version_management:
+            return self._head_of_catalog()
+        ids = self.snapshot_ids()
+        return self.snapshot(ids[-1]) if ids else None
+
+    def _head_of_catalog(self) -> SnapshotFile | None:
+        loader = self.handle.catalog_environment.snapshot_loader()
+        with reaching(f"the newest snapshot of {self.spec.path}"):
+            found = None if loader is None else loader.load()
+        return None if found is None else snapshot_from_json(JSON.to_json(found))
+
+    def snapshot(self, snapshot_id: int) -> SnapshotFile | None:
+        """Return a snapshot, None if it is not there (any more)."""
+        content = self.files.read_or_none(self.snapshot_path(snapshot_id))
+        return None if content is None else snapshot_from_json(content)
+
+    def back_from(self, newest: SnapshotFile | None) -> Iterator[SnapshotFile]:
+        """Yield a snapshot and those before it, as far as they are there."""
+        found = newest
+        while found is not None:
+            yield found
+            found = self.snapshot(found.snapshot_id - 1)
+
+    def boundary(self, snapshot: SnapshotFile) -> Boundary | None:
+        """Return the boundary of a snapshot: its own, else that of the nearest one before."""
+        last = snapshot
+        for each in self.back_from(snapshot):
+            if (boundary := each.own_boundary) is not None:
+                return boundary
+            last = each
+        if last.snapshot_id > 1 and COLUMN_IDS_OPTION in self.schema.options:
+            raise LakeTableDiffersError(
+                f"No snapshot of the lake table {self.spec.path} tells any more how far it holds"
+                f" the log: those before {last.snapshot_id} were expired, and all later ones were"
+                " committed by others.",
+                hint="Restore an older snapshot, or drop the lake table so that it is tiered anew.",
+            )
+        return None
+
+    def all_manifests(self, snapshot: SnapshotFile) -> list[Manifest]:
+        """Return the manifests of a snapshot, older ones first."""
+        return [each for name in snapshot.lists for each in self.manifests.read_list(name)]
+
+    def live(self, snapshot: SnapshotFile | None) -> list[Entry]:
+        """Return the data files of a snapshot."""
+        if snapshot is None:
+            return []
+        return live_entries(
+            entry
+            for manifest in self.all_manifests(snapshot)
+            for entry in self.manifests.read(manifest.name)
+        )
+
+    def file_path(self, entry: Entry) -> str:
+        """Return where a data file lies."""
+        if (external := entry.file.external_path) is not None:
+            return external
+        partition = self.partitions.from_row(entry.partition)
+        return self.partitions.file_path(partition, entry.bucket, entry.file.name)
+
+    def counts(self, snapshot: SnapshotFile) -> tuple[int, int]:
+        """Return how many data files a snapshot has, and their bytes."""
+        properties = snapshot.properties
+        if FILES_PROPERTY in properties and BYTES_PROPERTY in properties:
+            return int(properties[FILES_PROPERTY]), int(properties[BYTES_PROPERTY])
+        entries = self.live(snapshot)
+        return len(entries), sum(entry.file.byte_count for entry in entries)
+
+    def to_lake_snapshot(self, snapshot: SnapshotFile) -> LakeSnapshot:
+        """Tell of a snapshot what the interface of lakes asks for."""
+        file_count, byte_count = self.counts(snapshot)
+        return LakeSnapshot(
+            snapshot_id=snapshot.snapshot_id,
+            parent_id=snapshot.snapshot_id - 1 or None,
+            committed_ms=snapshot.committed_ms,
+            boundary=self.boundary(snapshot),
+            row_count=snapshot.row_count,
+            file_count=file_count,
+            byte_count=byte_count,
+            properties=snapshot.properties,
+        )
