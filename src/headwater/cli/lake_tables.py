@@ -15,10 +15,11 @@ from headwater.errors import LakeSnapshotMissingError
 from headwater.lake.spi import Cleaned, LakeSnapshot, Retention
 from headwater.model.path import TablePath
 from headwater.runtime.clock import SystemClock
-from headwater.tiering.lakes import Lakes, lake_spec
+from headwater.tiering.lakes import Lakes
 from headwater.tiering.reporting import report_snapshot
 from headwater.tiering.runner import Here
 from headwater.tiering.status import TableLakeStatus, lake_status
+from headwater.tiering.targets import found_target
 from headwater.tiering.turn import Target
 from headwater.tiering.upkeep import compact
 
@@ -86,7 +87,7 @@ class LakeTables:
 
     def _target(self, name: str) -> Target:
         table = self.client.table(name).info
-        return Target(table, self._lakes.of(table), lake_spec(table))
+        return found_target(self._lakes, table)
 
     def _head(self, target: Target) -> LakeSnapshot:
         path = target.table.path
