@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.bucket_keys import BUCKET_HASH, primary_key_encoder
+from headwater.client.bucket_keys import BUCKET_HASH
 from headwater.client.routing import Router
 from headwater.client.schema_in import schema_of
 from headwater.errors import (
@@ -20,6 +20,7 @@ from headwater.model.schema import Column, Schema
 from headwater.model.types import BigIntType, DateType, IntType, StringType
 from headwater.rows.bucketing import BucketFunction, buckets_of
 from headwater.rows.compacted.keys import KeyEncoder
+from headwater.rows.key_formats import primary_key_encoder
 from headwater.rows.lake_keys import IcebergKeys, PaimonKeys
 
 SCHEMA = Schema(

@@ -20,6 +20,7 @@ from headwater.config.choices import ChangelogImage
 from headwater.kv import state as kv_state
 from headwater.model.schema import Column, Schema
 from headwater.model.types import BigIntType, IntType, StringType
+from headwater.rows.compacted.keys import KeyDecoder
 from headwater.rows.row_bytes import RowBytes
 from headwater.store.memory import Change
 from tests.kv.merge.oracle import Oracle
@@ -320,7 +321,7 @@ class KeyedMachine(RuleBasedStateMachine):
 
     def prefix(self, region: str) -> bytes:
         key = self.bucket.keys([(region, 0)])
-        ends = self.bucket.table.key_decoder.prefix_ends(key, 1)
+        ends = KeyDecoder.of([StringType()]).prefix_ends(key, 1)
         return RowBytes(key.data, key.starts, ends).to_list()[0]
 
 

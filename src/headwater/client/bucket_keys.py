@@ -1,35 +1,23 @@
 """The keys of a table's rows in bytes, and the buckets they lead to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from headwater.config.choices import LakeFormat
-from headwater.config.options import DATALAKE_FORMAT, KV_FORMAT_VERSION
+from headwater.config.options import DATALAKE_FORMAT
 from headwater.errors import InvalidOptionError, InvalidValueError, UnsupportedError
 from headwater.model.descriptor import TableDescriptor
-from headwater.model.types import DataType
 from headwater.rows.bucketing import BucketFunction, Buckets, buckets_of
-from headwater.rows.compacted.keys import KeyEncoder
-from headwater.rows.lake_keys import IcebergKeys, PaimonKeys
-from headwater.rows.row_bytes import RowBytes
+from headwater.rows.key_formats import Encoder, key_encoder
 
-_FIRST_KV_FORMAT = 1
 # Whose buckets rows go to where clients of Apache Fluss disagree: java, the default, or pyfluss.
 BUCKET_HASH = "headwater.bucket-hash"
 _NULLS_ALLOWED = (BucketFunction.PAIMON, BucketFunction.PAIMON_UNSIGNED)
 # Few enough that the keys of a block stay in the processor's cache until they are hashed.
 _BLOCK_ROWS = 32_768
-
-
-class Encoder(Protocol):
-    """Write keys in bytes."""
-
-    def encode(self, columns: Sequence[pa.Array], /) -> RowBytes:
-        """Return one key per element of the columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +40,8 @@ class BucketKeys:
                 "Rows of a table in Hudi's format cannot be written: their bucket is not known.",
                 hint="Write them with a client of Apache Fluss.",
             )
-        return cls(names, _encoder(descriptor, names, lake), _function(descriptor, lake))
+        types = [descriptor.schema.column(name).type for name in names]
+        return cls(names, key_encoder(types, lake), _function(descriptor, lake))
 
     def buckets(self, batch: pa.RecordBatch, count: int) -> Buckets:
         """Return the bucket of every row."""
@@ -67,27 +56,6 @@ class BucketKeys:
             found = buckets_of(keys, count, function=self.function)
             buckets[first : first + _BLOCK_ROWS] = found
         return buckets
-
-
-def primary_key_encoder(descriptor: TableDescriptor) -> Encoder:
-    """Return what writes the physical primary key of a table's rows, as Apache Fluss keeps it."""
-    names = descriptor.physical_primary_key
-    lake = DATALAKE_FORMAT.of(descriptor.properties)
-    version = KV_FORMAT_VERSION.of(descriptor.properties) or _FIRST_KV_FORMAT
-    is_whole = descriptor.bucket_keys in ((), names)
-    # Only Fluss's own keys can begin with a bucket key; newer tables use them for that.
-    is_own = lake is LakeFormat.HUDI or (version > _FIRST_KV_FORMAT and not is_whole)
-    return _encoder(descriptor, names, None if is_own else lake)
-
-
-def _encoder(descriptor: TableDescriptor, names: Sequence[str], lake: LakeFormat | None) -> Encoder:
-    types = [descriptor.schema.column(name).type for name in names]
-    make: Callable[[Sequence[DataType]], Encoder] = KeyEncoder.of
-    if lake is LakeFormat.PAIMON:
-        make = PaimonKeys.of
-    elif lake is LakeFormat.ICEBERG:
-        make = IcebergKeys.of
-    return make(types)
 
 
 def _function(descriptor: TableDescriptor, lake: LakeFormat | None) -> BucketFunction:

@@ -20,8 +20,13 @@ from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Schema
 from headwater.rows.compacted.decode import RowDecoder
 from headwater.rows.compacted.encode import RowEncoder
-from headwater.rows.compacted.keys import KeyDecoder, KeyEncoder
+from headwater.rows.compacted.keys import KeyDecoder
 from headwater.rows.evolution import adapted, decoder_of, encoder_of
+from headwater.rows.key_formats import (
+    primary_key_decoder,
+    primary_key_encoder,
+    primary_key_format,
+)
 from headwater.rows.row_bytes import RowBytes
 
 CODERS_KEPT = 64
@@ -87,7 +92,8 @@ class KeyedTable:
         self._version = lru_cache(CODERS_KEPT)(_make_version)
         _, descriptor = versions.latest()
         types = [descriptor.schema.column(name).type for name in descriptor.physical_primary_key]
-        self._key_encoder, self.key_decoder = KeyEncoder.of(types), KeyDecoder.of(types)
+        self._key_encoder = primary_key_encoder(descriptor)
+        self._key_decoder = primary_key_decoder(descriptor)
         self.prefix_count = _prefix_count(descriptor)
         self._prefix_decoder = KeyDecoder.of(types[: self.prefix_count])
 
@@ -174,7 +180,7 @@ class KeyedTable:
         self, keys: RowBytes, version: TableVersion, *, partition: Mapping[str, str]
     ) -> pa.RecordBatch:
         """Return rows that have only their key and the values of their partition."""
-        columns = dict(zip(version.key_names, self.key_decoder.decode(keys), strict=True))
+        columns = dict(zip(version.key_names, self._key_decoder.decode(keys), strict=True))
         for name, text in partition.items():
             value = pa.scalar(text).cast(version.arrow.field(name).type)
             columns[name] = pa.repeat(value, len(keys))
@@ -187,7 +193,7 @@ class KeyedTable:
         """Return the hashes by which keys are found by their prefix, where they are."""
         if state.prefixes is None:
             return None
-        ends = self.key_decoder.prefix_ends(keys, self.prefix_count)
+        ends = self._prefix_decoder.prefix_ends(keys, self.prefix_count)
         return state.hash(RowBytes(keys.data, keys.starts, ends))
 
     def is_indexed(self, prefix: bytes) -> bool:
@@ -274,4 +280,5 @@ def _prefix_count(descriptor: TableDescriptor) -> int:
     """Return how many key columns form the bucket key, or 0 where that is no true prefix."""
     key, bucket_key = descriptor.physical_primary_key, descriptor.bucket_keys
     is_prefix = 0 < len(bucket_key) < len(key) and key[: len(bucket_key)] == bucket_key
-    return len(bucket_key) if is_prefix else 0
+    # Keys in the form of a lake format have no prefixes.
+    return len(bucket_key) if is_prefix and primary_key_format(descriptor) is None else 0

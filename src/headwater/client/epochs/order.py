@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.client.bucket_keys import Encoder
 from headwater.client.epochs.cut import Order, is_nested
 from headwater.kv.hashing import hash_keys
 from headwater.model.schema import Schema
@@ -23,6 +22,7 @@ from headwater.model.types import (
     TimestampType,
 )
 from headwater.rows.compacted.encode import RowEncoder
+from headwater.rows.key_formats import Encoder
 from headwater.rows.row_bytes import Longs, Mask, Words
 
 # What is compared first: times, so that rows stay near the order in which things happened; then

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headwater.client.bucket_keys import primary_key_encoder
 from headwater.client.cluster import Cluster
 from headwater.client.reading.by_leader import ask_leaders
 from headwater.client.reading.found_rows import FoundRows
@@ -24,6 +23,7 @@ from headwater.errors import (
 from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
 from headwater.rows.compacted.one_key import OneKeyEncoder
+from headwater.rows.key_formats import primary_key_encoder
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, Api
 from headwater.wire.lookup import BucketFault

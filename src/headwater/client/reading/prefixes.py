@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-from headwater.client.bucket_keys import Encoder
 from headwater.config.choices import LakeFormat
 from headwater.config.options import DATALAKE_FORMAT, KV_FORMAT_VERSION
 from headwater.errors import NotPrimaryKeyTableError, RequestError, UnsupportedError
 from headwater.model.table import TableInfo
 from headwater.rows.compacted.keys import KeyEncoder
+from headwater.rows.key_formats import FIRST_KV_FORMAT, Encoder
 
 _LAKE_KEYS = (LakeFormat.PAIMON, LakeFormat.ICEBERG)
-_FIRST_KV_FORMAT = 1
 
 
 def prefix_encoder(table: TableInfo, names: Sequence[str]) -> tuple[tuple[str, ...], Encoder]:
@@ -33,8 +32,8 @@ def prefix_encoder(table: TableInfo, names: Sequence[str]) -> tuple[tuple[str, .
             f"Rows of {table.path} cannot be found by {', '.join(names) or 'nothing'}.",
             hint=f"A prefix needs {needed}, and may go on in the order {', '.join(key)}.",
         )
-    version = KV_FORMAT_VERSION.of(descriptor.properties) or _FIRST_KV_FORMAT
-    if DATALAKE_FORMAT.of(descriptor.properties) in _LAKE_KEYS and version == _FIRST_KV_FORMAT:
+    version = KV_FORMAT_VERSION.of(descriptor.properties) or FIRST_KV_FORMAT
+    if DATALAKE_FORMAT.of(descriptor.properties) in _LAKE_KEYS and version == FIRST_KV_FORMAT:
         raise UnsupportedError(
             f"The keys of {table.path} are written so that they have no prefixes.",
             hint="Create the table with 'table.kv.format-version' 2.",

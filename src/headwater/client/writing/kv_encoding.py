@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from headwater.client.bucket_keys import primary_key_encoder
 from headwater.client.writing.target_columns import check_unnumbered
 from headwater.config.choices import KvFormat
 from headwater.config.options import KV_FORMAT
@@ -12,6 +11,7 @@ from headwater.errors import NotPrimaryKeyTableError, UnsupportedError
 from headwater.model.arrow import arrow_schema
 from headwater.model.table import TableInfo
 from headwater.rows.evolution import encoder_of
+from headwater.rows.key_formats import primary_key_encoder
 from headwater.rows.row_bytes import RowBytes
 
 
