@@ -1,0 +1,1 @@
+"""The tables of an Apache Fluss cluster, tiered by us."""
