@@ -1,0 +1,1 @@
+"""Apache Iceberg as a lake format, on pyiceberg."""

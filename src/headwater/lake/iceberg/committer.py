@@ -1,0 +1,92 @@
+"""Plans what writers of an Iceberg table need, and makes their results visible."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
+
+from headwater.errors import LakeSnapshotMissingError
+from headwater.lake.iceberg.committing import Change, commit_change
+from headwater.lake.iceberg.opening import load_table, reached
+from headwater.lake.iceberg.places import remove
+from headwater.lake.iceberg.planning import Planned, planned_by_bucket
+from headwater.lake.iceberg.results import Written, written_of
+from headwater.lake.iceberg.snapshots import find_round, head_of
+from headwater.lake.iceberg.tasks import BucketTask
+from headwater.lake.iceberg.values import Place
+from headwater.lake.spi import LakeSnapshot, PartitionValues, WriteResult, WriteTask
+from headwater.lake.table import LakeTableSpec
+from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary
+from headwater.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergCommitter:
+    """Commit to one Iceberg table."""
+
+    catalog: Catalog
+    spec: LakeTableSpec
+    config: Mapping[str, str]
+    clock: Clock
+
+    def head(self) -> LakeSnapshot | None:
+        """Return the newest snapshot as the catalog knows it now."""
+        return head_of(self._table().metadata)
+
+    def find_round(self, round_id: str) -> LakeSnapshot | None:
+        """Return the snapshot of a round, looking back from the newest."""
+        return find_round(self._table().metadata, round_id)
+
+    def write_tasks(
+        self, buckets: Sequence[tuple[PartitionValues, int]], *, on: LakeSnapshot | None
+    ) -> list[WriteTask]:
+        """Say what writers of these buckets need, given what the lake holds in a snapshot."""
+        table = self._table()
+        place = Place.of(table, self.config)
+        held: dict[tuple[PartitionValues, int], list[Planned]] = {}
+        if self.spec.is_keyed and on is not None:
+            if table.snapshot_by_id(on.snapshot_id) is None:
+                raise LakeSnapshotMissingError(
+                    f"The Iceberg table of {self.spec.path} has no snapshot {on.snapshot_id}."
+                )
+            with reached(f"Planning to write to {self.spec.path}"):
+                held = planned_by_bucket(table, self.spec, on.snapshot_id)
+        return [
+            BucketTask(
+                place, tuple(each.held for each in held.get((partition, bucket), ()))
+            ).to_task(partition=partition, bucket=bucket)
+            for partition, bucket in buckets
+        ]
+
+    def commit(
+        self,
+        results: Sequence[WriteResult],
+        *,
+        boundary: Boundary,
+        on: LakeSnapshot | None,
+        properties: Mapping[str, str],
+    ) -> LakeSnapshot:
+        """Make results visible in one snapshot directly after `on`."""
+        written = [written_of(result) for result in results]
+        change = Change(
+            operation=_operation(written),
+            properties={**properties, BOUNDARY_PROPERTY: boundary.to_json()},
+            added=[file for each in written for file in each.added],
+            removed=frozenset(path for each in written for path in each.removed),
+            needed=frozenset(path for each in written for path in each.needed),
+        )
+        return commit_change(self._table(), change, on=on, clock=self.clock)
+
+    def abort(self, results: Sequence[WriteResult]) -> None:
+        """Remove the files of results that no snapshot holds; never raises."""
+        paths = {file.file_path for result in results for file in written_of(result).added}
+        remove(self._table().io, paths)
+
+    def _table(self) -> Table:
+        return load_table(self.catalog, self.spec.path)
+
+
+def _operation(written: Sequence[Written]) -> Operation:
+    return Operation.OVERWRITE if any(each.needed for each in written) else Operation.APPEND

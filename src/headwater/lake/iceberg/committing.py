@@ -1,0 +1,223 @@
+"""One snapshot put directly after another, in one attempt."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+)
+from requests import RequestException
+
+from headwater.errors import (
+    LakeCommitUnknownError,
+    LakeMovedError,
+    LakeRewrittenError,
+    LakeSnapshotMissingError,
+    LakeUnreachableError,
+)
+from headwater.lake.iceberg.manifests import Manifests
+from headwater.lake.iceberg.merging import merged_manifests
+from headwater.lake.iceberg.opening import FAULTS, load_table, reached
+from headwater.lake.iceberg.snapshots import properties_of, told
+from headwater.lake.iceberg.summary import summary_of
+from headwater.lake.iceberg.updates import commit_updates
+from headwater.lake.spi import LakeSnapshot
+from headwater.model.path import TablePath
+from headwater.runtime.clock import Clock
+
+_METADATA_RACES_MAX = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Say what a snapshot adds and takes away."""
+
+    operation: Operation
+    properties: Mapping[str, str]
+    added: Sequence[DataFile] = ()
+    removed: frozenset[str] = frozenset()
+    """Data and delete files that have to be live."""
+    needed: frozenset[str] = frozenset()
+    """Data files that have to stay live, since added deletes name them."""
+    merge_count: int | None = None
+    """From how many manifests on they are merged; None: as the properties of the table say."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What the newest snapshot lists, as far as it was looked at."""
+
+    manifests: list[ManifestFile] = field(default_factory=list)
+    entries: dict[str, list[ManifestEntry]] = field(default_factory=dict)
+    live: dict[str, DataFile] = field(default_factory=dict)
+
+
+def commit_change(
+    table: Table, change: Change, *, on: LakeSnapshot | None, clock: Clock
+) -> LakeSnapshot:
+    """Put a snapshot directly after `on`.
+
+    1. See that `on` is still the newest.
+    2. See that every file that the change refers to is there, and none that it adds.
+    3. Write manifests: of what is new, those that lose entries anew, few instead of many.
+    4. Let the catalog put the snapshot in the place of `on`.
+    """
+    path = TablePath(*table.name()[-2:])
+    with reached(f"Committing to the Iceberg table {path}"):
+        _check_head(table.metadata, on, path)
+        held = _held(table)
+        _check_files(change, held, path)
+        snapshot, manifests = _prepared(table, change, held, clock)
+    try:
+        metadata = _swapped(table, snapshot, on, path)
+    except (LakeMovedError, LakeUnreachableError, LakeSnapshotMissingError):
+        manifests.abort()
+        raise
+    return told(snapshot, metadata)
+
+
+def _check_head(metadata: TableMetadata, on: LakeSnapshot | None, path: TablePath) -> None:
+    newest = metadata.current_snapshot_id
+    wanted = None if on is None else on.snapshot_id
+    if newest != wanted:
+        raise LakeMovedError(f"The newest snapshot of {path} is {newest}, not {wanted}.")
+
+
+def _held(table: Table) -> _Held:
+    held = _Held()
+    newest = table.metadata.current_snapshot()
+    if newest is None:
+        return held
+    held.manifests = newest.manifests(table.io)
+    for manifest in held.manifests:
+        entries = manifest.fetch_manifest_entry(table.io)
+        held.entries[manifest.manifest_path] = entries
+        held.live |= {entry.data_file.file_path: entry.data_file for entry in entries}
+    return held
+
+
+def _check_files(change: Change, held: _Held, path: TablePath) -> None:
+    new = {file.file_path for file in change.added}
+    if again := new & held.live.keys():
+        raise LakeRewrittenError(f"{path} holds {min(again)} already: it was committed before.")
+    if gone := (change.removed | change.needed - new) - held.live.keys():
+        raise LakeRewrittenError(f"{path} does not hold {min(gone)} any more.")
+
+
+def _prepared(
+    table: Table, change: Change, held: _Held, clock: Clock
+) -> tuple[Snapshot, Manifests]:
+    metadata = table.metadata
+    newest = metadata.current_snapshot()
+    manifests = Manifests(
+        io=table.io,
+        metadata=metadata,
+        snapshot_id=metadata.new_snapshot_id(),
+        sequence_number=metadata.next_sequence_number(),
+    )
+    parent_id = None if newest is None else newest.snapshot_id
+    try:
+        location = manifests.write_list(_manifests(change, held, manifests), parent_id=parent_id)
+    except OSError:
+        manifests.abort()
+        raise
+    counts = summary_of(
+        added=change.added,
+        removed=[held.live[path] for path in sorted(change.removed)],
+        before=None if newest is None else properties_of(newest),
+    )
+    snapshot = Snapshot.model_validate(
+        {
+            "snapshot-id": manifests.snapshot_id,
+            "parent-snapshot-id": parent_id,
+            "sequence-number": manifests.sequence_number,
+            "timestamp-ms": max(clock.now_ms(), metadata.last_updated_ms),
+            "manifest-list": location,
+            "summary": Summary(change.operation, **{**counts, **change.properties}),
+            "schema-id": metadata.current_schema_id,
+        }
+    )
+    return snapshot, manifests
+
+
+def _manifests(change: Change, held: _Held, manifests: Manifests) -> list[ManifestFile]:
+    listed = manifests.added(change.added)
+    for manifest in held.manifests:
+        entries = held.entries[manifest.manifest_path]
+        paths = {entry.data_file.file_path for entry in entries}
+        if paths & change.removed:
+            listed.append(manifests.without(manifest, entries, change.removed))
+        elif entries:
+            listed.append(manifest)
+    return merged_manifests(listed, manifests, count_min=change.merge_count)
+
+
+def _swapped(
+    table: Table, snapshot: Snapshot, on: LakeSnapshot | None, path: TablePath
+) -> TableMetadata:
+    """Let the catalog swap the newest snapshot; tell an unknown outcome from a lost race."""
+    for _ in range(_METADATA_RACES_MAX):
+        try:
+            return commit_updates(
+                table,
+                requirements=(
+                    AssertTableUUID(uuid=table.metadata.table_uuid),
+                    AssertRefSnapshotId.model_validate(
+                        {
+                            "ref": MAIN_BRANCH,
+                            "snapshot-id": None if on is None else on.snapshot_id,
+                        }
+                    ),
+                ),
+                updates=(
+                    AddSnapshotUpdate(snapshot=snapshot),
+                    SetSnapshotRefUpdate.model_validate(
+                        {
+                            "ref-name": MAIN_BRANCH,
+                            "type": "branch",
+                            "snapshot-id": snapshot.snapshot_id,
+                        }
+                    ),
+                ),
+            )
+        except CommitFailedException:
+            # Someone else was quicker; if that one changed nothing but properties, go on.
+            table = load_table(table.catalog, path)
+            if table.metadata.snapshot_by_id(snapshot.snapshot_id) is not None:
+                return table.metadata
+            _check_head(table.metadata, on, path)
+        except (*FAULTS, ValueError) as fault:
+            return _looked_for(table, snapshot, path, fault)
+    raise LakeMovedError(f"Others keep changing the Iceberg table {path}.")
+
+
+def _looked_for(
+    table: Table, snapshot: Snapshot, path: TablePath, fault: Exception
+) -> TableMetadata:
+    """Find out whether a commit took effect that ended with an error."""
+    try:
+        found = load_table(table.catalog, path).metadata
+    except (LakeUnreachableError, LakeSnapshotMissingError):
+        found = None
+    if found is not None and found.snapshot_by_id(snapshot.snapshot_id) is not None:
+        return found
+    # Catalogs that write the metadata themselves raise these before they swap anything.
+    is_local = isinstance(table.catalog, MetastoreCatalog)
+    if found is not None and is_local and isinstance(fault, ValueError):
+        raise LakeMovedError(f"Others changed {path} meanwhile: {fault}") from fault
+    is_file = isinstance(fault, OSError) and not isinstance(fault, RequestException)
+    if found is not None and is_local and is_file:
+        raise LakeUnreachableError(f"Committing to {path} failed: {fault}") from fault
+    raise LakeCommitUnknownError(
+        f"Whether snapshot {snapshot.snapshot_id} of {path} was committed is not known: {fault}"
+    ) from fault

@@ -1,0 +1,115 @@
+"""The current rows of data files: columns found by the ids of their fields, deletes left out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import DataFile, FileFormat
+
+from headwater.errors import LakeSnapshotMissingError, UnsupportedError
+from headwater.lake.iceberg.arrays import fitted
+from headwater.lake.iceberg.planning import scoped_path
+from headwater.lake.iceberg.tasks import HeldFile
+from headwater.lake.iceberg.types import FIELD_ID
+
+_BATCH_ROWS = 128 * 1024
+
+Positions = npt.NDArray[np.int64]
+
+
+def read_rows(
+    io: FileIO, held: HeldFile, *, schema: pa.Schema, fields: Sequence[int | None]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a data file that are not deleted.
+
+    Every column of the schema comes from the field with the id at its place; a file that was
+    written before there was such a field has nulls.
+    """
+    deleted = deleted_positions(io, held)
+    start = 0
+    for rows in _batches(io, held.file, schema=schema, fields=fields):
+        kept = _without(rows, deleted, start=start)
+        start += rows.num_rows
+        if kept.num_rows:
+            yield kept
+
+
+def deleted_positions(io: FileIO, held: HeldFile) -> Positions:
+    """Return the positions of a data file that deletes take away, ascending."""
+    found = [_positions(io, each, held.file.file_path) for each in held.deletes]
+    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+def _batches(
+    io: FileIO, file: DataFile, *, schema: pa.Schema, fields: Sequence[int | None]
+) -> Iterator[pa.RecordBatch]:
+    with _opened(io, file) as parquet:
+        names = _names_by_id(parquet.schema_arrow)
+        sources = [None if field is None else names.get(field) for field in fields]
+        wanted = sorted({name for name in sources if name is not None})
+        if not wanted:
+            yield _nulls(parquet.metadata.num_rows, schema)
+            return
+        for rows in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
+            columns = [
+                pa.nulls(rows.num_rows, column.type)
+                if name is None
+                else fitted(rows.column(name), column.type)
+                for column, name in zip(schema, sources, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _opened(io: FileIO, file: DataFile) -> pq.ParquetFile:
+    if file.file_format != FileFormat.PARQUET:
+        raise UnsupportedError(
+            f"The file {file.file_path} is of format {file.file_format.value}, not Parquet.",
+            hint="Rewrite it with the engine that wrote it.",
+        )
+    try:
+        stream = io.new_input(file.file_path).open()
+    except FileNotFoundError as fault:
+        raise LakeSnapshotMissingError(
+            f"The file {file.file_path} is gone: its snapshot has expired."
+        ) from fault
+    return pq.ParquetFile(stream, pre_buffer=True)
+
+
+def _names_by_id(schema: pa.Schema) -> Mapping[int, str]:
+    return {
+        int(field.metadata[FIELD_ID]): field.name
+        for field in schema
+        if field.metadata and FIELD_ID in field.metadata
+    }
+
+
+def _nulls(count: int, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [pa.nulls(count, column.type) for column in schema]
+    if columns:
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    # A batch without columns knows its rows from the one that it was taken from.
+    return pa.record_batch([pa.nulls(count)], names=["rows"]).select([])
+
+
+def _without(rows: pa.RecordBatch, deleted: Positions, *, start: int) -> pa.RecordBatch:
+    low, high = np.searchsorted(deleted, [start, start + rows.num_rows])
+    if low == high:
+        return rows
+    keep = np.ones(rows.num_rows, np.bool_)
+    keep[deleted[low:high] - start] = False
+    return rows.take(pa.array(np.flatnonzero(keep)))
+
+
+def _positions(io: FileIO, file: DataFile, path: str) -> Positions:
+    with _opened(io, file) as parquet:
+        if scoped_path(file) == path:
+            found = parquet.read(columns=["pos"]).column("pos")
+        else:
+            both = parquet.read(columns=["file_path", "pos"])
+            found = both.filter(pc.equal(both.column("file_path"), path)).column("pos")
+    positions: Positions = found.to_numpy().astype(np.int64)
+    return positions

@@ -1,0 +1,66 @@
+"""Snapshots of a table as a committer or reader sees them."""
+
+from collections.abc import Iterator
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot, ancestors_of
+
+from headwater.lake.spi import LakeSnapshot
+from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary, boundary_from_json
+
+
+def head_of(metadata: TableMetadata) -> LakeSnapshot | None:
+    """Return the newest snapshot of the main branch; None if there is none."""
+    snapshot = metadata.current_snapshot()
+    return None if snapshot is None else told(snapshot, metadata)
+
+
+def told(snapshot: Snapshot, metadata: TableMetadata) -> LakeSnapshot:
+    """Tell of a snapshot what others may want to know."""
+    properties = properties_of(snapshot)
+    return LakeSnapshot(
+        snapshot_id=snapshot.snapshot_id,
+        parent_id=snapshot.parent_snapshot_id,
+        committed_ms=snapshot.timestamp_ms,
+        boundary=_boundary(snapshot, metadata),
+        row_count=int(properties.get("total-records", 0)),
+        file_count=int(properties.get("total-data-files", 0)),
+        byte_count=int(properties.get("total-files-size", 0)),
+        properties=properties,
+    )
+
+
+def find_round(metadata: TableMetadata, round_id: str) -> LakeSnapshot | None:
+    """Return the snapshot of a round, looking back from the newest one of the main branch."""
+    found: Snapshot | None = None
+    for snapshot, boundary in _bounded(metadata.current_snapshot(), metadata):
+        if boundary.round_id == round_id:
+            # Snapshots of upkeep carry the round on: the first one is that of the round.
+            found = snapshot
+        elif found is not None:
+            break
+    return None if found is None else told(found, metadata)
+
+
+def properties_of(snapshot: Snapshot) -> dict[str, str]:
+    """Return what the summary of a snapshot says, but for the operation."""
+    return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
+
+
+def bounded_ancestor(snapshot: Snapshot | None, metadata: TableMetadata) -> Snapshot | None:
+    """Return the snapshot that has the boundary which holds for this one; None if none has."""
+    return next((each for each, _ in _bounded(snapshot, metadata)), None)
+
+
+def _boundary(snapshot: Snapshot, metadata: TableMetadata) -> Boundary | None:
+    return next((boundary for _, boundary in _bounded(snapshot, metadata)), None)
+
+
+def _bounded(
+    snapshot: Snapshot | None, metadata: TableMetadata
+) -> Iterator[tuple[Snapshot, Boundary]]:
+    """Yield the snapshots with a boundary, from this one back."""
+    for each in ancestors_of(snapshot, metadata):
+        text = properties_of(each).get(BOUNDARY_PROPERTY)
+        if text is not None:
+            yield each, boundary_from_json(text)

@@ -1,0 +1,67 @@
+"""What a writer is told: the table, and the files that may hold older rows of its bucket."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyiceberg.manifest import DataFile
+
+from headwater.lake.iceberg.values import (
+    Place,
+    file_from_json,
+    file_to_json,
+    packed,
+    place_from_json,
+    unpacked,
+)
+from headwater.lake.spi import PartitionValues, WriteTask
+from headwater.model.type_json import Json, list_of, object_of
+
+
+class HeldFile(NamedTuple):
+    """Name a live data file with the files of deletes that hold for it."""
+
+    file: DataFile
+    deletes: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketTask:
+    """Describe the table, and what the lake holds of the bucket."""
+
+    place: Place
+    held: tuple[HeldFile, ...] = ()
+
+    def to_task(self, *, partition: PartitionValues, bucket: int) -> WriteTask:
+        """Return it as a task that travels."""
+        return WriteTask(
+            partition=partition,
+            bucket=bucket,
+            payload=packed({"place": self.place.to_json(), "held": held_to_json(self.held)}),
+        )
+
+
+def task_of(task: WriteTask) -> BucketTask:
+    """Return what a task says."""
+    node = unpacked(task.payload)
+    return BucketTask(place_from_json(node.get("place")), held_from_json(node))
+
+
+def held_to_json(held: Sequence[HeldFile]) -> Json:
+    """Write live files in a form that travels."""
+    return [
+        {"file": file_to_json(file), "deletes": [file_to_json(each) for each in deletes]}
+        for file, deletes in held
+    ]
+
+
+def held_from_json(node: Mapping[str, Json]) -> tuple[HeldFile, ...]:
+    """Read live files from the node that has them as `held`."""
+    found = [object_of(each, what="held file") for each in list_of(node, "held")]
+    return tuple(
+        HeldFile(
+            file_from_json(each.get("file")),
+            tuple(file_from_json(delete) for delete in list_of(each, "deletes")),
+        )
+        for each in found
+    )

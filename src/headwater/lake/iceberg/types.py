@@ -1,0 +1,179 @@
+"""Data types as Iceberg has them, and the Arrow types that stand for those in Parquet files."""
+
+from collections.abc import Callable
+from itertools import count
+
+import pyarrow as pa
+from pyiceberg import types as ice
+
+from headwater.errors import UnsupportedError
+from headwater.model.types import (
+    ArrayType,
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    BytesType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    MapType,
+    RowType,
+    SmallIntType,
+    StringType,
+    TimestampLtzType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+)
+
+FIELD_ID = b"PARQUET:field_id"
+_PRECISION_MAX = 6
+_PLAIN: dict[type[DataType], ice.PrimitiveType] = {
+    BooleanType: ice.BooleanType(),
+    TinyIntType: ice.IntegerType(),
+    SmallIntType: ice.IntegerType(),
+    IntType: ice.IntegerType(),
+    BigIntType: ice.LongType(),
+    FloatType: ice.FloatType(),
+    DoubleType: ice.DoubleType(),
+    StringType: ice.StringType(),
+    CharType: ice.StringType(),
+    BytesType: ice.BinaryType(),
+    DateType: ice.DateType(),
+}
+_ARROW: dict[type[ice.IcebergType], pa.DataType] = {
+    ice.BooleanType: pa.bool_(),
+    ice.IntegerType: pa.int32(),
+    ice.LongType: pa.int64(),
+    ice.FloatType: pa.float32(),
+    ice.DoubleType: pa.float64(),
+    ice.StringType: pa.string(),
+    ice.BinaryType: pa.binary(),
+    ice.UUIDType: pa.binary(16),
+    ice.DateType: pa.date32(),
+    ice.TimeType: pa.time64("us"),
+    ice.TimestampType: pa.timestamp("us"),
+    ice.TimestamptzType: pa.timestamp("us", "UTC"),
+}
+
+NextId = Callable[[], int]
+
+
+def iceberg_type(
+    data_type: DataType, *, column: str, next_id: NextId | None = None
+) -> ice.IcebergType:
+    """Return the Iceberg type for a data type, fields in it numbered by `next_id`."""
+    match data_type:
+        case BinaryType(length=length):
+            return ice.FixedType(length)
+        case DecimalType(precision=precision, scale=scale):
+            return ice.DecimalType(precision, scale)
+        case TimeType(precision=precision):
+            return _checked(data_type, precision, ice.TimeType(), column)
+        case TimestampType(precision=precision):
+            return _checked(data_type, precision, ice.TimestampType(), column)
+        case TimestampLtzType(precision=precision):
+            return _checked(data_type, precision, ice.TimestamptzType(), column)
+        case ArrayType() | MapType() | RowType():
+            return _nested(data_type, column, next_id or count().__next__)
+        case _:
+            return _PLAIN[type(data_type)]
+
+
+def _nested(
+    data_type: ArrayType | MapType | RowType, column: str, next_id: NextId
+) -> ice.IcebergType:
+    match data_type:
+        case ArrayType(element=element):
+            return ice.ListType(
+                element_id=next_id(),
+                element_type=iceberg_type(element, column=column, next_id=next_id),
+                element_required=not element.nullable,
+            )
+        case MapType(key=key, value=value):
+            key_id, value_id = next_id(), next_id()
+            return ice.MapType(
+                key_id=key_id,
+                key_type=iceberg_type(key, column=column, next_id=next_id),
+                value_id=value_id,
+                value_type=iceberg_type(value, column=column, next_id=next_id),
+                value_required=not value.nullable,
+            )
+        case RowType(fields=fields):
+            ids = [next_id() for _ in fields]
+            return ice.StructType(
+                *(
+                    ice.NestedField(
+                        field_id=field_id,
+                        name=field.name,
+                        field_type=iceberg_type(field.type, column=column, next_id=next_id),
+                        required=not field.type.nullable,
+                        doc=field.description,
+                    )
+                    for field_id, field in zip(ids, fields, strict=True)
+                )
+            )
+
+
+def _checked(
+    data_type: DataType, precision: int, found: ice.IcebergType, column: str
+) -> ice.IcebergType:
+    if precision > _PRECISION_MAX:
+        name = type(data_type).__name__.removesuffix("Type").upper()
+        raise UnsupportedError(
+            f"Iceberg keeps microseconds, and the column '{column}' is a {name}({precision}).",
+            hint=f"Give it a precision of at most {_PRECISION_MAX}, or tier the table to Paimon.",
+        )
+    return found
+
+
+def parquet_schema(fields: tuple[ice.NestedField, ...]) -> pa.Schema:
+    """Return the Arrow schema under which rows are written to Parquet, with the ids of fields."""
+    return pa.schema([parquet_field(field) for field in fields])
+
+
+def parquet_field(field: ice.NestedField) -> pa.Field:
+    """Return the Arrow field for a field of an Iceberg schema, with its id."""
+    return _arrow_field(field.name, field.field_type, field.field_id, required=field.required)
+
+
+def _arrow_field(name: str, kind: ice.IcebergType, field_id: int, *, required: bool) -> pa.Field:
+    metadata = {FIELD_ID: str(field_id).encode()}
+    return pa.field(name, _arrow_type(kind), nullable=not required, metadata=metadata)
+
+
+def _arrow_type(kind: ice.IcebergType) -> pa.DataType:
+    match kind:
+        case ice.FixedType():
+            return pa.binary(len(kind))
+        case ice.DecimalType():
+            return pa.decimal128(kind.precision, kind.scale)
+        case ice.ListType():
+            return pa.list_(
+                _arrow_field(
+                    "element", kind.element_type, kind.element_id, required=kind.element_required
+                )
+            )
+        case ice.MapType():
+            return pa.map_(
+                _arrow_field("key", kind.key_type, kind.key_id, required=True),
+                _arrow_field("value", kind.value_type, kind.value_id, required=kind.value_required),
+            )
+        case ice.StructType():
+            return pa.struct([parquet_field(field) for field in kind.fields])
+        case _:
+            return _plain_arrow_type(kind)
+
+
+def _plain_arrow_type(kind: ice.IcebergType) -> pa.DataType:
+    found = _ARROW.get(type(kind))
+    if found is None:
+        raise UnsupportedError(
+            f"The Iceberg table has a column of type {kind}, which Headwater cannot write.",
+            hint="Drop that column in the lake.",
+        )
+    return found
