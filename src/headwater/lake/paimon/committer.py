@@ -1,5 +1,6 @@
 """Making the files of writers visible, one snapshot at a time."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -96,11 +97,11 @@ class PaimonCommitter:
     def _check(self, entries: Sequence[Entry], before: SnapshotFile | None) -> None:
         """Refuse files that are there already, and rows that older ones would win against."""
         live = self._table.live(before)
-        names = {entry.identity for entry in live}
-        if twice := [entry.file.name for entry in entries if entry.identity in names]:
+        counts = Counter(entry.identity for entry in (*live, *entries))
+        if twice := [entry.file.name for entry in entries if counts[entry.identity] > 1]:
             raise LakeMovedError(
-                f"The lake table {self._table.spec.path} holds the files already"
-                f" that should be committed: {', '.join(twice[:3])}."
+                f"The lake table {self._table.spec.path} would hold files twice, or holds them"
+                f" already: {', '.join(twice[:3])}."
             )
         if not self._table.spec.is_keyed:
             return

@@ -15,6 +15,7 @@ from headwater.lake.paimon.bounds import Bounds, bounds_of, literals_of, merged,
 from headwater.lake.paimon.files import Files, reaching
 from headwater.lake.paimon.layout import DELETED, KIND, SEQUENCE, FileLayout
 from headwater.lake.paimon.manifests import DataFile, Record, Value
+from headwater.lake.paimon.types import has_nanoseconds
 from headwater.runtime.clock import Clock
 from headwater.runtime.ids import random_bytes
 
@@ -145,8 +146,10 @@ class DataFiles:
                     schema,
                     compression=self._settings.compression,
                     compression_level=self._settings.compression_level,
-                    # Nanoseconds are what Paimon keeps in this form, and nothing else.
-                    use_deprecated_int96_timestamps=True,
+                    # How Paimon keeps nanoseconds; pyarrow then writes all moments like that.
+                    use_deprecated_int96_timestamps=any(
+                        has_nanoseconds(each.type) for each in schema
+                    ),
                     store_decimal_as_integer=True,
                     store_schema=False,
                 )

@@ -115,6 +115,17 @@ def _field_text(node: Json) -> str:
 
 def check_types(schema: Schema) -> None:
     """Say which column Paimon cannot hold exactly."""
+    fine = [each.name for each in schema.columns if any(map(_is_fine_moment, _parts(each.type)))]
+    coarse = [
+        each.name for each in schema.columns if any(map(_is_coarse_moment, _parts(each.type)))
+    ]
+    if fine and coarse:
+        # Parquet files of pyarrow keep either all moments as Paimon keeps nanoseconds, or none.
+        raise UnsupportedError(
+            f"The column '{fine[0]}' holds moments finer than microseconds beside '{coarse[0]}',"
+            " which does not; files of Paimon cannot hold both.",
+            hint="Give all of them a precision of 6 or less, or all of them one of 7 to 9.",
+        )
     for column in schema.columns:
         if any(_is_fine_time(each) for each in _parts(column.type)):
             raise UnsupportedError(
@@ -126,6 +137,26 @@ def check_types(schema: Schema) -> None:
 
 def _is_fine_time(data_type: DataType) -> bool:
     return isinstance(data_type, TimeType) and data_type.precision > _MILLIS_PRECISION_MAX
+
+
+def _is_fine_moment(data_type: DataType) -> bool:
+    return _is_moment(data_type) and arrow_type(data_type).unit == "ns"
+
+
+def _is_coarse_moment(data_type: DataType) -> bool:
+    return _is_moment(data_type) and not _is_fine_moment(data_type)
+
+
+def _is_moment(data_type: DataType) -> bool:
+    return isinstance(data_type, TimestampType | TimestampLtzType)
+
+
+def has_nanoseconds(data_type: pa.DataType) -> bool:
+    """Tell whether values hold moments of nanoseconds, at any depth."""
+    if pa.types.is_timestamp(data_type):
+        return bool(data_type.unit == "ns")
+    fields = [data_type.field(at) for at in range(data_type.num_fields)]
+    return any(has_nanoseconds(field.type) for field in fields)
 
 
 def _parts(data_type: DataType) -> Iterator[DataType]:
