@@ -13,7 +13,7 @@ from headwater.aio import AsyncClient, AsyncTable
 from headwater.client.lake.values import Assignment
 from headwater.client.reading.log_batch import LogBatch, Place
 from headwater.client.reading.log_scan import LogScan
-from headwater.lake.spi import LakeSnapshot
+from headwater.lake.spi import LakeCommitter, LakeSnapshot
 from headwater.model.boundary import LakeBucket, TieringEpoch
 from headwater.rows.log_batch import ChangeType
 from headwater.tiering.lakes import Lakes, lake_spec
@@ -78,8 +78,14 @@ class World:
 
     # ---- what is there
 
+    def committer(self, table: AsyncTable) -> LakeCommitter:
+        return self.lakes.of(table.info).committer(lake_spec(table.info))
+
     def head(self, table: AsyncTable) -> LakeSnapshot | None:
-        return self.lakes.of(table.info).committer(lake_spec(table.info)).head()
+        return self.committer(table).head()
+
+    def snapshots(self, table: AsyncTable) -> list[LakeSnapshot]:
+        return self.lakes.of(table.info).source(lake_spec(table.info)).snapshots()
 
     def has_lake_table(self, table: AsyncTable) -> bool:
         return self.lakes.of(table.info).catalog().exists(table.path)
@@ -91,7 +97,7 @@ class World:
 
     def history(self, table: AsyncTable) -> list[tuple[LakeSnapshot, LakeBucket]]:
         """Return every snapshot with every bucket that it holds, oldest first."""
-        snapshots = self.lakes.of(table.info).source(lake_spec(table.info)).snapshots()
+        snapshots = self.snapshots(table)
         return [(each, bucket) for each in snapshots for bucket in each.boundary.ranges]
 
     def lake_rows(self, table: AsyncTable, snapshot_id: int | None = None) -> Counter:
