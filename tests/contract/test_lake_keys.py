@@ -26,7 +26,17 @@ def test_rows_are_upserted_found_and_deleted(client, name, lake, key_type):
     assert table.get({"id": first}) == {"id": first, "text": "old"}
     assert table.get({"id": second}) == {"id": second, "text": "new"}
     assert table.get({"id": third}) is None
-    assert {row["id"] for row in table.scan().to_arrow().to_pylist()} == {first, second}
+
+
+def test_rows_are_scanned(client, name, lake):
+    schema = {"id": "STRING", "number": "INT"}
+    table = client.create_table(name, schema, primary_key="id", buckets=3, options=lake)
+    table.upsert([{"id": f"number {number}", "number": number} for number in range(50)])
+    table.delete([{"id": f"number {number}"} for number in range(10)])
+
+    rows = table.scan().to_arrow()
+
+    assert sorted(rows["number"].to_pylist()) == list(range(10, 50))
 
 
 def test_many_rows_are_found_in_the_order_asked(client, name, lake):
