@@ -1,0 +1,105 @@
+"""Upkeep after rounds: as the options of a table ask for it, and never to the harm of a round."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import LakeUnreachableError
+from headwater.tiering.progress import Ended, Failed, Kept
+from headwater.tiering.runner import Here
+from headwater.tiering.service import TieringService
+from headwater.tiering.settings import TieringSettings
+from tests.tiering.shaky import Shaking
+from tests.tiering.world import rows
+
+COMPACTING = {"table.datalake.auto-compaction": True}
+EXPIRING = {"table.datalake.auto-expire-snapshot": True}
+
+
+@pytest.fixture(params=["plain"])
+def lake_format(request):
+    return request.param
+
+
+async def once(world, heard, **traits):
+    await TieringService(
+        world.hw, Here(world.hw), lakes=world.lakes, listener=heard.append, **traits
+    ).run_once()
+
+
+def last(heard, kind):
+    return [each for each in heard if isinstance(each, kind)][-1]
+
+
+async def rounds(world, table, heard, count=6):
+    for number in range(count):
+        await table.append(rows(*range(number * 3, number * 3 + 3)))
+        await once(world, heard)
+
+
+async def test_small_files_are_compacted_if_the_table_asks_for_it(world):
+    table, heard = await world.table(buckets=1, options=COMPACTING), []
+
+    await rounds(world, table, heard)
+
+    head = await world.check(table)
+    assert sum(each.files_rewritten for each in heard if isinstance(each, Kept)) > 0
+    assert head.file_count < 6
+
+
+async def test_nothing_is_compacted_unless_the_table_asks_for_it(world):
+    table, heard = await world.table(buckets=1), []
+
+    await rounds(world, table, heard)
+
+    assert (await world.check(table)).file_count == 6
+
+
+async def test_the_server_knows_the_snapshot_of_a_compaction(world, hw):
+    table, heard = await world.table(buckets=1, options=COMPACTING), []
+
+    await rounds(world, table, heard)
+
+    known = await hw.lake.snapshot(table.path)
+    head = await world.check(table)
+    assert known.snapshot_id == head.snapshot_id
+    assert last(heard, Ended).report.snapshot == head
+
+
+async def test_snapshots_expire_if_the_table_asks_for_it(world):
+    table, heard = await world.table(buckets=1, options=EXPIRING), []
+
+    await rounds(world, table, heard, count=3)
+
+    assert last(heard, Kept).snapshots_dropped == 0
+    await world.check(table)
+
+
+async def test_upkeep_that_fails_does_not_fail_the_round(world):
+    table, heard = await world.table(buckets=1, options=EXPIRING), []
+    await table.append(rows(1))
+
+    def vanish():
+        raise LakeUnreachableError("The warehouse is gone.")
+
+    world.lakes = Shaking(before_upkeep=vanish).over(world.lakes)
+    await once(world, heard)
+
+    assert last(heard, Failed).is_upkeep
+    assert last(heard, Ended).report.row_count == 1
+
+
+async def test_files_that_no_snapshot_names_are_removed_when_they_are_old(world):
+    table, heard = await world.table(buckets=1, options=EXPIRING), []
+    await table.append(rows(1))
+    await once(world, heard)
+    (held,) = world.files(table, world.head(table))
+    orphan = Path(held).with_name("forgotten.parquet")
+    orphan.write_bytes(b"nobody names this")
+
+    await once(world, heard)
+    assert orphan.exists()
+    await once(world, heard, settings=TieringSettings(orphans_age_s=0.001))
+
+    assert not orphan.exists()
+    await world.check(table)
