@@ -1,0 +1,82 @@
+"""Readers of other people, each in a process of its own, and lakes that we wrote for them."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from scripts.foreign import Foreign, foreign
+from scripts.lake_readers import duckdb_packages, iceberg_jars, paimon_jar, spark_for_iceberg
+
+from headwater.lake.iceberg.opening import NAME_DEFAULT
+from tests.interop.lake.coded import coded_rows
+from tests.lake.formats import config_of, opened
+from tests.lake.tables import Tables
+
+
+@pytest.fixture(scope="session")
+def iceberg_place(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("iceberg")
+
+
+@pytest.fixture(scope="session")
+def iceberg(iceberg_place) -> Tables:
+    return Tables(opened("iceberg", config_of("iceberg", iceberg_place)))
+
+
+@pytest.fixture(scope="session")
+def paimon_place(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("paimon")
+
+
+@pytest.fixture(scope="session")
+def paimon(paimon_place) -> Tables:
+    return Tables(opened("paimon", config_of("paimon", paimon_place)))
+
+
+@pytest.fixture(scope="session")
+def duckdb(tmp_path_factory) -> Iterator[Foreign]:
+    log = tmp_path_factory.mktemp("duckdb") / "log"
+    with foreign("scripts.duckdb_reader", log=log, packages=duckdb_packages()) as asked:
+        yield asked
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory, iceberg_place) -> Iterator[Foreign]:
+    log = tmp_path_factory.mktemp("spark") / "log"
+    with foreign(
+        "scripts.iceberg_on_spark",
+        log=log,
+        packages=spark_for_iceberg(),
+        JARS=iceberg_jars(),
+        CATALOG=NAME_DEFAULT,
+        LAKE=str(iceberg_place),
+        PYSPARK_PYTHON=sys.executable,
+    ) as asked:
+        yield asked
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory, paimon_place) -> Iterator[Foreign]:
+    log = tmp_path_factory.mktemp("java") / "log"
+    with foreign(
+        "scripts.paimon_in_java",
+        log=log,
+        JARS=paimon_jar(),
+        LAKE=config_of("paimon", paimon_place)["warehouse"],
+    ) as asked:
+        yield asked
+
+
+@pytest.fixture
+def rows_of(tmp_path) -> Callable[[Foreign, str], list[list[object]]]:
+    """Ask a reader that speaks SQL for rows."""
+
+    def ask(reader: Foreign, sql: str) -> list[list[object]]:
+        out = tmp_path / "rows.arrow"
+        reader.ask("rows", sql=sql, out=str(out))
+        with pa.ipc.open_file(out) as file:
+            return coded_rows(file.read_all())
+
+    return ask
