@@ -40,7 +40,8 @@ def iceberg_lake(version: str, directory: Path) -> ClusterLake:
         "datalake.format": "iceberg",
         "datalake.iceberg.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
         "datalake.iceberg.name": ICEBERG_CATALOG,
-        "datalake.iceberg.uri": f"jdbc:sqlite:{directory}/catalog.sqlite",
+        # Otherwise the coordinator, which leaves its reads open, would keep others from committing.
+        "datalake.iceberg.uri": f"jdbc:sqlite:{directory}/catalog.sqlite?journal_mode=WAL",
         "datalake.iceberg.jdbc.schema-version": "V1",
         "datalake.iceberg.warehouse": f"file://{directory}/warehouse",
     }

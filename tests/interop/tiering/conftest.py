@@ -22,6 +22,7 @@ class LakeCluster:
     format: str
     cluster: FlussCluster
     lakes: Lakes
+    directory: Path
 
 
 @pytest.fixture(scope="session", params=LAKES)
@@ -32,7 +33,8 @@ def lake_cluster(request, tmp_path_factory) -> Iterator[LakeCluster]:
     with FlussCluster.start(
         tablet_servers=1, version=version, settings=lake.settings, jars=lake.jars
     ) as cluster:
-        yield LakeCluster(request.param, cluster, Lakes(config=config_of(request.param, directory)))
+        lakes = Lakes(config=config_of(request.param, directory))
+        yield LakeCluster(request.param, cluster, lakes, directory)
 
 
 def config_of(lake_format: str, directory: Path) -> dict[str, str]:
@@ -51,6 +53,8 @@ async def world(lake_cluster: LakeCluster) -> AsyncIterator[ClusterWorld]:
     settings = ClientSettings(deadline_s=60.0)
     bootstrap = lake_cluster.cluster.bootstrap
     async with await aio.connect(bootstrap, settings=settings) as client:
-        world = ClusterWorld(client, lake_cluster.lakes, lake_cluster.format)
+        world = ClusterWorld(
+            client, lake_cluster.lakes, lake_cluster.format, lake_cluster.directory
+        )
         yield world
         await world.drop_all()
