@@ -26,7 +26,7 @@ from headwater.spark import session
 from headwater.tiering.progress import Failed, News
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_TOLD_HERE = ("tiering failed", "upkeep failed")
+_TOLD_HERE = ("tiering failed", "upkeep failed", "not tiered")
 
 
 def run_tierer(options: TierOptions) -> None:

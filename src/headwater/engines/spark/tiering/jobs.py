@@ -16,6 +16,7 @@ from headwater.runtime.ids import random_bytes
 
 INTERRUPT_AGAIN_S = 1.0
 TEXT_LENGTH_MAX = 400
+DESCRIPTION = "tiering to the lake"
 _JAVA_TRACE = "\tat "
 _PYTHON_TRACE = "Traceback (most recent call last)"
 T = TypeVar("T")
@@ -31,15 +32,15 @@ class Jobs:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run a call that starts jobs; whoever is cancelled interrupts them, and waits for that."""
-        tag = f"headwater-{random_bytes(8).hex()}"
+        mark = f"headwater-{random_bytes(8).hex()}"
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, partial(self._tagged, tag, work))
+        running = loop.run_in_executor(self._threads, partial(self._marked, mark, work))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             while not running.done():
                 # Again and again, since the job may not have begun when it was first told.
-                loop.run_in_executor(None, self._interrupt, tag)
+                loop.run_in_executor(None, self._interrupt, mark)
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([running], timeout=INTERRUPT_AGAIN_S)
             running.exception()  # That it was interrupted is no news.
@@ -51,17 +52,30 @@ class Jobs:
         """Let go of the threads."""
         self._threads.shutdown(wait=False)
 
-    def _tagged(self, tag: str, work: Callable[[], T]) -> T:
-        self.spark.addTag(tag)
+    def _marked(self, mark: str, work: Callable[[], T]) -> T:
+        """Run a call whose jobs can be told from others by a mark; it holds for this thread."""
+        if self._is_connect:
+            self.spark.addTag(mark)
+        else:
+            # Classic sessions have tags as well, but do not find the jobs of Python by them.
+            context = self.spark.sparkContext
+            context.setJobGroup(mark, DESCRIPTION, interruptOnCancel=True)
         try:
             return work()
         finally:
-            with suppress(PySparkException, Py4JError):
-                self.spark.removeTag(tag)
+            if self._is_connect:
+                self.spark.removeTag(mark)
 
-    def _interrupt(self, tag: str) -> None:
+    def _interrupt(self, mark: str) -> None:
         with suppress(PySparkException, Py4JError):
-            self.spark.interruptTag(tag)
+            if self._is_connect:
+                self.spark.interruptTag(mark)
+            else:
+                self.spark.sparkContext.cancelJobGroup(mark)
+
+    @property
+    def _is_connect(self) -> bool:
+        return not hasattr(self.spark, "_jsparkSession")
 
 
 def spark_fault(fault: Exception) -> RetryLaterError:
