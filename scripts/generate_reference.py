@@ -36,7 +36,10 @@ OPTION_GROUPS = {
     ),
     "table.datalake.": (
         "Lake",
-        "Not served yet. The names are known, and a table that turns tiering on is refused.",
+        (
+            "Where the lake is, the server says: its [settings](server-settings.md) stand in each"
+            " table as `table.datalake.<format>.*`, except for secrets."
+        ),
     ),
     **dict.fromkeys(
         (
@@ -67,6 +70,8 @@ SETTING_FLAGS = {
     "advertised_host": "`--advertise`",
     "advertised_port": "`--advertise`",
     "insecure": "`--insecure`",
+    "datalake_format": "`--datalake-format`",
+    "lake_properties": "`--lake`",
 }
 
 

@@ -32,7 +32,7 @@ VALUES = (
 GIVEN = (("SchemaLike", "schema_in"), ("RowsLike", "rows_in"), ("KeysLike", "keys_in"))
 ELSEWHERE = ("ClientSettings", "ServerSettings", "HeadwaterError", "errors", "Offsets")
 # Clients are made by `open` and `connect`; what lies below them is not for everybody.
-_HIDDEN = frozenset({"__init__", "start", "cluster", "shown"})
+_HIDDEN = frozenset({"__init__", "start", "cluster", "lake", "shown"})
 _SHOWN = frozenset({"__iter__", "__aiter__"})
 
 
@@ -53,7 +53,7 @@ def python_reference() -> Iterator[str]:
     yield from _arguments()
     yield "## Values"
     for name in VALUES:
-        yield from _value(getattr(headwater, name))
+        yield from value_text(getattr(headwater, name))
     yield from _elsewhere()
     yield from _aio()
 
@@ -200,7 +200,8 @@ def _told(module: ModuleType, name: str) -> str:
 # ---- values
 
 
-def _value(kind: type) -> Iterator[str]:
+def value_text(kind: type) -> Iterator[str]:
+    """Yield the parts that tell of a value: its fields, and what it works out."""
     yield f"### {kind.__name__}"
     yield from _text(inspect.getdoc(kind))
     node = ast.parse(inspect.getsource(kind)).body[0]

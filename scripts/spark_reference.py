@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from headwater import spark
-from scripts.python_reference import function_text
+from scripts.python_reference import function_text, value_text
 
 # In the order in which they are needed; every public name stands in one of these.
 GROUPS = {
@@ -11,13 +11,15 @@ GROUPS = {
     "SQL": ("catalog", "views"),
     "Streams": ("read_stream", "set_watermark", "drop_watermark", "each_batch"),
     "Rows on their way": ("lookup_join", "by_bucket"),
+    "The lake": ("tier",),
 }
 SOURCE = "HeadwaterSource"
+ROUND = "TieredRound"
 
 
 def spark_reference() -> Iterator[str]:
     """Yield the parts of the page."""
-    shown = {SOURCE, *(name for names in GROUPS.values() for name in names)}
+    shown = {SOURCE, ROUND, *(name for names in GROUPS.values() for name in names)}
     assert shown == set(spark.__all__), shown ^ set(spark.__all__)
     yield "# headwater.spark"
     yield (
@@ -30,6 +32,7 @@ def spark_reference() -> Iterator[str]:
         yield f"## {title}"
         for name in names:
             yield from function_text(getattr(spark, name), called=f"spark.{name}")
+    yield from value_text(getattr(spark, ROUND))
     yield "## The source"
     yield (
         f"`{SOURCE}` is the class behind the format. `register` hands it to"
