@@ -36,5 +36,5 @@ def lakes(lake_format, tmp_path) -> Lakes:
 
 
 @pytest.fixture
-def world(hw, lakes, lake_format) -> World:
-    return World(hw, lakes, TABLE_FORMATS[lake_format])
+def world(hw, lakes, lake_format, tmp_path) -> World:
+    return World(hw, lakes, TABLE_FORMATS[lake_format], tmp_path / "lake")

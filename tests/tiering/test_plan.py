@@ -133,12 +133,15 @@ def test_a_partition_that_a_server_does_not_know_yet_is_not_taken_for_dropped():
     assert plan.kept == held
 
 
-def test_a_report_is_behind_if_the_lake_holds_more_of_any_bucket():
-    held = boundary({0: (0, 4), 1: (0, 4)})
+@pytest.mark.parametrize(
+    ("reported", "is_behind"),
+    [({0: 4, 1: 3}, True), ({0: 4}, True), ({}, True), ({0: 4, 1: 9}, False)],
+)
+def test_a_report_is_behind_if_the_lake_holds_more_of_any_bucket(reported, is_behind):
+    held = boundary({0: (0, 4), 1: (0, 4), bucket(0, 8): (0, 9)}, partitions={8: "dropped"})
+    seen = view({0: (0, 9), 1: (0, 9), 2: (0, 9)}, reported=reported)
 
-    assert is_report_behind({bucket(0): 4, bucket(1): 3}, held)
-    assert is_report_behind({bucket(0): 4}, held)
-    assert not is_report_behind({bucket(0): 4, bucket(1): 9}, held)
+    assert is_report_behind(seen, held) == is_behind
 
 
 @given(

@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from headwater.aio import AsyncClient, AsyncTable
 from headwater.client.lake.values import Assignment
@@ -25,7 +26,6 @@ from headwater.tiering.turn import RoundReport, Turn
 
 STORAGE = "storage-of-the-test"
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
-_GONE = (ChangeType.UPDATE_BEFORE, ChangeType.DELETE)
 
 
 class KilledError(Exception):
@@ -37,6 +37,7 @@ class World:
     hw: AsyncClient
     lakes: Lakes
     format: str
+    directory: Path
     limits: Limits = field(default_factory=lambda: Limits(rows_max=1_000_000))
 
     async def table(self, name="t", schema=SCHEMA, **traits) -> AsyncTable:
@@ -45,7 +46,8 @@ class World:
             "table.datalake.format": self.format,
             **traits.pop("options", {}),
         }
-        traits = {"buckets": 2, **traits}
+        routing = {} if "primary_key" in traits else {"bucket_by": "id"}
+        traits = {"buckets": 2, **routing, **traits}
         return await self.hw.create_table(name, schema, options=options, **traits)
 
     async def keyed(self, name="k", schema=SCHEMA, **traits) -> AsyncTable:
@@ -94,6 +96,13 @@ class World:
         """Return the data files of a snapshot."""
         source = self.lakes.of(table.info).source(lake_spec(table.info))
         return [file.path for split in source.plan(head.snapshot_id) for file in split.files]
+
+    def stray_files(self, table: AsyncTable) -> set[str]:
+        """Return the data files of the lake that no snapshot names."""
+        named = {
+            Path(path).name for each in self.snapshots(table) for path in self.files(table, each)
+        }
+        return {path.name for path in self.directory.rglob("*.parquet")} - named
 
     def history(self, table: AsyncTable) -> list[tuple[LakeSnapshot, LakeBucket]]:
         """Return every snapshot with every bucket that it holds, oldest first."""
@@ -155,9 +164,9 @@ def folded(batches: list[LogBatch], table: AsyncTable) -> Counter:
     for batch in batches:
         for row, change in zip(batch.rows.to_pylist(), batch.changes, strict=True):
             key = tuple(row[name] for name in table.info.schema.primary_key)
-            if change in _GONE:
+            if change == ChangeType.DELETE:
                 held.pop(key, None)
-            else:
+            elif change != ChangeType.UPDATE_BEFORE:
                 held[key] = tuple(row.items())
     return Counter(held.values())
 

@@ -48,12 +48,15 @@ class ShareReader:
         """Yield what a share holds; ends when all of its offsets were read, rows or not."""
         found = self._log(share) if isinstance(share, LogShare) else self._state(share)
         waiting: list[Chunk] = []
+        rows = size = 0
         async with aclosing(found) as pieces:
             async for piece in pieces:
                 waiting.append(piece)
-                if _is_enough(waiting):
+                rows += piece.rows.num_rows
+                size += piece.rows.get_total_buffer_size()
+                if rows >= CHUNK_ROWS_MIN or size >= CHUNK_BYTES_MIN:
                     yield _joined(waiting)
-                    waiting = []
+                    waiting, rows, size = [], 0, 0
         if waiting:
             yield _joined(waiting)
 
@@ -105,12 +108,6 @@ def chunk_of(batch: LogBatch) -> Chunk:
 
 def _marks(deleted: npt.NDArray[np.bool_]) -> pa.BooleanArray:
     return pa.array(deleted)
-
-
-def _is_enough(chunks: list[Chunk]) -> bool:
-    rows = sum(chunk.rows.num_rows for chunk in chunks)
-    size = sum(chunk.rows.get_total_buffer_size() for chunk in chunks)
-    return rows >= CHUNK_ROWS_MIN or size >= CHUNK_BYTES_MIN
 
 
 def _joined(chunks: list[Chunk]) -> Chunk:

@@ -125,10 +125,9 @@ def is_report_ahead(
     )
 
 
-def is_report_behind(reported: Mapping[LakeBucket, int], held: Boundary | None) -> bool:
-    """Tell whether the lake holds offsets that a server was not told of."""
-    ranges = {} if held is None else held.ranges
-    return any(offsets.end > reported.get(bucket, 0) for bucket, offsets in ranges.items())
+def is_report_behind(view: TableView, held: Boundary) -> bool:
+    """Tell whether the lake holds offsets of some bucket there is that a server was not told of."""
+    return any((held.end(bucket) or 0) > view.reported.get(bucket, 0) for bucket in view.logs)
 
 
 def _kept(held: Boundary | None, view: TableView, *, epoch: TieringEpoch) -> Boundary:

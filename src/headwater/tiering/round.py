@@ -123,7 +123,7 @@ class Tierer:
     async def _adopt(self, head: LakeSnapshot | None, view: TableView) -> bool:
         held = None if head is None else head.boundary
         check_owner(held, view.identity, epoch=self._turn.epoch, path=view.path)
-        if head is None or held is None or not is_report_behind(view.reported, held):
+        if head is None or held is None or not is_report_behind(view, held):
             return False
         await self._watch(Step.ADOPT)
         await report_snapshot(self._client, self._turn.assignment, head)

@@ -11,7 +11,6 @@ from headwater.errors import (
     InvalidOptionError,
     LakeMovedError,
     RetryLaterError,
-    TieringFencedError,
 )
 from headwater.model.path import TablePath
 from headwater.runtime.events import Events
@@ -98,8 +97,8 @@ class TieringService:
             self._leases.give_back(assignment)
             raise
         except Exception as fault:  # noqa: BLE001 - one bad table must not stop the others
-            if not isinstance(fault, TieringFencedError):
-                self._leases.failed(assignment, fault)
+            # Also if another holds it by now, whom that does not concern.
+            self._leases.failed(assignment, fault)
             self._tell_failed(Failed(path, fault, self._clock.monotonic() - began))
             return None
         self._leases.finished(assignment, report.snapshot, is_forced=report.rows_left > 0)

@@ -46,6 +46,7 @@ async def test_18_a_failure_at_any_step_leaves_nothing_half_done(world, step):
     with pytest.raises(KilledError):
         await world.tier(table, 3, watch=killing(step))
     await world.check(table)
+    assert world.stray_files(table) == set()
 
     await world.tier(table, 5)
 
