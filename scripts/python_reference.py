@@ -32,7 +32,7 @@ VALUES = (
 GIVEN = (("SchemaLike", "schema_in"), ("RowsLike", "rows_in"), ("KeysLike", "keys_in"))
 ELSEWHERE = ("ClientSettings", "ServerSettings", "HeadwaterError", "errors", "Offsets")
 # Clients are made by `open` and `connect`; what lies below them is not for everybody.
-_HIDDEN = frozenset({"__init__", "start", "cluster", "lake", "shown"})
+_HIDDEN = frozenset({"__init__", "start", "cluster", "shown"})
 _SHOWN = frozenset({"__iter__", "__aiter__"})
 
 
@@ -157,7 +157,8 @@ def _argument(argument: ast.arg, default: ast.expr | None, names: Mapping[str, o
     if default is None:
         return shown
     value = names[default.id] if isinstance(default, ast.Name) else ast.literal_eval(default)
-    return f"{shown} = {value!r}"
+    # A function has no other value than its name.
+    return f"{shown} = {value.__name__ if inspect.isfunction(value) else repr(value)}"
 
 
 def _type(annotation: ast.expr) -> str:
