@@ -29,7 +29,7 @@ check: $(READY) ## Lint, format, types, layers and tidiness
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
-interop: $(READY) ## Test against an Apache Fluss cluster, and with the official client
+interop: $(READY) ## Test against an Apache Fluss cluster, and with clients and readers of others
 	$(BIN)/python -m scripts.interop
 
 bench: $(READY) ## Measure throughput and latency on this machine

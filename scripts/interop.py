@@ -4,7 +4,8 @@ Our contract suite and the tests marked `interop` run against a real Apache Flus
 Apache Fluss client's own test suite runs against Headwater. That suite comes with the source
 distribution of pyfluss. Tests of features that are not served yet are named below with their
 reason; everything else has to pass. The tests of Spark run over Spark Connect, on a
-standalone cluster of Spark, and on the older versions that we name.
+standalone cluster of Spark, and on the older versions that we name. Lake tables that we write are
+read, and written to, by Paimon in Java, by Iceberg's runtime on Spark, and by DuckDB.
 """
 
 import os
@@ -27,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".interop"
 PYFLUSS = "pyfluss==1.0.0"
 CONTRACT_VARIABLE = "HEADWATER_CONTRACT_AT"  # as tests/contract names it
+OTHER_READERS = "tests/interop/lake"
 OLDER_SPARKS = ("4.2.1",)  # beside the one in requirements.lock
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 NOT_SERVED = {
@@ -43,7 +45,7 @@ asyncio_default_test_loop_scope = session
 def main() -> int:
     suite = fetch_suite()
     run(sys.executable, "-m", "pytest", "-q", "tests/conformance", cwd=ROOT)
-    return max(run_against_headwater(suite), run_against_cluster(), run_on_spark())
+    return max(run_against_headwater(suite), run_against_cluster(), run_on_lakes(), run_on_spark())
 
 
 def run_on_spark() -> int:
@@ -54,6 +56,11 @@ def run_on_spark() -> int:
         print(f"Spark {version}", flush=True)
         codes.append(run_tests(*tests, PYTHONPATH=str(fetch_spark(version))))
     return max(codes)
+
+
+def run_on_lakes() -> int:
+    """Have readers that know nothing of Headwater read the lake tables that it writes."""
+    return run_tests("-m", "interop", OTHER_READERS)
 
 
 def fetch_spark(version: str) -> Path:
@@ -77,7 +84,7 @@ def run_against_cluster() -> int:
         print(f"Apache Fluss {cluster.version} at {cluster.bootstrap}", flush=True)
         variables = dict.fromkeys((BOOTSTRAP_VARIABLE, CONTRACT_VARIABLE), cluster.bootstrap)
         return max(
-            run_tests("-m", "interop", "tests/interop", **variables),
+            run_tests("-m", "interop", "tests/interop", f"--ignore={OTHER_READERS}", **variables),
             run_tests("tests/contract", **variables),
         )
 
