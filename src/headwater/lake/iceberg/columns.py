@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headwater.errors import LakeRewrittenError
+from headwater.errors import InvalidValueError, LakeRewrittenError
 from headwater.lake.iceberg.arrays import fitted
 from headwater.lake.iceberg.types import parquet_schema
 from headwater.lake.iceberg.values import Place
@@ -41,7 +41,16 @@ class FileColumns:
         columns = [
             pa.nulls(rows.num_rows, field.type)
             if source is None
-            else fitted(rows.column(source), field.type)
+            else _checked(rows.column(source), field)
             for field, source in zip(self.schema, self.sources, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _checked(values: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return fitted(values, field.type)
+    except pa.ArrowInvalid as fault:
+        raise InvalidValueError(
+            f"The column '{field.name}' holds a value that Iceberg cannot hold: {fault}"
+        ) from fault

@@ -7,11 +7,12 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
-from headwater.errors import LakeSnapshotMissingError
+from headwater.errors import HeadwaterError, LakeSnapshotMissingError
 from headwater.lake.iceberg.committing import Change, commit_change
 from headwater.lake.iceberg.opening import load_table, reached
 from headwater.lake.iceberg.places import remove
 from headwater.lake.iceberg.planning import Planned, planned_by_bucket
+from headwater.lake.iceberg.reachable import reachable_files
 from headwater.lake.iceberg.results import Written, written_of
 from headwater.lake.iceberg.snapshots import find_round, head_of
 from headwater.lake.iceberg.tasks import BucketTask
@@ -20,6 +21,9 @@ from headwater.lake.spi import LakeSnapshot, PartitionValues, WriteResult, Write
 from headwater.lake.table import LakeTableSpec
 from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary
 from headwater.runtime.clock import Clock
+from headwater.runtime.events import Events
+
+_events = Events("lake.iceberg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,16 @@ class IcebergCommitter:
 
     def abort(self, results: Sequence[WriteResult]) -> None:
         """Remove the files of results that no snapshot holds; never raises."""
+        try:
+            table = self._table()
+            with reached(f"Looking for the files of {self.spec.path}"):
+                held = reachable_files(table.io, table.metadata.snapshots).data
+        except (HeadwaterError, ValueError) as fault:
+            # Better to leave files than to remove some that a snapshot holds.
+            _events.warning("left files", table=str(self.spec.path), fault=str(fault))
+            return
         paths = {file.file_path for result in results for file in written_of(result).added}
-        remove(self._table().io, paths)
+        remove(table.io, paths - held)
 
     def _table(self) -> Table:
         return load_table(self.catalog, self.spec.path)

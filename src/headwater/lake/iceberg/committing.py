@@ -108,6 +108,8 @@ def _held(table: Table) -> _Held:
 
 def _check_files(change: Change, held: _Held, path: TablePath) -> None:
     new = {file.file_path for file in change.added}
+    if len(new) != len(change.added):
+        raise LakeRewrittenError(f"A file for {path} is to be added twice in one commit.")
     if again := new & held.live.keys():
         raise LakeRewrittenError(f"{path} holds {min(again)} already: it was committed before.")
     if gone := (change.removed | change.needed - new) - held.live.keys():

@@ -20,6 +20,9 @@ COLUMN_IDS = "headwater.column-ids"
 Parted = tuple[str, IdentityTransform[str] | BucketTransform[str]]
 """A column, and what is taken of it; types of values do not matter here."""
 
+BUCKET_COLUMN = "__bucket"
+"""By this column Apache Fluss before 1.0 parts a log table whose rows go to any bucket."""
+
 _FIRST_PARTITION_FIELD_ID = 1000
 _MILLIS_PRECISION_MAX = 3
 _PROPERTIES = {
@@ -103,6 +106,8 @@ def transforms(spec: LakeTableSpec) -> tuple[Parted, ...]:
     parted: list[Parted] = [(name, IdentityTransform()) for name in spec.partition_keys]
     if spec.bucket_keys:
         parted.append((_bucket_key(spec), BucketTransform(spec.bucket_count)))
+    elif BUCKET_COLUMN in spec.schema.names:
+        parted.append((BUCKET_COLUMN, IdentityTransform()))
     return tuple(parted)
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from headwater.errors import InvalidOptionError, LakeSnapshotMissingError, LakeUnreachableError
+from headwater.lake.iceberg.mending import mend_doubles
 from headwater.model.path import TablePath
 
 # What Apache Fluss calls its catalog, since catalogs in a database keep tables under that name.
@@ -36,6 +37,7 @@ def reached(what: str) -> Iterator[None]:
 
 def open_catalog(config: Mapping[str, str]) -> Catalog:
     """Open the catalog that properties describe, by default one in a file of the warehouse."""
+    mend_doubles()
     properties = _completed(config)
     name = properties.pop("name", NAME_DEFAULT)
     with reached(f"Opening the Iceberg catalog {properties.get('uri', name)}"):

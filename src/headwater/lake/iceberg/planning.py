@@ -13,7 +13,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from headwater.errors import LakeTableDiffersError, UnsupportedError
-from headwater.lake.iceberg.layout import column_ids_of
+from headwater.lake.iceberg.layout import BUCKET_COLUMN, column_ids_of
 from headwater.lake.iceberg.tasks import HeldFile
 from headwater.lake.iceberg.types import parquet_field
 from headwater.lake.iceberg.values import PartitionField
@@ -112,7 +112,8 @@ class _Places:
         bucket = UNKNOWN_BUCKET
         texts: dict[str, str] = {}
         for part, value in zip(parted.fields, values, strict=True):
-            if isinstance(part.transform, BucketTransform) and isinstance(value, int):
+            is_bucket = isinstance(part.transform, BucketTransform) or part.name == BUCKET_COLUMN
+            if is_bucket and isinstance(value, int):
                 bucket = value
             elif isinstance(part.transform, IdentityTransform) and part.source_id in self._keys:
                 column = self._keys[part.source_id]

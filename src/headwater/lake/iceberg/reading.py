@@ -31,7 +31,7 @@ def read_rows(
     """
     deleted = deleted_positions(io, held)
     start = 0
-    for rows in _batches(io, held.file, schema=schema, fields=fields):
+    for rows in read_columns(io, held.file, schema=schema, fields=fields):
         kept = _without(rows, deleted, start=start)
         start += rows.num_rows
         if kept.num_rows:
@@ -44,9 +44,10 @@ def deleted_positions(io: FileIO, held: HeldFile) -> Positions:
     return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
 
-def _batches(
+def read_columns(
     io: FileIO, file: DataFile, *, schema: pa.Schema, fields: Sequence[int | None]
 ) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a data file, deleted rows among them."""
     with _opened(io, file) as parquet:
         names = _names_by_id(parquet.schema_arrow)
         sources = [None if field is None else names.get(field) for field in fields]

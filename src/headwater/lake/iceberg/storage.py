@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from headwater.lake.iceberg.catalog import IcebergCatalog
 from headwater.lake.iceberg.committer import IcebergCommitter
-from headwater.lake.iceberg.opening import open_catalog
+from headwater.lake.iceberg.keyed_writer import KeyedWriter
+from headwater.lake.iceberg.opening import load_table, open_catalog
 from headwater.lake.iceberg.source import FORMAT, IcebergSource
 from headwater.lake.iceberg.writer import LogWriter
 from headwater.lake.spi import LakeWriter, WriteTask
@@ -34,8 +35,11 @@ class IcebergStorage:
 
     def writer(self, spec: LakeTableSpec, task: WriteTask) -> LakeWriter:
         """Return what writes one bucket."""
+        if spec.is_keyed:
+            return KeyedWriter.of(spec, task, config=self.config)
         return LogWriter.of(spec, task, config=self.config)
 
     def source(self, spec: LakeTableSpec) -> IcebergSource:
-        """Return what reads a table."""
+        """Return what reads a table, which has to be there."""
+        load_table(open_catalog(self.config), spec.path)
         return IcebergSource(spec, self.config)
