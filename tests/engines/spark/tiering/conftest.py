@@ -31,8 +31,8 @@ def lakes(lake_format, tmp_path) -> Lakes:
 
 
 @pytest.fixture
-def world(hw, lakes, lake_format) -> World:
-    return World(hw, lakes, lake_format)
+def world(hw, lakes, lake_format, tmp_path) -> World:
+    return World(hw, lakes, lake_format, tmp_path / "lake")
 
 
 @pytest.fixture

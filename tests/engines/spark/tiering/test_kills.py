@@ -1,0 +1,73 @@
+"""Tierers that are killed -9 before every step of a round: nothing is lost, nothing comes twice."""
+
+import signal
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from headwater.tiering.steps import Step
+from tests.engines.spark.tiering.dying import Dying
+from tests.lake.formats import config_of
+from tests.tiering.world import rows
+
+# In an order in which each is reached: a claim follows a turn that came to nothing, and only a
+# snapshot that was not reported is adopted.
+STEPS = [
+    Step.TABLE,
+    Step.LAKE_TABLE,
+    Step.HEAD,
+    Step.LOGS,
+    Step.PLAN,
+    Step.CLAIM,
+    Step.WRITE,
+    Step.PREPARE,
+    Step.COMMIT,
+    Step.REPORT,
+    Step.ADOPT,
+]
+SHORT = [("iceberg", "log"), ("paimon", "keyed")]
+LONG = [("iceberg", "keyed"), ("paimon", "log")]
+
+
+def test_every_step_has_its_kill():
+    assert set(STEPS) == set(Step)
+
+
+@pytest.mark.parametrize(
+    ("lake_format", "kind"),
+    [*SHORT, *(pytest.param(*each, marks=pytest.mark.torture) for each in LONG)],
+)
+async def test_a_tierer_may_die_before_any_step(world, hw, kind, tmp_path):
+    table = await (world.keyed() if kind == "keyed" else world.table())
+    write = table.upsert if kind == "keyed" else table.append
+    numbers = count()
+    lake = config_of(world.format, tmp_path / "lake")
+    dying = Dying(hw.address, "t" if kind == "log" else "k", world.format, 0, None, lake)
+
+    for turn, step in enumerate(STEPS, start=1):
+        await write(rows(*(next(numbers) for _ in range(10))))
+        assert await replace(dying, turn=turn, step=step).run() == -signal.SIGKILL, step
+    assert await replace(dying, turn=len(STEPS) + 1).run() == 0
+
+    head = await world.check(table)
+    assert world.lake_rows(table, head.snapshot_id).total() == next(numbers)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", ["log", "keyed"])
+@pytest.mark.parametrize("step", STEPS)
+async def test_what_a_dead_tierer_left_is_brought_to_an_end(world, hw, kind, step, tmp_path):
+    table = await (world.keyed() if kind == "keyed" else world.table())
+    write = table.upsert if kind == "keyed" else table.append
+    lake = config_of(world.format, tmp_path / "lake")
+    dying = Dying(hw.address, "t" if kind == "log" else "k", world.format, 0, None, lake)
+
+    for turn in range(1, 9, 4):
+        await write(rows(*range(10 * turn, 10 * turn + 10)))
+        await replace(dying, turn=turn, step=step).run()
+        await write(rows(*range(10 * turn, 10 * turn + 15), text=f"{turn}-"))
+        await replace(dying, turn=turn + 1, step=step).run()
+        assert await replace(dying, turn=turn + 2).run() == 0
+
+        await world.check(table)
