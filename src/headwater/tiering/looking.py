@@ -1,14 +1,17 @@
 """What a round looks at before it plans: the logs of a table, and what its server was told."""
 
 from headwater.client.client import AsyncClient
+from headwater.client.paths import wire_path
 from headwater.client.reading.log_batch import Place
 from headwater.client.reading.offsets import list_offsets
 from headwater.client.reading.places import buckets_of
+from headwater.errors import BoundaryMovedError
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.table import TableInfo
 from headwater.tiering.plan import TableView
 from headwater.tiering.turn import Turn
+from headwater.wire import fluss_pb2 as pb
 
 
 async def look_at(client: AsyncClient, table: TableInfo, *, turn: Turn) -> TableView:
@@ -27,6 +30,18 @@ async def look_at(client: AsyncClient, table: TableInfo, *, turn: Turn) -> Table
         },
         reported=known.ends if known is not None and known.table_id == table.table_id else {},
     )
+
+
+async def check_columns(client: AsyncClient, table: TableInfo) -> None:
+    """Refuse to go on with columns that are not the newest, asked for after the ends of the logs.
+
+    A row before those ends may have a column that came meanwhile, and would lose it.
+    """
+    # The coordinator, as others may take a while to hear of a change.
+    request = pb.GetTableInfoRequest(table_path=wire_path(table.path))
+    newest = await client.cluster.ask(request, pb.GetTableInfoResponse, coordinator=True)
+    if (newest.table_id, newest.schema_id) != (table.table_id, table.schema_id):
+        raise BoundaryMovedError(f"The columns of {table.path} changed while a round was planned.")
 
 
 async def log_ranges(

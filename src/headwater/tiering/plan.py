@@ -76,7 +76,8 @@ def plan_round(
     held: Boundary | None, view: TableView, *, epoch: TieringEpoch, limits: Limits
 ) -> RoundPlan:
     """Decide what comes next in the lake, or say why nothing can."""
-    check_owner(held, view.identity, epoch=epoch, path=view.path)
+    check_same_table(held, view.identity, path=view.path)
+    check_turn(held, epoch, path=view.path)
     kept = _kept(held, view, epoch=epoch)
     shares = tuple(
         share
@@ -94,20 +95,20 @@ def plan_round(
     )
 
 
-def check_owner(
-    held: Boundary | None, identity: TableIdentity, *, epoch: TieringEpoch, path: TablePath
-) -> None:
-    """Refuse a lake table that belongs to another table, or that others tier by now."""
-    if held is None:
-        return
-    if held.table != identity:
+def check_same_table(held: Boundary | None, identity: TableIdentity, *, path: TablePath) -> None:
+    """Refuse a lake table that belongs to another table."""
+    if held is not None and held.table != identity:
         raise LakeTableDiffersError(
             f"The lake table {path} holds rows of another table: id {held.table.table_id} of"
             f" storage '{held.table.storage}', not id {identity.table_id} of '{identity.storage}'.",
             hint="The table was dropped and made anew, or another storage writes to this lake:"
             " rename or drop the lake table, or use another warehouse.",
         )
-    if held.epoch > epoch:
+
+
+def check_turn(held: Boundary | None, epoch: TieringEpoch, *, path: TablePath) -> None:
+    """Refuse to go on with a table that others tier by now."""
+    if held is not None and held.epoch > epoch:
         raise TieringFencedError(
             f"{path} was tiered in epoch {held.epoch.coordinator}.{held.epoch.turn} already;"
             f" this is {epoch.coordinator}.{epoch.turn}."

@@ -12,16 +12,17 @@ from headwater.tiering.aside import aside
 from headwater.tiering.committing import Commitment, Proposal
 from headwater.tiering.confirming import confirmed
 from headwater.tiering.lakes import Lakes
-from headwater.tiering.looking import look_at
+from headwater.tiering.looking import check_columns, look_at
 from headwater.tiering.plan import (
     Limits,
     RoundPlan,
     TableView,
-    check_owner,
+    check_same_table,
+    check_turn,
     is_report_behind,
     plan_round,
 )
-from headwater.tiering.reporting import prepare_offsets, report_snapshot
+from headwater.tiering.reporting import ends_of, prepare_offsets, report_snapshot
 from headwater.tiering.runner import Done, Runner
 from headwater.tiering.shares import Share
 from headwater.tiering.steps import Step, Watch, no_watch
@@ -79,9 +80,9 @@ class Tierer:
         """Tier what is new.
 
         1. Read the table, and make its lake table or bring its columns up to date. 2. Look at the
-        newest snapshot, then at the logs. 3. Report that snapshot, if the server does not know
-        it. 4. Plan. 5. Claim the lake table, if others may be alive. 6. Write. 7. Have the
-        offsets prepared. 8. Commit. 9. Report.
+        newest snapshot, then at the logs, then whether the columns are still those. 3. Report
+        that snapshot, if the server does not know it. 4. Plan. 5. Claim the lake table, if others
+        may be alive. 6. Write. 7. Have the offsets prepared. 8. Commit. 9. Report.
         """
         target = await self._target()
         committer = await aside(target.lake.committer, target.spec)
@@ -91,6 +92,7 @@ class Tierer:
         self._turn = await confirmed(self._turn, held, client=self._client)
         await self._watch(Step.LOGS)
         view = await look_at(self._client, target.table, turn=self._turn)
+        await check_columns(self._client, target.table)
         adopted = await self._adopt(head, view)
         await self._watch(Step.PLAN)
         plan = plan_round(held, view, epoch=self._turn.epoch, limits=limits)
@@ -116,13 +118,14 @@ class Tierer:
                 f"{table.path} was dropped, and there is another table of that name now."
             )
         await self._watch(Step.LAKE_TABLE)
-        return await aside(ensured_target, self._lakes, table)
+        return await aside(ensured_target, self._lakes, table, identity=self._turn.identity(table))
 
     # ---- 3. what an earlier tierer did not live to report
 
     async def _adopt(self, head: LakeSnapshot | None, view: TableView) -> bool:
         held = None if head is None else head.boundary
-        check_owner(held, view.identity, epoch=self._turn.epoch, path=view.path)
+        check_same_table(held, view.identity, path=view.path)
+        check_turn(held, self._turn.epoch, path=view.path)
         if head is None or held is None or not is_report_behind(view, held):
             return False
         await self._watch(Step.ADOPT)
@@ -192,7 +195,9 @@ class Tierer:
         )
         snapshot = await self._commitment(committer, proposal)
         await self._watch(Step.REPORT)
-        await self._client.lake.commit(assignment.table_id, snapshot.snapshot_id, path)
+        await self._client.lake.commit(
+            assignment.table_id, snapshot.snapshot_id, path, ends=ends_of(boundary)
+        )
         return snapshot
 
     async def _commitment(self, committer: LakeCommitter, proposal: Proposal) -> LakeSnapshot:

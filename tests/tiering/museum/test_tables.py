@@ -133,6 +133,38 @@ async def test_columns_that_come_and_go_between_rounds_are_carried_over(world):
     assert sum(world.lake_rows(table).values()) == 4
 
 
+@pytest.mark.parametrize("step", [Step.LAKE_TABLE, Step.HEAD, Step.LOGS, Step.PLAN, Step.WRITE])
+async def test_a_column_that_comes_during_a_round_loses_no_values(world, step):
+    table = await world.table()
+    await table.append(rows(1, 2))
+
+    async def evolve(now: Step) -> None:
+        if now is step and "extra" not in table.schema.names:
+            await table.add_column("extra", "BIGINT")
+            await table.append([{"id": 3, "text": "c", "extra": 33}])
+
+    await world.tier(table, 1, watch=evolve)
+    await world.check(table)
+    await world.tier(table, 2)
+
+    await world.check(table)
+    assert (("id", 3), ("text", "c"), ("extra", 33)) in world.lake_rows(table)
+
+
+async def test_the_lake_table_of_another_table_is_refused_before_its_columns_change(world, hw):
+    table = await world.table()
+    await table.append(rows(1))
+    await world.tier(table, 1)
+    await hw.drop_table("t")
+    again = await world.table(schema={**SCHEMA, "extra": "INT"})
+
+    with pytest.raises(LakeTableDiffersError):
+        await world.tier(again, 1)
+
+    catalog = world.lakes.of(again.info).catalog()
+    assert list(catalog.column_names(again.path)) == ["id", "text"]
+
+
 async def test_a_lake_that_was_rolled_back_gets_what_it_lost_again(world, hw):
     table = await world.table(buckets=1)
     await table.append(rows(1, 2))
