@@ -14,7 +14,7 @@ from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, repeat
 from headwater.server.context import Services
 from headwater.server.keyed import KeyedBucket
-from headwater.server.lake.untiered import tiered_end
+from headwater.server.lake.tiered import tiered_end
 from headwater.server.listener import Listener
 from headwater.tablet.log_tablet import LogTablet
 
@@ -187,7 +187,7 @@ class Upkeep:
         except PartitionMissingError:
             return  # Dropped since the list was made.
         if LakeOptions.of(table.descriptor.properties).enabled:
-            rows = self._services.lake.untiered_of_partition(table.table_id, expired.partition_id)
+            rows = self._services.lake.untiered_of_partition(expired.partition_id)
             if rows:
                 _events.warning(
                     "expired partition waits to be tiered",

@@ -35,7 +35,7 @@ async def lake_tiering_heartbeat(
             only=frozenset(map(table_path, request.only_tables)),
             ignores_freshness=request.ignore_freshness,
         )
-        given = rounds.hand_out(wish, context.lake.untiered)
+        given = rounds.hand_out(wish, context.lake.untiered().__getitem__)
         if given is not None:
             answer.tiering_table.CopyFrom(_assignment(given))
     if request.list_states:

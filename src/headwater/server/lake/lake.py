@@ -1,18 +1,21 @@
 """The lake behind the tables of a server: where it is, who tiers to it, and how far."""
 
+from collections import Counter
 from pathlib import Path
 
 from headwater.config.choices import LakeFormat
 from headwater.config.lake import SERVED_FORMATS, lake_config, told_properties
 from headwater.config.options import DATALAKE_ENABLED, DATALAKE_FORMAT
 from headwater.config.server import ServerSettings
+from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
 from headwater.runtime.clock import Clock
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.lake.offsets_files import OffsetsFiles
 from headwater.server.lake.rounds import Rounds
-from headwater.server.lake.untiered import untiered_rows
+from headwater.server.lake.tiered import tiered_end
 from headwater.server.tablets import Tablets
+from headwater.tablet.log_tablet import LogTablet
 
 METADATA = Path("lake", "metadata")
 
@@ -49,18 +52,21 @@ class ServerLake:
             return {}
         return self._told.get(lake, {})
 
-    def untiered(self, table_id: int) -> int:
-        """Return how many rows of a table the lake does not hold yet."""
-        return self._untiered(table_id, partition_id=None)
+    def untiered(self) -> Counter[int]:
+        """Return how many rows of each table the lake does not hold yet, by the table's id."""
+        rows: Counter[int] = Counter()
+        for bucket, tablet in self._tablets.all_open():
+            rows[bucket.table_id] += self._untiered(bucket, tablet)
+        return rows
 
-    def untiered_of_partition(self, table_id: int, partition_id: int) -> int:
+    def untiered_of_partition(self, partition_id: int) -> int:
         """Return how many rows of a partition the lake does not hold yet."""
-        return self._untiered(table_id, partition_id=partition_id)
-
-    def _untiered(self, table_id: int, *, partition_id: int | None) -> int:
-        logs = (
-            (bucket, tablet.start_offset, tablet.log.end_offset)
+        return sum(
+            self._untiered(bucket, tablet)
             for bucket, tablet in self._tablets.all_open()
-            if bucket.table_id == table_id and partition_id in (None, bucket.partition_id)
+            if bucket.partition_id == partition_id
         )
-        return untiered_rows(logs, self._catalog.lake.ends(table_id))
+
+    def _untiered(self, bucket: TableBucket, tablet: LogTablet) -> int:
+        end = tiered_end(bucket, self._catalog.lake.ends(bucket.table_id))
+        return max(tablet.log.end_offset - max(tablet.start_offset, end), 0)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headwater.config.options import DATALAKE_ENABLED
 from headwater.config.table_options import LakeOptions
 from headwater.errors import TieringFencedError
 from headwater.model.table import TableInfo
@@ -123,6 +124,8 @@ class Rounds:
         """Learn of tables that were made, changed and dropped, and of leases that are over."""
         now_ms, held, self._tables = self.now_ms, self._tables, {}
         for info in self._catalog.tables.all():
+            if DATALAKE_ENABLED.name not in info.descriptor.properties:
+                continue  # As most tables are, so that the others are found quickly.
             options = LakeOptions.of(info.descriptor.properties)
             if not options.enabled:
                 continue
