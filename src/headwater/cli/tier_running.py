@@ -5,8 +5,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import typer
 from pyspark.sql import SparkSession
@@ -17,7 +18,7 @@ from headwater.cli.exits import INTERRUPTED, code_of
 from headwater.cli.output import Form, Output, form_of, table_of
 from headwater.cli.session import look, note, write
 from headwater.cli.target import Directory
-from headwater.cli.tier import TierOptions
+from headwater.cli.tier import SparkOptions, TierOptions
 from headwater.cli.tier_news import COLUMN_TYPES, document_of, line_of, status_of
 from headwater.engines.spark.tiering.tierer import TieringJob, run_job
 from headwater.runtime.events import configure_events
@@ -44,9 +45,9 @@ def run_tierer(options: TierOptions) -> None:
         settings=options.settings,
         is_once=options.is_once,
     )
-    with _spark(options) as spark, _shown() as status:
+    with _stopping_spark(), _shown() as status:
         teller = Teller(options.output, status)
-        tierer = Tierer(job, spark, teller)
+        tierer = Tierer(job, partial(_spark, options.spark), teller)
         run(tierer.run())
     if options.is_once and tierer.was_stopped:
         raise typer.Exit(INTERRUPTED)
@@ -57,7 +58,9 @@ def run_tierer(options: TierOptions) -> None:
 class Tierer:
     """Run a job on this thread's loop, and end it when the process is asked to end."""
 
-    def __init__(self, job: TieringJob, spark: SparkSession, teller: "Teller") -> None:
+    def __init__(
+        self, job: TieringJob, spark: Callable[[], SparkSession], teller: "Teller"
+    ) -> None:
         self._job = job
         self._spark = spark
         self._teller = teller
@@ -107,20 +110,24 @@ class Teller:
             self._status.update(text)
 
 
-@contextmanager
-def _spark(options: TierOptions) -> Iterator[SparkSession]:
-    given = options.spark
-    spark = session(
+def _spark(given: SparkOptions) -> SparkSession:
+    return session(
         "headwater tier",
         master=given.master,
         remote=given.remote,
         config=given.config,
         register=False,
     )
+
+
+@contextmanager
+def _stopping_spark() -> Iterator[None]:
+    """Stop Spark at the end, if it was started."""
     try:
-        yield spark
+        yield
     finally:
-        spark.stop()
+        if (spark := SparkSession.getActiveSession()) is not None:
+            spark.stop()
 
 
 @contextmanager

@@ -98,7 +98,7 @@ def _run(job: TieringJob, spark: SparkSession, hear: Listener) -> None:
     # On a thread of its own: a notebook has a loop running on this one.
     loop = LoopThread("headwater-tier")
     try:
-        loop.run(run_job(job, spark, listener=hear))
+        loop.run(run_job(job, lambda: spark, listener=hear))
     finally:
         loop.close()
 

@@ -13,6 +13,7 @@ from headwater.config.client import ClientSettings
 from headwater.embedded.storage import open_storage
 from headwater.engines.spark.clients import Connection
 from headwater.engines.spark.tiering.runner import SparkRunner
+from headwater.tiering.aside import aside
 from headwater.tiering.lakes import Lakes
 from headwater.tiering.progress import Listener, deaf
 from headwater.tiering.service import TieringService
@@ -40,20 +41,16 @@ class TieringJob:
 
 
 async def run_job(
-    job: TieringJob,
-    spark: SparkSession,
-    *,
-    listener: Listener = deaf,
-    begun: Callable[[], None] = lambda: None,
+    job: TieringJob, spark: Callable[[], SparkSession], *, listener: Listener = deaf
 ) -> None:
     """Tier until all is in the lake, or with `is_once` off until cancelled.
 
     1. Reach the storage; a directory is opened, and workers reach it through this process.
-    2. Tell that it has begun. 3. Tier.
+    2. Have Spark started, which takes long, and would be in vain without a storage. 3. Tier.
     """
     paths = [table_path(name) for name in job.tables]
     async with _reached(job) as (client, connection):
-        runner = SparkRunner(spark, connection)
+        runner = SparkRunner(await aside(spark), connection)
         service = TieringService(
             client,
             runner,
@@ -61,7 +58,6 @@ async def run_job(
             lakes=Lakes(config=job.lake),
             listener=listener,
         )
-        begun()
         try:
             await (service.run_once if job.is_once else service.run)(tables=paths)
         finally:

@@ -1,0 +1,95 @@
+"""Tiering as a job for spark-submit, whose options say where Spark runs.
+
+spark-submit --master … job.py HOST:PORT --once
+"""
+
+import json
+import os
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from pyspark.sql import SparkSession
+
+from headwater.engines.spark.tiering.tier import TieredRound, tier
+from headwater.tiering.progress import Ended, Failed, News
+from headwater.tiering.settings import TieringSettings
+
+_DEFAULTS = TieringSettings()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Tier as the arguments say; each round is a line of JSON on standard output."""
+    given = parse(arguments)
+    # Ended from outside as by Ctrl-C: what is not done yet is given back.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    spark = SparkSession.builder.appName("headwater tier").getOrCreate()
+    try:
+        tier(
+            spark,
+            given.target,
+            tables=[name for text in given.tables for name in text.split(",") if name],
+            once=given.once,
+            lake=dict(given.lake),
+            user=given.user,
+            password=os.environ.get("HEADWATER_PASSWORD"),
+            settings=TieringSettings(poll_interval_s=given.poll, rows_max=given.rows_max),
+            listener=tell,
+        )
+    finally:
+        spark.stop()
+
+
+def parse(arguments: Sequence[str] | None) -> Namespace:
+    """Read the arguments of the job."""
+    parser = ArgumentParser(
+        description="Copy what tables hold, and their lake tables do not, into the lake.",
+        epilog="Workers need Headwater, and must reach the server and the warehouse.",
+    )
+    parser.add_argument("target", help="HOST:PORT of servers; a directory with a local master.")
+    parser.add_argument("--once", action="store_true", help="End when all is in the lake.")
+    parser.add_argument(
+        "--tables", action="append", default=[], help="Only these, with commas; may be repeated."
+    )
+    parser.add_argument(
+        "--lake",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="KEY=VALUE",
+        help="An option of the lake's catalog; may be repeated.",
+    )
+    parser.add_argument("--poll", type=float, default=_DEFAULTS.poll_interval_s, help="Seconds.")
+    parser.add_argument("--rows-max", type=int, default=_DEFAULTS.rows_max, help="In one round.")
+    parser.add_argument(
+        "--user",
+        default=os.environ.get("HEADWATER_USER"),
+        help="User of the server; the password is taken from HEADWATER_PASSWORD.",
+    )
+    return parser.parse_args(arguments)
+
+
+def tell(news: News) -> None:
+    """Write what is over as a line."""
+    match news:
+        case Ended():
+            line: dict[str, object] = asdict(TieredRound.of(news))
+        case Failed():
+            line = {"table": str(news.path), "error": str(news.fault)}
+        case _:
+            return
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, mark, value = text.partition("=")
+    if not key or not mark:
+        raise ValueError(text)
+    return key, value
+
+
+if __name__ == "__main__":
+    main()
