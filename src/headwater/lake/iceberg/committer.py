@@ -94,7 +94,7 @@ class IcebergCommitter:
             _events.warning("left files", table=str(self.spec.path), fault=str(fault))
             return
         paths = {file.file_path for result in results for file in written_of(result).added}
-        remove(table.io, paths - held)
+        remove(table.io, paths - held.keys())
 
     def _table(self) -> Table:
         return load_table(self.catalog, self.spec.path)

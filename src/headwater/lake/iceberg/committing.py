@@ -74,7 +74,7 @@ def commit_change(
     """
     path = TablePath(*table.name()[-2:])
     with reached(f"Committing to the Iceberg table {path}"):
-        _check_head(table.metadata, on, path)
+        check_head(table.metadata, on, path)
         held = _held(table)
         _check_files(change, held, path)
         snapshot, manifests = _prepared(table, change, held, clock)
@@ -86,7 +86,8 @@ def commit_change(
     return told(snapshot, metadata)
 
 
-def _check_head(metadata: TableMetadata, on: LakeSnapshot | None, path: TablePath) -> None:
+def check_head(metadata: TableMetadata, on: LakeSnapshot | None, path: TablePath) -> None:
+    """See that a snapshot is the newest."""
     newest = metadata.current_snapshot_id
     wanted = None if on is None else on.snapshot_id
     if newest != wanted:
@@ -197,7 +198,7 @@ def _swapped(
             table = load_table(table.catalog, path)
             if table.metadata.snapshot_by_id(snapshot.snapshot_id) is not None:
                 return table.metadata
-            _check_head(table.metadata, on, path)
+            check_head(table.metadata, on, path)
         except (*FAULTS, ValueError) as fault:
             return _looked_for(table, snapshot, path, fault)
     raise LakeMovedError(f"Others keep changing the Iceberg table {path}.")

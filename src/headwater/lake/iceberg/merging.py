@@ -1,7 +1,7 @@
 """Few manifests in the place of many, so that planning and committing stay quick."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyiceberg.manifest import UNASSIGNED_SEQ, ManifestContent, ManifestFile
 
@@ -32,6 +32,17 @@ def merged_manifests(
             found.append(together[0] if len(together) == 1 else manifests.merged(together))
     merged = [each for each in listed if each.sequence_number == UNASSIGNED_SEQ]
     return [*merged, *found]
+
+
+def is_worth_merging(
+    listed: Sequence[ManifestFile], properties: Mapping[str, str], *, count_min: int
+) -> bool:
+    """Tell whether there would be fewer manifests after merging."""
+    bytes_max = number(properties, "commit.manifest.target-size-bytes", _BYTES_MAX)
+    return any(
+        len(alike) >= count_min and len(_packed(alike, bytes_max)) < len(alike)
+        for alike in _alike(listed)
+    )
 
 
 def _alike(listed: Iterable[ManifestFile]) -> list[list[ManifestFile]]:

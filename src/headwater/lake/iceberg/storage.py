@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from headwater.lake.iceberg.catalog import IcebergCatalog
 from headwater.lake.iceberg.committer import IcebergCommitter
+from headwater.lake.iceberg.keeper import IcebergKeeper
 from headwater.lake.iceberg.keyed_writer import KeyedWriter
 from headwater.lake.iceberg.opening import load_table, open_catalog
 from headwater.lake.iceberg.source import FORMAT, IcebergSource
@@ -38,6 +39,10 @@ class IcebergStorage:
         if spec.is_keyed:
             return KeyedWriter.of(spec, task, config=self.config)
         return LogWriter.of(spec, task, config=self.config)
+
+    def keeper(self, spec: LakeTableSpec) -> IcebergKeeper:
+        """Return what keeps a table in order."""
+        return IcebergKeeper(open_catalog(self.config), spec, self.config, SystemClock())
 
     def source(self, spec: LakeTableSpec) -> IcebergSource:
         """Return what reads a table, which has to be there."""
