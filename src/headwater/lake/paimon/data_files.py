@@ -1,5 +1,6 @@
 """Writing rows into Parquet files of a bucket, each of a limited size."""
 
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,8 +20,9 @@ from headwater.lake.paimon.types import has_nanoseconds
 from headwater.runtime.clock import Clock
 from headwater.runtime.ids import random_bytes
 
-_ROW_GROUP_BYTES = 64 * 1024 * 1024
-_ROW_GROUP_ROWS = 1024 * 1024
+# Smaller groups cost more, since each begins its dictionaries anew.
+_ROW_GROUP_BYTES = 128 * 1024 * 1024
+_ROW_GROUP_ROWS = 2 * 1024 * 1024
 SOURCE_APPEND, SOURCE_COMPACT = 0, 1
 
 
@@ -168,8 +170,11 @@ class DataFiles:
 
 
 def _rows_per_group(rows: pa.Table) -> int:
-    by_bytes = int(rows.num_rows * _ROW_GROUP_BYTES / max(rows.nbytes, 1))
-    return max(1, min(_ROW_GROUP_ROWS, by_bytes))
+    """Return how many rows make groups of like sizes, none of them a small rest."""
+    groups = max(
+        1, round(rows.nbytes / _ROW_GROUP_BYTES), math.ceil(rows.num_rows / _ROW_GROUP_ROWS)
+    )
+    return max(1, math.ceil(rows.num_rows / groups))
 
 
 def _note(file: _OpenFile, rows: pa.Table, settings: FileSettings, *, position: int) -> None:

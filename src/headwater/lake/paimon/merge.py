@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.lake.folding import in_key_order, last_of_each
+from headwater.lake.folding import KeySet, in_key_order, last_of_each
 from headwater.lake.paimon.layout import DELETED, KIND, SEQUENCE
 from headwater.lake.paimon.manifests import DataFile
 
@@ -16,16 +16,27 @@ _UPDATE_BEFORE = 1
 
 def merged_rows(runs: Sequence[pa.Table], keys: Sequence[str], *, is_sorted: bool) -> pa.Table:
     """Return the current rows of runs that carry what orders them, optionally by key."""
-    rows = pa.concat_tables(_ascending(runs))
-    last = pa.array(last_of_each([rows.column(key) for key in keys]))
+    rows = _current(_ascending(runs), keys)
     # A key whose last row says that it goes is gone.
-    kinds = rows.column(KIND).take(last)
-    is_gone = pc.is_in(kinds, value_set=pa.array([_UPDATE_BEFORE, DELETED], pa.int8()))
-    places = last.filter(pc.invert(is_gone))
-    if is_sorted:
-        found = rows.select(list(keys)).take(places)
-        places = places.take(pa.array(in_key_order(found.columns)))
-    return rows.take(places)
+    gone = pa.array([_UPDATE_BEFORE, DELETED], pa.int8())
+    kept = rows.filter(pc.invert(pc.is_in(rows.column(KIND), value_set=gone)))
+    return kept.take(pa.array(in_key_order(_of(kept, keys)))) if is_sorted else kept
+
+
+def _current(runs: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
+    """Return the last row of each key; later runs hold later rows."""
+    oldest, newer = runs[0], list(runs[1:])
+    if not newer:
+        return oldest.take(pa.array(last_of_each(_of(oldest, keys))))
+    # The oldest run, mostly by far the largest, is only asked for the keys of the others.
+    rest = pa.concat_tables(newer)
+    rest = rest.take(pa.array(last_of_each(_of(rest, keys))))
+    is_replaced = KeySet.of(_of(rest, keys)).mask(_of(oldest, keys))
+    return pa.concat_tables([oldest.filter(pa.array(~is_replaced)), rest])
+
+
+def _of(rows: pa.Table, keys: Sequence[str]) -> list[pa.ChunkedArray]:
+    return [rows.column(key) for key in keys]
 
 
 def is_merged(files: Sequence[DataFile]) -> bool:

@@ -1,7 +1,9 @@
 """Writing the rows of one bucket into files that nobody sees yet."""
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.lake.folding import in_key_order, last_of_each
 from headwater.lake.paimon.data_files import DataFiles
@@ -102,7 +104,22 @@ def _kinds(count: int, deleted: pa.BooleanArray | None) -> pa.Array:
 
 def folded(rows: pa.Table, layout: FileLayout) -> pa.Table:
     """Return the last row of each key, in the order of the keys."""
-    last = last_of_each(key_columns(rows, layout.keys))
-    keys = rows.select(list(layout.keys)).take(pa.array(last))
-    # Rows are moved once, since that is what takes the time.
-    return rows.take(pa.array(last[in_key_order(keys.columns)]))
+    keys = key_columns(rows, layout.keys)
+    if any(pa.types.is_floating(key.type) for key in keys):
+        # Sorting holds both zeros to be the same key, and leaves their rows mixed.
+        last = last_of_each(keys)
+        found = rows.select(list(layout.keys)).take(pa.array(last))
+        return rows.take(pa.array(last[in_key_order(found.columns)]))
+    order = in_key_order(keys)
+    return rows.take(pa.array(order[_ends_of_runs(rows.select(list(layout.keys)), order)]))
+
+
+def _ends_of_runs(keys: pa.Table, order: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Tell of each place in an order whether the next one has another key."""
+    is_end = np.ones(len(order), np.bool_)
+    same = np.ones(max(len(order) - 1, 0), np.bool_)
+    for column in keys.take(pa.array(order)).combine_chunks().columns:
+        values = column.combine_chunks()
+        same &= pc.equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
+    is_end[:-1] = ~same
+    return is_end
