@@ -39,11 +39,14 @@ class LakeTable:
 
     lake: LakeStorage
     spec: LakeTableSpec
-    rounds: int = field(default=0)
+    rounds: int = 0
+    opened: LakeCommitter | None = field(default=None, repr=False)
 
     @property
     def committer(self) -> LakeCommitter:
-        return self.lake.committer(self.spec)
+        if self.opened is None:
+            self.opened = self.lake.committer(self.spec)
+        return self.opened
 
     @property
     def source(self) -> LakeSource:

@@ -121,10 +121,11 @@ class PlainTable:
         """Return a snapshot, by default the newest."""
         if snapshot_id is None:
             snapshot_id = max(self.snapshot_ids(), default=0)
-        try:
-            node = json.loads(self._snapshot_file(snapshot_id).read_bytes())
-        except FileNotFoundError:
-            return None
+        with reaching(self.place):
+            try:
+                node = json.loads(self._snapshot_file(snapshot_id).read_bytes())
+            except FileNotFoundError:
+                return None
         return Stored(**{**node, "files": tuple(map(DataFile.of, node["files"]))})
 
     def put_snapshot(

@@ -9,6 +9,7 @@ import pytest
 from scripts.foreign import Foreign, foreign
 from scripts.lake_readers import duckdb_packages, iceberg_jars, paimon_jar, spark_for_iceberg
 
+from headwater.engines.spark.java import java_home
 from headwater.lake.iceberg.opening import NAME_DEFAULT
 from tests.interop.lake.coded import coded_rows
 from tests.lake.formats import config_of, opened
@@ -49,6 +50,7 @@ def spark(tmp_path_factory, iceberg_place) -> Iterator[Foreign]:
         "scripts.iceberg_on_spark",
         log=log,
         packages=spark_for_iceberg(),
+        JAVA_HOME=str(java_home()),
         JARS=iceberg_jars(),
         CATALOG=NAME_DEFAULT,
         LAKE=str(iceberg_place),
@@ -63,6 +65,7 @@ def java(tmp_path_factory, paimon_place) -> Iterator[Foreign]:
     with foreign(
         "scripts.paimon_in_java",
         log=log,
+        JAVA_HOME=str(java_home()),
         JARS=paimon_jar(),
         LAKE=config_of("paimon", paimon_place)["warehouse"],
     ) as asked:

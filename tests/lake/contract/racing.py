@@ -25,9 +25,9 @@ def tiered(table: LakeTable, number: int) -> None:
 
 
 def main() -> None:
-    table, numbers = pickle.loads(base64.b64decode(sys.stdin.read()))
+    lake, spec, numbers = pickle.loads(base64.b64decode(sys.stdin.read()))
     for number in numbers:
-        tiered(table, number)
+        tiered(LakeTable(lake, spec), number)
 
 
 if __name__ == "__main__":

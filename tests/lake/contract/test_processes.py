@@ -20,7 +20,7 @@ def started(table, numbers: range) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.lake.contract.racing"], stdin=subprocess.PIPE, cwd=ROOT
     )
-    process.stdin.write(base64.b64encode(pickle.dumps((table, numbers))))
+    process.stdin.write(base64.b64encode(pickle.dumps((table.lake, table.spec, numbers))))
     process.stdin.close()
     return process
 

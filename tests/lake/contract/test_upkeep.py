@@ -10,7 +10,7 @@ from headwater.lake.spi import Retention
 from headwater.model.types import BigIntType, StringType
 from tests.lake.contract.changes import added, dropped, renamed
 
-ROUNDS = 8
+ROUNDS = 6
 NOTHING_OLD = Retention(snapshots_min=1, age_ms=10**12)
 ALL_OLD = Retention(snapshots_min=1, age_ms=0)
 DAY_MS = 86_400_000
@@ -125,7 +125,7 @@ def test_partitions_and_buckets_are_rewritten_each_for_itself(tables):
     table = tables.make(
         columns, key=("id", "p"), partition_keys=("p",), bucket_keys=("id",), bucket_count=2
     )
-    for turn in range(7):
+    for turn in range(6):
         table.tier([{"id": turn + at, "p": "ab"[at % 2]} for at in range(8)])
     rows = table.values()
 
