@@ -92,6 +92,8 @@ def test_a_file_without_users_is_refused_with_a_way_out(tmp_path):
         ("--advertise", "nowhere"),
         ("--advertise", "host:port"),
         ("--port", "70000"),
+        ("--lake", "uri"),
+        ("--lake", "uri=sqlite:///lake"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_named(tmp_path, option, value):
