@@ -20,10 +20,11 @@ from headwater.cli.session import look, note, write
 from headwater.cli.target import Directory
 from headwater.cli.tier import SparkOptions, TierOptions
 from headwater.cli.tier_news import COLUMN_TYPES, document_of, line_of, status_of
+from headwater.engines.spark.session import local_cores, session
+from headwater.engines.spark.tiering import daemon
 from headwater.engines.spark.tiering.tierer import TieringJob, run_job
 from headwater.runtime.events import configure_events
 from headwater.runtime.loops import run
-from headwater.spark import session
 from headwater.tiering.progress import Failed, News
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -111,11 +112,14 @@ class Teller:
 
 
 def _spark(given: SparkOptions) -> SparkSession:
+    # Where the workers are ours to choose; elsewhere they may not have Headwater at hand so early.
+    is_local = given.remote is None and local_cores(given.master) is not None
+    ours = {"spark.python.daemon.module": daemon.MODULE} if is_local else {}
     return session(
         "headwater tier",
         master=given.master,
         remote=given.remote,
-        config=given.config,
+        config={**ours, **given.config},
         register=False,
     )
 

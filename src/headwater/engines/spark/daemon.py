@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+from collections.abc import Callable
 from socket import socket
 from typing import Protocol
 
@@ -29,10 +30,11 @@ class Worker(Protocol):
         ...
 
 
-def main() -> None:
+def main(load_more: Callable[[], None] = lambda: None) -> None:
     """Load everything, then serve Spark's requests for workers until it is done."""
     for name in PRELOADED:
         importlib.import_module(name)
+    load_more()
     # Workers collect garbage after each task. What is loaded here is none, and to look through it
     # would take longer than a small task.
     gc.freeze()

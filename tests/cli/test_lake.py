@@ -1,0 +1,120 @@
+"""Lake tables from the command line: how they stand, and keeping them in order."""
+
+import asyncio
+
+import pytest
+
+import headwater
+from headwater import aio
+from headwater.tiering.runner import Here
+from headwater.tiering.service import TieringService
+from tests.cli.commanding import Storage, ok
+
+SCHEMA = {"id": "BIGINT", "text": "STRING"}
+ROUNDS = 7
+
+
+@pytest.fixture(params=["iceberg", "paimon"])
+def at(request, tmp_path) -> Storage:
+    """Return a storage with a table that was tiered in several rounds."""
+    options = {"table.datalake.enabled": True, "table.datalake.format": request.param}
+    asyncio.run(_tiered(tmp_path / "data", options))
+    return Storage(str(tmp_path / "data"))
+
+
+async def _tiered(directory, options) -> None:
+    async with await aio.open(directory) as hw:
+        table = await hw.create_table("clicks", SCHEMA, buckets=1, options=options)
+        await hw.create_table("plain", SCHEMA)
+        for number in range(ROUNDS):
+            await table.append([{"id": number, "text": "a"}])
+            await TieringService(hw, Here(hw)).run_once()
+
+
+def append(at: Storage, number: int) -> None:
+    ok(at("append", "clicks", stdin=f'{{"id":{number},"text":"b"}}\n'))
+
+
+def test_it_is_shown_how_far_lake_tables_are_behind(at):
+    append(at, 100)
+
+    (shown,) = at.rows("lake", "status")
+
+    assert shown["table"] == "fluss.clicks"
+    assert (shown["lag_rows"], shown["rows"], shown["failures"]) == (1, ROUNDS, 0)
+    assert shown["lag_s"] > 0
+    assert shown["snapshot"] is not None
+
+
+@pytest.mark.parametrize("at", ["iceberg"], indirect=True)
+def test_a_lake_that_cannot_be_reached_is_told_with_the_table(at):
+    (shown,) = at.rows("lake", "status", "--lake", "uri=sqlite:////proc/nowhere/catalog.sqlite")
+
+    assert shown["snapshot"] is None
+    assert "Check the address of the warehouse" in shown["error"]
+
+
+def test_snapshots_are_listed_with_what_they_hold(at):
+    shown = at.rows("lake", "snapshots", "clicks")
+
+    assert shown[-1]["offsets"] == ROUNDS
+    assert [each["offsets"] for each in shown] == sorted(each["offsets"] for each in shown)
+    assert all(each["epoch"] for each in shown)
+
+
+def test_small_files_become_one(at):
+    before = at.rows("lake", "status")[0]["files"]
+
+    told = ok(at("lake", "compact", "clicks"))
+
+    after = at.rows("lake", "status")[0]
+    assert "rewritten" in told or before == after["files"]
+    assert (after["rows"], after["lag_rows"]) == (ROUNDS, 0)
+    assert after["files"] < ROUNDS
+
+
+def test_old_snapshots_go_and_the_rows_stay(at):
+    (told,) = at.rows("lake", "expire", "clicks", "--keep", "1", "--older-than", "1ms")
+
+    assert told["snapshots"] >= ROUNDS - 1
+    assert len(at.rows("lake", "snapshots", "clicks")) == 1
+    assert at.rows("lake", "status")[0]["rows"] == ROUNDS
+
+
+def test_files_that_no_snapshot_holds_go(at):
+    (told,) = at.rows("lake", "clean", "clicks", "--older-than", "1ms")
+
+    assert told["status"] == "cleaned"
+    assert at.rows("lake", "status")[0]["rows"] == ROUNDS
+
+
+def test_a_dropped_lake_table_is_made_anew(at):
+    ok(at("lake", "drop", "clicks", "--yes"))
+
+    (shown,) = at.rows("lake", "status")
+    assert (shown["snapshot"], shown["lag_rows"]) == (None, ROUNDS)
+    with headwater.open(at.at) as hw:
+        assert hw.table("clicks").count() == ROUNDS
+
+
+def test_nobody_drops_a_lake_table_without_being_asked(at):
+    result = at("lake", "drop", "clicks")
+
+    assert result.exit_code == 3
+    assert "--yes" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["status", "missing"], "missing"),
+        (["snapshots", "plain"], "table.datalake.enabled"),
+        (["compact", "plain"], "table.datalake.enabled"),
+        (["expire", "clicks", "--older-than", "soon"], "--older-than"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_a_way_out(at, arguments, told):
+    result = at("lake", *arguments)
+
+    assert result.exit_code in (3, 4)
+    assert told in result.stderr
