@@ -114,13 +114,12 @@ def _all_snapshots(table: PaimonTable) -> Iterator[SnapshotFile]:
     """Yield what may be read: snapshots, tags, and those of branches."""
     roots = [table.root]
     roots += [each.path for each in table.files.list(f"{table.root}/branch") if each.is_directory]
-    for root in roots:
-        for directory in ("snapshot", "tag", "changelog"):
-            for each in table.files.list(f"{root}/{directory}"):
-                if each.name.startswith(_SNAPSHOT_PREFIXES):
-                    content = table.files.read_or_none(each.path)
-                    if content is not None:
-                        yield snapshot_from_json(content)
+    places = [f"{root}/{name}" for root in roots for name in ("snapshot", "tag", "changelog")]
+    for each in (file for place in places for file in table.files.list(place)):
+        if each.name.startswith(_SNAPSHOT_PREFIXES):
+            content = table.files.read_or_none(each.path)
+            if content is not None:
+                yield snapshot_from_json(content)
 
 
 def _consumed(table: PaimonTable) -> list[int]:

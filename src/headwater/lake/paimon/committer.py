@@ -77,12 +77,21 @@ class PaimonCommitter:
 
     def abort(self, results: Sequence[WriteResult]) -> None:
         """Remove the files of results that no snapshot holds; never raises."""
+        entries = [entry for each in results for entry in entries_from_bytes(each.payload)]
         with suppress(HeadwaterError):
-            live = {entry.identity for entry in self._table.live(self._table.head())}
-            for result in results:
-                for entry in entries_from_bytes(result.payload):
-                    if entry.identity not in live:
-                        self._table.files.delete(self._table.file_path(entry))
+            held = self._held_anywhere()
+            for entry in (each for each in entries if each.identity not in held):
+                self._table.files.delete(self._table.file_path(entry))
+
+    def _held_anywhere(self) -> set[tuple[bytes, int, int, str]]:
+        """Return the files of all snapshots, since a newer one may have replaced some already."""
+        table = self._table
+        manifests = {
+            manifest.name
+            for snapshot in filter(None, map(table.snapshot, table.snapshot_ids()))
+            for manifest in table.all_manifests(snapshot)
+        }
+        return {entry.identity for name in manifests for entry in table.manifests.read(name)}
 
     def _snapshot(self, on: LakeSnapshot | None) -> SnapshotFile | None:
         if on is None:

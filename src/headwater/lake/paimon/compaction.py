@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.lake.paimon.data_files import SOURCE_COMPACT, DataFiles
-from headwater.lake.paimon.layout import INSERTED, SEQUENCE
+from headwater.lake.paimon.layout import INSERTED, SEQUENCE, FileLayout
 from headwater.lake.paimon.manifests import DataFile, Entry
 from headwater.lake.paimon.merge import merged_rows
 from headwater.lake.paimon.options import number, target_bytes
@@ -106,20 +106,30 @@ def rewritten(
         source=SOURCE_COMPACT,
     )
     files = DataFiles(place.directory, settings, clock)
-    reader = FileReader(table, wanted_fields(table), with_system=is_keyed)
-    paths = [(table.file_path(entry), entry.file.schema_id) for entry in entries]
     try:
-        if is_keyed:
-            runs = [reader.whole(path, schema_id=schema_id) for path, schema_id in paths]
-            rows = merged_rows(runs, table.schema.row_keys, is_sorted=True)
-            values = rows.select(settings.layout.fields.names)
-            kinds = pa.array(np.full(rows.num_rows, INSERTED, np.int8))
-            files.write(settings.layout.keyed(values, rows.column(SEQUENCE), kinds))
-        else:
-            for path, schema_id in paths:
-                for batch in reader.batches(path, schema_id=schema_id):
-                    files.write(pa.Table.from_batches([batch]))
+        for rows in _merged(table, entries, settings.layout) if is_keyed else _all(table, entries):
+            files.write(rows)
         return files.finish()
     except BaseException:
         files.abort()
         raise
+
+
+def _merged(table: PaimonTable, entries: Sequence[Entry], layout: FileLayout) -> Iterator[pa.Table]:
+    """Yield the current rows of runs, in the order of their keys."""
+    reader = FileReader(table, wanted_fields(table), with_system=True)
+    runs = [
+        reader.whole(table.file_path(entry), schema_id=entry.file.schema_id) for entry in entries
+    ]
+    rows = merged_rows(runs, layout.keys, is_sorted=True)
+    kinds = pa.array(np.full(rows.num_rows, INSERTED, np.int8))
+    if rows.num_rows:
+        yield layout.keyed(rows.select(layout.fields.names), rows.column(SEQUENCE), kinds)
+
+
+def _all(table: PaimonTable, entries: Sequence[Entry]) -> Iterator[pa.Table]:
+    """Yield the rows of files as they stand there."""
+    reader = FileReader(table, wanted_fields(table))
+    for entry in entries:
+        for batch in reader.batches(table.file_path(entry), schema_id=entry.file.schema_id):
+            yield pa.Table.from_batches([batch])

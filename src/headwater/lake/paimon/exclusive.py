@@ -18,6 +18,7 @@ _S3_OPTIONS = {
     "token": ("fs.s3.securityToken", "s3.session-token", "s3.session.token"),
     "endpoint_url": ("fs.s3.endpoint", "s3.endpoint", "fs.s3a.endpoint"),
 }
+_PROBE = b"probe"  # not empty: such a file s3fs puts in place whatever is there
 _S3_REGION = ("fs.s3.region", "s3.region", "fs.s3a.region")
 
 
@@ -53,9 +54,9 @@ def _keeps_first(scheme: str, directory: str, storage: tuple[tuple[str, str], ..
     """Tell whether a second creation of the same object is refused, by trying it once."""
     probe = f"{directory}/.probe-{random_bytes(8).hex()}"
     with _package(scheme):
-        _created(probe, b"", dict(storage))
+        _created(probe, _PROBE, dict(storage))
         try:
-            return not _created(probe, b"", dict(storage))
+            return not _created(probe, _PROBE, dict(storage))
         finally:
             _file_system(probe, dict(storage)).rm(probe)
 
