@@ -10,6 +10,7 @@ from headwater.lake.paimon.files import Files
 from headwater.lake.paimon.snapshot import APPEND, TIERING_USER
 from headwater.lake.paimon.snapshot_commit import Commit, commit_snapshot
 from headwater.lake.spi import Retention
+from tests.lake.contract.changes import added
 
 ALL_OLD = Retention(snapshots_min=1, age_ms=0)
 NOTHING = Commit(entries=(), user=TIERING_USER, kind=APPEND, properties={})
@@ -119,3 +120,21 @@ def test_many_commits_do_not_leave_many_manifests(tables, own):
     assert len(manifests) < 40
     assert len(table.values()) == 70
     assert table.head().file_count == 70
+
+
+def test_a_keeper_that_knows_an_older_schema_loses_no_column(tables):
+    table = tables.make()
+    for at in range(4):
+        table.tier([{"id": at, "name": "x"}])
+    keeper = table.keeper
+    table = table.evolved(added(table.spec, "late"))
+    for at in range(4, 8):
+        table.tier([{"id": at, "name": "x", "late": "kept"}])
+    rows, head = table.values(), table.head()
+
+    keeper.commit_rewrites(
+        [keeper.rewrite(work) for work in keeper.plan_rewrites(on=head)], on=head
+    )
+
+    assert table.values() == rows
+    assert table.head().file_count == 1

@@ -39,6 +39,9 @@ class _Held:
 
 def expire(table: PaimonTable, retention: Retention, *, now_ms: int) -> Cleaned:
     """Drop old snapshots, oldest first, then the files that only they held."""
+    if table.handle.catalog_environment.supports_version_management:
+        # A catalog that keeps snapshots itself is also the one that drops them.
+        return Cleaned()
     snapshots = [each for each in map(table.snapshot, table.snapshot_ids()) if each is not None]
     gone = set(expired_ids(snapshots, retention, now_ms=now_ms, next_ids=_consumed(table)))
     dropped = [each for each in snapshots if each.snapshot_id in gone]
@@ -73,9 +76,9 @@ def remove_orphans(table: PaimonTable, *, older_than_ms: int) -> Cleaned:
         if not each.is_directory and each.modified_ms < older_than_ms
     ]
     kept = _held(table, [*_all_snapshots(table)])
-    names = {_tail(path) for path in kept.data}
-    lost_data = [each for each in data if _tail(each.path) not in names]
-    lost_metadata = [each for each in metadata if each.path not in kept.metadata]
+    names = {_tail(path) for path in (*kept.data, *kept.metadata)}
+    lost_data = [each for each in data if each.name not in names]
+    lost_metadata = [each for each in metadata if each.name not in names]
     removed = [each for each in lost_data if table.files.delete(each.path)]
     unlisted = [each for each in lost_metadata if table.files.delete(each.path)]
     return Cleaned(

@@ -19,6 +19,8 @@ from headwater.runtime.clock import Clock
 _SMALL_SHARE = 0.75
 _DELETED_SHARE = 0.2
 
+_Path = tuple[str, int]
+
 
 def worth_rewriting(
     entries: Sequence[Entry], options: Mapping[str, str], *, is_keyed: bool
@@ -97,17 +99,22 @@ def _place(entry: Entry) -> tuple[bytes, int, int, str]:
 def rewritten(
     table: PaimonTable, place: Place, entries: Sequence[Entry], clock: Clock
 ) -> list[DataFile]:
-    """Write the current rows of files into fewer ones, under the newest schema."""
+    """Write the current rows of files into fewer ones, under the newest of their schemas."""
     is_keyed = table.spec.is_keyed
+    # Files may be younger than what is known of the table: none of their fields may get lost.
+    newest = max(table.schema.schema_id, *(entry.file.schema_id for entry in entries))
     settings = place.settings(
-        schema_id=table.schema.schema_id,
+        schema_id=newest,
         sequence_start=min(entry.file.sequence_min for entry in entries),
         level=top_level(table.schema.options) if is_keyed else 0,
         source=SOURCE_COMPACT,
     )
     files = DataFiles(place.directory, settings, clock)
+    wanted = wanted_fields(settings.layout, table.schema_of(newest))
+    reader = FileReader(table, wanted, with_system=is_keyed)
+    paths = [(table.file_path(entry), entry.file.schema_id) for entry in entries]
     try:
-        for rows in _merged(table, entries, settings.layout) if is_keyed else _all(table, entries):
+        for rows in _merged(reader, paths, settings.layout) if is_keyed else _all(reader, paths):
             files.write(rows)
         return files.finish()
     except BaseException:
@@ -115,21 +122,17 @@ def rewritten(
         raise
 
 
-def _merged(table: PaimonTable, entries: Sequence[Entry], layout: FileLayout) -> Iterator[pa.Table]:
+def _merged(reader: FileReader, paths: Sequence[_Path], layout: FileLayout) -> Iterator[pa.Table]:
     """Yield the current rows of runs, in the order of their keys."""
-    reader = FileReader(table, wanted_fields(table), with_system=True)
-    runs = [
-        reader.whole(table.file_path(entry), schema_id=entry.file.schema_id) for entry in entries
-    ]
+    runs = [reader.whole(path, schema_id=schema_id) for path, schema_id in paths]
     rows = merged_rows(runs, layout.keys, is_sorted=True)
     kinds = pa.array(np.full(rows.num_rows, INSERTED, np.int8))
     if rows.num_rows:
         yield layout.keyed(rows.select(layout.fields.names), rows.column(SEQUENCE), kinds)
 
 
-def _all(table: PaimonTable, entries: Sequence[Entry]) -> Iterator[pa.Table]:
+def _all(reader: FileReader, paths: Sequence[_Path]) -> Iterator[pa.Table]:
     """Yield the rows of files as they stand there."""
-    reader = FileReader(table, wanted_fields(table))
-    for entry in entries:
-        for batch in reader.batches(table.file_path(entry), schema_id=entry.file.schema_id):
+    for path, schema_id in paths:
+        for batch in reader.batches(path, schema_id=schema_id):
             yield pa.Table.from_batches([batch])

@@ -1,6 +1,7 @@
 """The files of a lake table: how they are read, written, listed, and created only once."""
 
 import os
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+from pypaimon.api.rest_exception import RESTException
 
 from headwater.errors import LakeUnreachableError
 from headwater.lake.paimon.exclusive import create_object
@@ -77,7 +79,7 @@ def reaching(what: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, FileExistsError):
         raise
-    except (OSError, RuntimeError, pa.ArrowException) as fault:
+    except (OSError, RuntimeError, pa.ArrowException, RESTException, sqlite3.Error) as fault:
         raise LakeUnreachableError(f"Could not reach {what}: {fault}.") from fault
 
 
@@ -224,7 +226,8 @@ def _temporary(path: str) -> str:
 def _found(directory: str, status: FileStatus) -> FoundFile:
     name = status.path.rstrip("/").rpartition("/")[2]
     return FoundFile(
-        path=f"{directory.rstrip('/')}/{name}",
+        # Names with percent signs would be read as escapes in the address of a local file.
+        path=f"{(local_path(directory) or directory).rstrip('/')}/{name}",
         name=name,
         byte_count=status.size or 0,
         modified_ms=_millis(status.mtime),

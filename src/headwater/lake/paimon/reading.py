@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 from headwater.errors import CorruptFileError
 from headwater.lake.paimon.files import reaching
 from headwater.lake.paimon.layout import KIND, SEQUENCE, FileLayout
+from headwater.lake.paimon.schema import LakeSchema
 from headwater.lake.paimon.table import PaimonTable
 from headwater.model.arrow import arrow_type
 from headwater.model.schema import Column
@@ -36,12 +37,11 @@ def wanted_columns(table: PaimonTable, columns: Sequence[Column]) -> tuple[Wante
     )
 
 
-def wanted_fields(table: PaimonTable) -> tuple[Wanted, ...]:
+def wanted_fields(layout: FileLayout, schema: LakeSchema) -> tuple[Wanted, ...]:
     """Return how all fields of the lake table are read, with the types of its files."""
-    fields = FileLayout.of(table.spec, table.schema).fields
     return tuple(
         Wanted(held.field_id, field)
-        for held, field in zip(table.schema.fields, fields, strict=True)
+        for held, field in zip(schema.fields, layout.fields, strict=True)
     )
 
 
