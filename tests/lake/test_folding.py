@@ -14,7 +14,7 @@ from headwater.lake.folding import KeySet, in_key_order, last_of_each
 
 _VALUES = {
     pa.int8(): st.integers(-3, 3),
-    pa.int64(): st.integers(-3, 3),
+    pa.int64(): st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1]),
     pa.bool_(): st.booleans(),
     pa.string(): st.sampled_from(["", "a", "é", "aa", "b"]),
     pa.binary(): st.sampled_from([b"", b"\x00", b"\x00\x00", b"x"]),

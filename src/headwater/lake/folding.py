@@ -13,11 +13,16 @@ KeyColumn: TypeAlias = pa.Array | pa.ChunkedArray
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+_WORD_BITS = 63
 _BITS_OF_FLOAT = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
 
 def last_of_each(keys: Sequence[KeyColumn]) -> Positions:
     """Return the position of the last row of each key, ascending; no key holds a null."""
+    if len(keys) == 1 and (numbers := _numbers(keys[0])) is not None:
+        found = _last_of_numbers(numbers)
+        if found is not None:
+            return found
     codes, count = _codes(keys[0])
     for column in keys[1:]:
         further, width = _codes(column)
@@ -69,6 +74,37 @@ class KeySet:
             found = _places(paired, pairs)
         mask: Mask = pc.is_valid(found).to_numpy(zero_copy_only=False)
         return mask
+
+
+def _numbers(column: KeyColumn) -> Positions | None:
+    """Return the values of a column as whole numbers; None if they are none."""
+    kind = column.type
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_temporal(kind):
+        column = column.cast(pa.int64())
+    elif not pa.types.is_signed_integer(kind):
+        return None
+    numbers: Positions = column.to_numpy().astype(np.int64)
+    return numbers
+
+
+def _last_of_numbers(numbers: Positions) -> Positions | None:
+    """Sort numbers with their positions in one word each; None if a word does not hold both.
+
+    This is several times quicker than a hash table, which misses the cache at every row.
+    """
+    if not len(numbers):
+        return numbers
+    low, bits = int(numbers.min()), len(numbers).bit_length()
+    if (int(numbers.max()) - low).bit_length() + bits > _WORD_BITS:
+        return None
+    words = (numbers - low) << bits | np.arange(len(numbers))
+    words.sort()
+    is_last = np.append(np.diff(words >> bits) != 0, [True])
+    last: Positions = words[is_last] & ((1 << bits) - 1)
+    last.sort()
+    return last
 
 
 def _codes(column: KeyColumn) -> tuple[Positions, int]:

@@ -1,11 +1,11 @@
 """One snapshot put directly after another, in one attempt."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -25,7 +25,7 @@ from headwater.errors import (
     LakeSnapshotMissingError,
     LakeUnreachableError,
 )
-from headwater.lake.iceberg.manifests import Manifests
+from headwater.lake.iceberg.manifests import Manifests, live_paths
 from headwater.lake.iceberg.merging import merged_manifests
 from headwater.lake.iceberg.opening import FAULTS, load_table, reached
 from headwater.lake.iceberg.snapshots import properties_of, told
@@ -51,15 +51,6 @@ class Change:
     """Data files that have to stay live, since added deletes name them."""
     merge_count: int | None = None
     """From how many manifests on they are merged; None: as the properties of the table say."""
-
-
-@dataclass(slots=True)
-class _Held:
-    """What the newest snapshot lists, as far as it was looked at."""
-
-    manifests: list[ManifestFile] = field(default_factory=list)
-    entries: dict[str, list[ManifestEntry]] = field(default_factory=dict)
-    live: dict[str, DataFile] = field(default_factory=dict)
 
 
 def commit_change(
@@ -94,26 +85,35 @@ def check_head(metadata: TableMetadata, on: LakeSnapshot | None, path: TablePath
         raise LakeMovedError(f"The newest snapshot of {path} is {newest}, not {wanted}.")
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the newest snapshot lists."""
+
+    manifests: tuple[ManifestFile, ...]
+    live: Mapping[str, frozenset[str]]
+    """The files that each manifest lists, by its path."""
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset().union(*self.live.values())
+
+
 def _held(table: Table) -> _Held:
-    held = _Held()
     newest = table.metadata.current_snapshot()
-    if newest is None:
-        return held
-    held.manifests = newest.manifests(table.io)
-    for manifest in held.manifests:
-        entries = manifest.fetch_manifest_entry(table.io)
-        held.entries[manifest.manifest_path] = entries
-        held.live |= {entry.data_file.file_path: entry.data_file for entry in entries}
-    return held
+    manifests = () if newest is None else tuple(newest.manifests(table.io))
+    live = {each.manifest_path: live_paths(table.io, each) for each in manifests}
+    # A manifest that only tells what is gone has told it.
+    return _Held(tuple(each for each in manifests if live[each.manifest_path]), live)
 
 
 def _check_files(change: Change, held: _Held, path: TablePath) -> None:
     new = {file.file_path for file in change.added}
     if len(new) != len(change.added):
         raise LakeRewrittenError(f"A file for {path} is to be added twice in one commit.")
-    if again := new & held.live.keys():
+    live = held.paths
+    if again := new & live:
         raise LakeRewrittenError(f"{path} holds {min(again)} already: it was committed before.")
-    if gone := (change.removed | change.needed - new) - held.live.keys():
+    if gone := (change.removed | change.needed - new) - live:
         raise LakeRewrittenError(f"{path} does not hold {min(gone)} any more.")
 
 
@@ -130,13 +130,14 @@ def _prepared(
     )
     parent_id = None if newest is None else newest.snapshot_id
     try:
-        location = manifests.write_list(_manifests(change, held, manifests), parent_id=parent_id)
+        listed, removed = _listed(change, held, manifests)
+        location = manifests.write_list(listed, parent_id=parent_id)
     except OSError:
         manifests.abort()
         raise
     counts = summary_of(
         added=change.added,
-        removed=[held.live[path] for path in sorted(change.removed)],
+        removed=removed,
         before=None if newest is None else properties_of(newest),
     )
     snapshot = Snapshot.model_validate(
@@ -153,16 +154,20 @@ def _prepared(
     return snapshot, manifests
 
 
-def _manifests(change: Change, held: _Held, manifests: Manifests) -> list[ManifestFile]:
+def _listed(
+    change: Change, held: _Held, manifests: Manifests
+) -> tuple[list[ManifestFile], list[DataFile]]:
+    """Write manifests, and return them all with the files that are gone from them."""
     listed = manifests.added(change.added)
+    removed: list[DataFile] = []
     for manifest in held.manifests:
-        entries = held.entries[manifest.manifest_path]
-        paths = {entry.data_file.file_path for entry in entries}
-        if paths & change.removed:
-            listed.append(manifests.without(manifest, entries, change.removed))
-        elif entries:
+        if held.live[manifest.manifest_path] & change.removed:
+            kept, gone = manifests.without(manifest, change.removed)
+            listed.append(kept)
+            removed += gone
+        else:
             listed.append(manifest)
-    return merged_manifests(listed, manifests, count_min=change.merge_count)
+    return merged_manifests(listed, manifests, count_min=change.merge_count), removed
 
 
 def _swapped(

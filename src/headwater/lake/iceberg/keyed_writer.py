@@ -107,7 +107,8 @@ class KeyedWriter:
         self._held, self._deleted, self._held_bytes = [], [], 0
         keys = [rows.column(name) for name in self.older.keys.names]
         last = last_of_each(keys)
-        self.older.take_away([key.take(pa.array(last)) for key in keys])
+        if self.older.files:
+            self.older.take_away([key.take(pa.array(last)) for key in keys])
         kept = last[~deleted[last]]
         if len(kept) != rows.num_rows:
             rows = rows.combine_chunks().take(pa.array(kept))

@@ -22,6 +22,8 @@ from pyiceberg.table.metadata import TableMetadata
 from headwater.lake.iceberg.places import new_id, remove, settle
 
 _CODEC: AvroCompressionCodec = "deflate"
+_LIVE_PATHS_MAX = 1024
+_live_paths: dict[str, frozenset[str]] = {}
 
 
 class DeletesWriter(ManifestWriterV2):
@@ -58,9 +60,10 @@ class Manifests:
         return [self._write(content, spec, group) for (content, spec), group in groups.items()]
 
     def without(
-        self, manifest: ManifestFile, entries: Sequence[ManifestEntry], gone: Collection[str]
-    ) -> ManifestFile:
+        self, manifest: ManifestFile, gone: Collection[str]
+    ) -> tuple[ManifestFile, list[DataFile]]:
         """List the entries of a manifest anew, and tell of some that they are gone."""
+        entries = manifest.fetch_manifest_entry(self.io)
         kept = [
             _entry(entry, ManifestEntryStatus.EXISTING, entry.snapshot_id)
             for entry in entries
@@ -71,7 +74,8 @@ class Manifests:
             for entry in entries
             if entry.data_file.file_path in gone
         ]
-        return self._write(manifest.content, manifest.partition_spec_id, [*kept, *removed])
+        listed = self._write(manifest.content, manifest.partition_spec_id, [*kept, *removed])
+        return listed, [entry.data_file for entry in removed]
 
     def merged(self, manifests: Sequence[ManifestFile]) -> ManifestFile:
         """List what several manifests of one content and partition spec list, in one."""
@@ -117,6 +121,7 @@ class Manifests:
         with writer:
             for entry in entries:
                 writer.add_entry(entry)
+        _remembered(location, entries)
         return writer.to_manifest_file()
 
     def _new_location(self, name: str) -> str:
@@ -126,6 +131,26 @@ class Manifests:
         location = f"{folder.rstrip('/')}/{name}"
         self.written.append(location)
         return location
+
+
+def live_paths(io: FileIO, manifest: ManifestFile) -> frozenset[str]:
+    """Return the files that a manifest lists as live; it never changes, so they are kept."""
+    found = _live_paths.get(manifest.manifest_path)
+    if found is None:
+        found = _remembered(manifest.manifest_path, manifest.fetch_manifest_entry(io))
+    return found
+
+
+def _remembered(path: str, entries: Iterable[ManifestEntry]) -> frozenset[str]:
+    if len(_live_paths) >= _LIVE_PATHS_MAX:
+        _live_paths.pop(next(iter(_live_paths)), None)
+    found = frozenset(
+        entry.data_file.file_path
+        for entry in entries
+        if entry.status != ManifestEntryStatus.DELETED
+    )
+    _live_paths[path] = found
+    return found
 
 
 def content_of(file: DataFile) -> ManifestContent:

@@ -1,7 +1,7 @@
 """Reaching a catalog and its tables, and what is said when they cannot be reached."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,6 +20,8 @@ from headwater.model.path import TablePath
 NAME_DEFAULT = "fluss-iceberg-catalog"
 _LOCKED_WAIT_S = 60
 _OPEN_ATTEMPTS_MAX = 3
+_OPENED_MAX = 16
+_opened: dict[tuple[tuple[str, str], ...], Catalog] = {}
 
 FAULTS = (OSError, SQLAlchemyError, RESTError)
 """What the world raises through pyiceberg; `requests` raises kinds of OSError."""
@@ -39,17 +41,29 @@ def open_catalog(config: Mapping[str, str]) -> Catalog:
     """Open the catalog that properties describe, by default one in a file of the warehouse."""
     mend_doubles()
     properties = _completed(config)
+    key = tuple(sorted(properties.items()))
+    file = _sqlite_file(properties.get("uri", ""))
+    with reached(f"Opening the Iceberg catalog {properties.get('uri', NAME_DEFAULT)}"):
+        if key in _opened and (file is None or file.exists()):
+            return _opened[key]
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        catalog = _loaded(properties)
+    if isinstance(catalog, SqlCatalog):
+        # Holds no connection, but queries that took long to prepare.
+        if len(_opened) >= _OPENED_MAX:
+            _opened.clear()
+        _opened[key] = catalog
+    return catalog
+
+
+def _loaded(properties: dict[str, str]) -> Catalog:
     name = properties.pop("name", NAME_DEFAULT)
-    with reached(f"Opening the Iceberg catalog {properties.get('uri', name)}"):
-        _make_directory(properties.get("uri", ""))
-        for attempt in range(_OPEN_ATTEMPTS_MAX):
-            try:
-                return _unpooled(load_catalog(name, **properties))
-            except SQLAlchemyError:
-                # Two that open a new catalog at once both make its tables, and one of them fails.
-                if attempt == _OPEN_ATTEMPTS_MAX - 1:
-                    raise
-        raise AssertionError
+    for _ in range(_OPEN_ATTEMPTS_MAX - 1):
+        # Two that open a new catalog at once both make its tables, and one of them fails.
+        with suppress(SQLAlchemyError):
+            return _unpooled(load_catalog(name, **properties))
+    return _unpooled(load_catalog(name, **properties))
 
 
 def load_table(catalog: Catalog, path: TablePath) -> Table:
@@ -85,10 +99,9 @@ def _completed(config: Mapping[str, str]) -> dict[str, str]:
     return properties
 
 
-def _make_directory(uri: str) -> None:
+def _sqlite_file(uri: str) -> Path | None:
     file = uri.partition("?")[0].removeprefix("sqlite:///")
-    if uri.startswith("sqlite:///") and file:
-        Path(file).parent.mkdir(parents=True, exist_ok=True)
+    return Path(file) if uri.startswith("sqlite:///") and file else None
 
 
 def _unpooled(catalog: Catalog) -> Catalog:

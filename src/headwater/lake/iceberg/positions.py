@@ -32,7 +32,7 @@ class OlderRows:
 
     def take_away(self, changed: Sequence[pa.ChunkedArray]) -> None:
         """Note where rows with changed keys stand."""
-        if not self.files or not len(changed[0]):
+        if not len(changed[0]):
             return
         keys = KeySet.of(changed)
         ranges = [_range(column) for column in changed]
