@@ -17,6 +17,7 @@ from benchmarks.report import ROUNDS, Report
 from benchmarks.rows import NARROW, WIDE, narrow_batch, wide_batch
 from benchmarks.spark import bench_spark
 from benchmarks.spark_fixed_costs import bench_fixed_costs
+from benchmarks.tiering import bench_tiering
 
 CODECS = {"ZSTD": "zstd", "LZ4_FRAME": "lz4", "NONE": None}
 ACKS_COUNT = 1000
@@ -142,6 +143,8 @@ def main() -> None:
             bench_clients(report, server.port)
             console.print("Spark …")
             bench_spark(report, server.address, directory)
+            console.print("tiering …")
+            bench_tiering(report, server)
             console.print("upserts and lookups …")
             table = bench_keyed(report, server, directory)
         console.print("what Spark costs before it does anything …")
