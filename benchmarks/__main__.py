@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
-from tests.serving import serving
+from tests.serving import ServerProcess, serving
 
 from benchmarks import append, latency, scan
 from benchmarks.blocking import BlockingConnection
@@ -123,22 +123,27 @@ def bench_latency(report: Report, connection: BlockingConnection, directory: Pat
     )
 
 
+def bench_wire(report: Report, console: Console, server: ServerProcess, directory: Path) -> None:
+    """Measure what goes over the wire, without a client of ours in between."""
+    connection = BlockingConnection(server.port)
+    console.print("latency …")
+    bench_latency(report, connection, directory)
+    console.print("append …")
+    bench_append(report, connection, server.port, directory)
+    console.print("scan …")
+    bench_scan(report, connection, directory)
+    console.print("projection …")
+    bench_projection(report, connection)
+    connection.close()
+
+
 def main() -> None:
     """Run everything and print one table."""
     console, report = Console(), Report()
     directory = Path(tempfile.mkdtemp(prefix="headwater-bench-", dir=Path.cwd()))
     try:
         with serving(directory / "data") as server:
-            connection = BlockingConnection(server.port)
-            console.print("latency …")
-            bench_latency(report, connection, directory)
-            console.print("append …")
-            bench_append(report, connection, server.port, directory)
-            console.print("scan …")
-            bench_scan(report, connection, directory)
-            console.print("projection …")
-            bench_projection(report, connection)
-            connection.close()
+            bench_wire(report, console, server, directory)
             console.print("clients …")
             bench_clients(report, server.port)
             console.print("Spark …")
