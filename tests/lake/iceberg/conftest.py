@@ -1,0 +1,42 @@
+"""A lake of Iceberg tables in a directory, and the same tables as pyiceberg sees them."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+pytest.importorskip("pyiceberg")
+
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+
+from headwater.lake.iceberg.opening import NAME_DEFAULT
+from headwater.lake.iceberg.storage import IcebergStorage
+from headwater.lake.table import LakeTableSpec
+from tests.lake.formats import config_of
+from tests.lake.tables import Tables
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory) -> Mapping[str, str]:
+    return config_of("iceberg", tmp_path_factory.mktemp("iceberg"))
+
+
+@pytest.fixture(scope="module")
+def lake(config) -> IcebergStorage:
+    return IcebergStorage(config)
+
+
+@pytest.fixture(scope="module")
+def tables(lake) -> Tables:
+    return Tables(lake)
+
+
+@pytest.fixture
+def foreign(config) -> Callable[[LakeTableSpec], Table]:
+    """Return a table as someone sees it who knows nothing of Headwater."""
+
+    def load(spec: LakeTableSpec) -> Table:
+        catalog = load_catalog(NAME_DEFAULT, **config)
+        return catalog.load_table((spec.path.database, spec.path.table))
+
+    return load
