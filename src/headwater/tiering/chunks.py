@@ -21,8 +21,8 @@ from headwater.tiering.shares import LogShare, Share, StateShare
 from headwater.tiering.system_columns import log_rows_filled, state_rows_filled
 
 # Handing a batch to a thread and a file costs the same however few rows it has.
-CHUNK_ROWS_MIN = 65_536
-CHUNK_BYTES_MIN = 8 * 1024**2
+CHUNK_ROWS_MIN = 131_072
+CHUNK_BYTES_MIN = 16 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
