@@ -191,6 +191,18 @@ def nested(tables: Tables) -> LakeTable:
     return table
 
 
+def odd_names(tables: Tables) -> LakeTable:
+    day = StringType(nullable=False)
+    columns = {"id": KEY, "the day": day, "ümläut": StringType(), "a.b": IntType(), "1": IntType()}
+    table = tables.make(columns, key=("the day", "id"), partition_keys=("the day",))
+    rows = [
+        {"id": at, "the day": "xy"[at % 2], "ümläut": "ü", "a.b": at, "1": 1} for at in range(6)
+    ]
+    table.tier(rows)
+    table.tier([{**row, "a.b": -1} for row in rows[:2]])
+    return table
+
+
 SHAPES: dict[str, Callable[[Tables], LakeTable]] = {
     made.__name__: made
     for made in (
@@ -207,5 +219,6 @@ SHAPES: dict[str, Callable[[Tables], LakeTable]] = {
         typed,
         typed_keyed,
         nested,
+        odd_names,
     )
 }
