@@ -133,7 +133,7 @@ class World:
         above = await self.log(table, start=ends)
         found = self.lake_rows(table, head.snapshot_id) - (kept or Counter())
         assert found == folded(below, table)
-        assert folded([*below, *above], table) == await self._now(table)
+        assert folded([*below, *above], table) == await self.now(table)
         return head
 
     async def ends(self, table: AsyncTable, head: LakeSnapshot | None) -> dict[Place, int]:
@@ -147,7 +147,8 @@ class World:
             for place, first in offsets.items()
         }
 
-    async def _now(self, table: AsyncTable) -> Counter:
+    async def now(self, table: AsyncTable) -> Counter:
+        """Return all rows of a table."""
         return counted([batch async for batch in table.scan()])
 
 
@@ -198,12 +199,16 @@ class Pause:
 
     async def reached(self, work: asyncio.Task) -> None:
         """Wait until the round stands there; raise what it ended with if it did not get there."""
-        waiting = asyncio.create_task(self._reached.wait())
-        await asyncio.wait({waiting, work}, return_when=asyncio.FIRST_COMPLETED)
+        await self.reached_or_done(work)
         if work.done():
-            waiting.cancel()
             work.result()
         assert self._reached.is_set()
+
+    async def reached_or_done(self, work: asyncio.Task) -> None:
+        """Wait until the round stands there, or ended before."""
+        waiting = asyncio.create_task(self._reached.wait())
+        await asyncio.wait({waiting, work}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
 
     def let_go(self) -> None:
         self._let_go.set()
