@@ -14,6 +14,7 @@ from headwater.lake.iceberg.deletes import Deletes
 from headwater.lake.iceberg.opening import reached
 from headwater.lake.iceberg.positions import OlderRows
 from headwater.lake.iceberg.results import Written
+from headwater.lake.iceberg.spread import check_bucket
 from headwater.lake.iceberg.tasks import HeldFile, task_of
 from headwater.lake.iceberg.values import Place
 from headwater.lake.spi import WriteResult, WriteTask
@@ -30,6 +31,7 @@ class KeyedWriter:
     replace are not touched: their positions are noted as deleted.
     """
 
+    spec: LakeTableSpec
     task: WriteTask
     columns: FileColumns
     files: DataFiles
@@ -52,6 +54,7 @@ class KeyedWriter:
         columns = FileColumns.of(place, spec)
         names = FileNames(place=place, partition=task.partition, bucket=task.bucket)
         return cls(
+            spec=spec,
             task=task,
             columns=columns,
             files=DataFiles.of(place, names, io=io, schema=columns.schema),
@@ -61,6 +64,8 @@ class KeyedWriter:
 
     def write(self, rows: pa.RecordBatch, *, deleted: pa.BooleanArray | None = None) -> None:
         """Take changes in the order of the log."""
+        if not self._held:
+            check_bucket(self.spec, rows, bucket=self.task.bucket)
         self._held.append(self.columns.fitted(rows))
         self._deleted.append(
             np.zeros(rows.num_rows, np.bool_)

@@ -137,11 +137,12 @@ class ParquetFiles:
             return
         rows = pa.Table.from_batches(self._held, self.schema)
         self._held, self._held_rows, self._held_bytes = [], 0, 0
-        writer = self._writer or self._begin_file()
-        writer.write_table(rows, row_group_size=self.settings.group_rows)
-        assert self._stream is not None
-        if self._stream.tell() >= self.settings.file_bytes:
-            self.end_file()
+        for start in range(0, rows.num_rows, self.settings.group_rows):
+            writer = self._writer or self._begin_file()
+            writer.write_table(rows.slice(start, self.settings.group_rows))
+            assert self._stream is not None
+            if self._stream.tell() >= self.settings.file_bytes:
+                self.end_file()
 
     def _begin_file(self) -> pq.ParquetWriter:
         self._begun.append(self.new_location())

@@ -47,9 +47,14 @@ def properties_of(snapshot: Snapshot) -> dict[str, str]:
     return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
 
 
-def bounded_ancestor(snapshot: Snapshot | None, metadata: TableMetadata) -> Snapshot | None:
-    """Return the snapshot that has the boundary which holds for this one; None if none has."""
-    return next((each for each, _ in _bounded(snapshot, metadata)), None)
+def back_to_boundary(metadata: TableMetadata) -> list[Snapshot]:
+    """Return the newest snapshot and those before it, up to the first that has a boundary."""
+    line: list[Snapshot] = []
+    for each in ancestors_of(metadata.current_snapshot(), metadata):
+        line.append(each)
+        if BOUNDARY_PROPERTY in properties_of(each):
+            return line
+    return []
 
 
 def _boundary(snapshot: Snapshot, metadata: TableMetadata) -> Boundary | None:
@@ -60,7 +65,12 @@ def _bounded(
     snapshot: Snapshot | None, metadata: TableMetadata
 ) -> Iterator[tuple[Snapshot, Boundary]]:
     """Yield the snapshots with a boundary, from this one back."""
-    for each in ancestors_of(snapshot, metadata):
+    line = list(ancestors_of(snapshot, metadata))
+    oldest = line[-1].sequence_number or 0 if line else 0
+    # Others that expire snapshots cut the line; what is older than all of it stood before it.
+    before = [each for each in metadata.snapshots if (each.sequence_number or 0) < oldest]
+    before.sort(key=lambda each: each.sequence_number or 0, reverse=True)
+    for each in (*line, *before):
         text = properties_of(each).get(BOUNDARY_PROPERTY)
         if text is not None:
             yield each, boundary_from_json(text)

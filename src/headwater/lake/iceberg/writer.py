@@ -9,6 +9,7 @@ from headwater.lake.iceberg.columns import FileColumns
 from headwater.lake.iceberg.data_files import DataFiles, FileNames
 from headwater.lake.iceberg.opening import reached
 from headwater.lake.iceberg.results import Written
+from headwater.lake.iceberg.spread import check_bucket
 from headwater.lake.iceberg.tasks import task_of
 from headwater.lake.spi import WriteResult, WriteTask
 from headwater.lake.table import LakeTableSpec
@@ -18,6 +19,7 @@ from headwater.lake.table import LakeTableSpec
 class LogWriter:
     """Write what a log table was given. Used by one thread, once."""
 
+    spec: LakeTableSpec
     task: WriteTask
     columns: FileColumns
     files: DataFiles
@@ -30,11 +32,13 @@ class LogWriter:
         columns = FileColumns.of(place, spec)
         names = FileNames(place=place, partition=task.partition, bucket=task.bucket)
         io = place.io(config)
-        return cls(task, columns, DataFiles.of(place, names, io=io, schema=columns.schema))
+        return cls(spec, task, columns, DataFiles.of(place, names, io=io, schema=columns.schema))
 
     def write(self, rows: pa.RecordBatch, *, deleted: pa.BooleanArray | None = None) -> None:
         """Take rows in the order of the log."""
         assert deleted is None or not deleted.true_count, "a log table deletes nothing"
+        if not self.rows:
+            check_bucket(self.spec, rows, bucket=self.task.bucket)
         with reached("Writing to the lake"):
             self.files.write(self.columns.fitted(rows))
         self.rows += rows.num_rows
