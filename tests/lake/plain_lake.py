@@ -17,6 +17,7 @@ import pyarrow as pa
 from headwater.errors import (
     HeadwaterError,
     LakeCommitUnknownError,
+    LakeMovedError,
     LakeRewrittenError,
     LakeSnapshotMissingError,
     LakeTableDiffersError,
@@ -260,5 +261,5 @@ def files_of(result: WriteResult) -> list[DataFile]:
 def _held(table: PlainTable, on: LakeSnapshot):
     stored = table.stored(on.snapshot_id)
     if stored is None:
-        raise LakeSnapshotMissingError(f"Snapshot {on.snapshot_id} of {table.path} is gone.")
+        raise LakeMovedError(f"Snapshot {on.snapshot_id} of {table.path} is gone.")
     return stored

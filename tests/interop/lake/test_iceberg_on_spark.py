@@ -2,6 +2,7 @@
 
 import pytest
 
+from headwater.errors import HeadwaterError
 from headwater.lake.iceberg.opening import NAME_DEFAULT
 from tests.interop.lake.coded import coded_rows
 from tests.interop.lake.made import SHAPES
@@ -67,13 +68,8 @@ def test_spark_appends_after_us_and_we_go_on(spark, iceberg, rows_of):
 def test_spark_rewrites_files_and_we_go_on(spark, iceberg, rows_of, shape):
     table = SHAPES[shape](iceberg)
     rows, boundary = coded_rows(table.rows()), table.head().boundary
-    path = f"{table.spec.path.database}.{table.spec.path.table}"
 
-    spark.ask(
-        "run",
-        sql=f"CALL `{NAME_DEFAULT}`.system.rewrite_data_files(table => '{path}',"
-        " options => map('rewrite-all', 'true'))",
-    )
+    called(spark, "rewrite_data_files", table, "options => map('rewrite-all', 'true')")
 
     assert coded_rows(table.rows()) == rows
     assert table.head().boundary == boundary
@@ -91,6 +87,42 @@ def test_spark_deletes_rows_and_we_read_what_is_left(spark, iceberg, rows_of):
     assert coded_rows(table.rows()) == left
     table.tier([{"id": 3, "name": "back"}])
     assert rows_of(spark, f"SELECT * FROM {name_of(table)}") == coded_rows(table.rows())
+
+
+def called(spark, procedure: str, table, *arguments: str) -> None:
+    path = f"{table.spec.path.database}.{table.spec.path.table}"
+    parts = ", ".join((f"table => '{path}'", *arguments))
+    spark.ask("run", sql=f"CALL `{NAME_DEFAULT}`.system.{procedure}({parts})")
+
+
+def test_sparks_upkeep_leaves_what_we_wrote(spark, iceberg, rows_of):
+    table = SHAPES["partitioned"](iceberg)
+    rows, boundary = coded_rows(table.rows()), table.head().boundary
+
+    called(spark, "rewrite_manifests", table)
+    called(spark, "rewrite_position_delete_files", table, "options => map('rewrite-all', 'true')")
+    called(spark, "remove_orphan_files", table, "dry_run => true")
+
+    assert coded_rows(table.rows()) == rows
+    assert table.head().boundary == boundary
+    table.tier([table.rows().to_pylist()[0]])
+    assert rows_of(spark, f"SELECT * FROM {name_of(table)}") == rows
+
+
+def test_a_boundary_that_spark_expired_is_not_taken_for_a_table_that_nobody_tiered(spark, iceberg):
+    table = SHAPES["unbucketed"](iceberg)
+    boundary = table.head().boundary
+    spark.ask("run", sql=f"INSERT INTO {name_of(table)} VALUES (100, 'from Spark')")
+    older = "older_than => TIMESTAMP '2999-01-01 00:00:00'"
+
+    called(spark, "expire_snapshots", table, older, "retain_last => 1")
+
+    # Without a boundary a tierer would copy everything a second time.
+    try:
+        found = table.head().boundary
+    except HeadwaterError:
+        return
+    assert found == boundary
 
 
 def test_our_upkeep_leaves_what_spark_wrote(spark, iceberg, rows_of):

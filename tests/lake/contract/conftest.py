@@ -1,11 +1,12 @@
 """Every format passes the same tests: a lake of each, and tables that are made in it."""
 
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 from headwater.lake.spi import LakeStorage
-from tests.lake.formats import FORMATS, config_of, opened
+from tests.lake.formats import FORMATS, PLACE, config_of, opened
 from tests.lake.tables import Tables
 
 
@@ -27,3 +28,17 @@ def lake(lake_format, lake_directory) -> LakeStorage:
 @pytest.fixture(scope="session")
 def tables(lake) -> Tables:
     return Tables(lake)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if PLACE is None:
+        return
+    elsewhere = pytest.mark.skip(reason="looks for the files of the lake on the local disk")
+    for item in items:
+        if isinstance(item, pytest.Function) and _looks_on_disk(item):
+            item.add_marker(elsewhere)
+
+
+def _looks_on_disk(item: pytest.Function) -> bool:
+    is_here = Path(__file__).parent in item.path.parents
+    return is_here and "lake_directory" in signature(item.function).parameters

@@ -258,6 +258,21 @@ def test_rounds_go_on_after_expiry(table):
     assert table.head().boundary.end(next(iter(table.head().boundary.ranges))) > ROUNDS
 
 
+def test_a_commit_on_a_snapshot_that_has_expired_is_refused(table):
+    old = table.head()
+    results = table.write([{"id": 400, "name": "late"}], on=old)
+    table.tier([{"id": 401, "name": "z"}])
+    table.tier([{"id": 402, "name": "z"}])
+    table.keeper.expire(ALL_OLD, now_ms=later(table))
+    rows = table.values()
+
+    with pytest.raises(LakeMovedError):
+        table.commit(results, on=old)
+
+    assert table.values() == rows
+    assert len(table.source.snapshots()) == 1
+
+
 def test_expiring_a_table_without_snapshots_does_nothing(tables):
     table = tables.make()
 
