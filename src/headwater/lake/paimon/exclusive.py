@@ -10,7 +10,14 @@ import fsspec
 from headwater.errors import UnsupportedError
 from headwater.runtime.ids import random_bytes
 
-_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}
+_PACKAGES = {
+    "s3": "s3fs",
+    "s3a": "s3fs",
+    "gs": "gcsfs",
+    "abfs": "adlfs",
+    "abfss": "adlfs",
+    "oss": "ossfs",
+}
 # Paimon's names of what s3fs calls otherwise.
 _S3_OPTIONS = {
     "key": ("fs.s3.accessKeyId", "s3.access-key", "s3.access.key", "fs.s3a.access.key"),

@@ -121,11 +121,25 @@ class Files:
             with pa.OSFile(local, "wb") as file:
                 yield file
             sync(local)
+            sync(str(Path(local).parent))
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a small file that nobody looks at yet."""
-        with self.open_output(path) as stream:
-            stream.write(content)
+        """Write a small file that nobody looks at yet; its name is durable by `sync_names`."""
+        local = local_path(path)
+        with reaching(path):
+            if local is None:
+                with self.io.new_output_stream(path) as stream:
+                    stream.write(content)
+                return
+            Path(local).parent.mkdir(parents=True, exist_ok=True)
+            Path(local).write_bytes(content)
+            sync(local)
+
+    def sync_names(self, directory: str) -> None:
+        """Make the names in a directory survive a crash of the machine."""
+        with reaching(directory):
+            if (local := local_path(directory)) is not None:
+                sync(local)
 
     def create(self, path: str, content: bytes) -> bool:
         """Put a small file in place, whole, unless there is one; tell whether it was put."""
@@ -191,13 +205,12 @@ def local_path(path: str) -> str | None:
 
 
 def sync(path: str) -> None:
-    """Make a file and its name survive a crash of the machine."""
-    for each in (path, str(Path(path).parent)):
-        descriptor = os.open(each, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    """Make a file, or the names in a directory, survive a crash of the machine."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _create_local(path: Path, content: bytes) -> bool:
@@ -214,7 +227,7 @@ def _create_local(path: Path, content: bytes) -> bool:
         return False
     finally:
         temporary.unlink(missing_ok=True)
-    sync(str(path))
+    sync(str(path.parent))
     return True
 
 

@@ -152,6 +152,8 @@ def merged_manifests(table: PaimonTable, manifests: Sequence[Manifest]) -> list[
 
 def _created(table: PaimonTable, snapshot: SnapshotFile, *, on: SnapshotFile | None) -> bool:
     path = table.snapshot_path(snapshot.snapshot_id)
+    # What the snapshot names has to last as long as the snapshot itself.
+    table.files.sync_names(table.manifests.directory)
     environment = table.handle.catalog_environment
     try:
         if not environment.supports_version_management:
