@@ -23,12 +23,21 @@ from headwater.server.security import Users
 from scripts import left_out
 from scripts.fluss_cluster import ClusterError, FlussCluster
 from scripts.java import JavaMissingError, find_java
+from scripts.object_store import fetch_client, fetch_emulator, running_store
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".interop"
 PYFLUSS = "pyfluss==1.0.0"
 CONTRACT_VARIABLE = "HEADWATER_CONTRACT_AT"  # as tests/contract names it
 OTHER_READERS = "tests/interop/lake"
+OBJECT_STORES = "tests/interop/object_stores"
+ON_OBJECT_STORE = (
+    "tests/lake/contract/test_commit.py",
+    "tests/lake/contract/test_keyed.py",
+    "tests/lake/contract/test_processes.py",
+    "tests/lake/contract/test_upkeep.py",
+    "tests/tiering/test_rounds.py",
+)
 OLDER_SPARKS = ("4.2.1",)  # beside the one in requirements.lock
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 NOT_SERVED = {
@@ -45,7 +54,13 @@ asyncio_default_test_loop_scope = session
 def main() -> int:
     suite = fetch_suite()
     run(sys.executable, "-m", "pytest", "-q", "tests/conformance", cwd=ROOT)
-    return max(run_against_headwater(suite), run_against_cluster(), run_on_lakes(), run_on_spark())
+    return max(
+        run_against_headwater(suite),
+        run_against_cluster(),
+        run_on_lakes(),
+        run_on_object_store(),
+        run_on_spark(),
+    )
 
 
 def run_on_spark() -> int:
@@ -61,6 +76,21 @@ def run_on_spark() -> int:
 def run_on_lakes() -> int:
     """Have readers that know nothing of Headwater read the lake tables that it writes."""
     return run_tests("-m", "interop", OTHER_READERS)
+
+
+def run_on_object_store() -> int:
+    """Run tests of lakes on an emulated object store."""
+    with running_store(fetch_emulator(WORK)) as store:
+        options = " ".join(f"{key}={value}" for key, value in store.options.items())
+        variables = store.variables | {
+            "HEADWATER_LAKE_AT": store.warehouse,  # as tests/lake names them
+            "HEADWATER_LAKE_OPTIONS": options,
+            "PYTHONPATH": str(fetch_client(WORK)),
+        }
+        return max(
+            run_tests(*ON_OBJECT_STORE, **variables),
+            run_tests("-m", "interop", OBJECT_STORES, **variables),
+        )
 
 
 def fetch_spark(version: str) -> Path:

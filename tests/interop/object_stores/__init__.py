@@ -1,0 +1,1 @@
+"""Lakes in object stores."""
