@@ -92,13 +92,14 @@ class DataFiles:
         self._open: _OpenFile | None = None
         self._names: list[str] = []
         self._row_count = 0
+        self._group_bytes = min(_ROW_GROUP_BYTES, settings.target_bytes)
         self.written: list[DataFile] = []
 
     def write(self, rows: pa.Table) -> None:
         """Take rows with the fields of the files."""
         self._held.append(rows)
         self._held_bytes += rows.nbytes
-        if self._held_bytes >= _ROW_GROUP_BYTES:
+        if self._held_bytes >= self._group_bytes:
             self._write_held()
 
     def finish(self) -> list[DataFile]:
@@ -120,7 +121,7 @@ class DataFiles:
             return
         rows = pa.concat_tables(self._held)
         self._held, self._held_bytes = [], 0
-        step = _rows_per_group(rows)
+        step = _rows_per_group(rows, self._group_bytes)
         for start in range(0, rows.num_rows, step):
             self._write_group(rows.slice(start, step))
 
@@ -169,11 +170,9 @@ class DataFiles:
         self.written.append(DataFile(_record(file, byte_count, self._settings, self._clock)))
 
 
-def _rows_per_group(rows: pa.Table) -> int:
+def _rows_per_group(rows: pa.Table, group_bytes: int) -> int:
     """Return how many rows make groups of like sizes, none of them a small rest."""
-    groups = max(
-        1, round(rows.nbytes / _ROW_GROUP_BYTES), math.ceil(rows.num_rows / _ROW_GROUP_ROWS)
-    )
+    groups = max(1, round(rows.nbytes / group_bytes), math.ceil(rows.num_rows / _ROW_GROUP_ROWS))
     return max(1, math.ceil(rows.num_rows / groups))
 
 

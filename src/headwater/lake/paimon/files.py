@@ -106,7 +106,8 @@ class Files:
         """Open a file to be read at any place."""
         if (local := local_path(path)) is not None:
             return pa.OSFile(local)
-        return pa.PythonFile(self.io.new_input_stream(path), mode="r")
+        stream = self.io.new_input_stream(path)
+        return stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r")
 
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile | BinaryIO]:
