@@ -30,6 +30,12 @@ def test_a_lake_lies_below_the_data_directory_unless_told_otherwise():
     assert paimon() == {"warehouse": "/data/lake/paimon"}
 
 
+def test_a_data_directory_keeps_its_lake_whatever_it_is_called():
+    told = lake_config(LakeFormat.ICEBERG, {}, directory=Path("/my data ü"))
+
+    assert told["warehouse"] == "file:///my data ü/lake/iceberg"
+
+
 def test_a_warehouse_may_lie_elsewhere_than_its_catalog():
     assert iceberg(warehouse="s3://lake")["warehouse"] == "s3://lake"
     assert iceberg(warehouse="s3://lake")["type"] == "sql"

@@ -53,7 +53,8 @@ def told_properties(lake: LakeFormat, config: Mapping[str, str]) -> dict[str, st
 
 def _iceberg_defaults(given: Mapping[str, str], directory: Path) -> dict[str, str]:
     place = directory / "lake" / "iceberg"
-    warehouse = {"warehouse": place.as_uri()}
+    # Not `as_uri`: pyiceberg takes locations literally, with no quoting in them.
+    warehouse = {"warehouse": f"file://{place}"}
     if "type" not in given and "uri" not in given:
         return {"type": "sql", "uri": f"sqlite:///{place / 'catalog.sqlite'}", **warehouse}
     # Other catalogs than those in a database say themselves where tables go.
