@@ -1,6 +1,6 @@
 """A storage that workers of Spark reach, a lake of each format, and a runner on Spark."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import pytest
 
@@ -10,6 +10,16 @@ from headwater.engines.spark.tiering.runner import SparkRunner
 from headwater.tiering.lakes import Lakes
 from tests.lake.formats import config_of, opened
 from tests.tiering.world import World
+
+WITHIN_S = 300
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Give the first task of a session the time that loading everything takes."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(WITHIN_S))
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 
@@ -15,7 +15,7 @@ from headwater.model.boundary import TieringEpoch
 from headwater.tiering.lakes import Lakes
 from headwater.tiering.plan import Limits
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Here
+from headwater.tiering.runner import Here, Runner
 from headwater.tiering.steps import Step
 from headwater.tiering.turn import Turn
 from tests.tiering.world import STORAGE
@@ -58,10 +58,12 @@ def _code(process: BaseProcess) -> int | None:
 
 
 def _tier(dying: Dying) -> None:
-    asyncio.run(_round(dying))
+    asyncio.run(tier_dying(dying, Here))
 
 
-async def _round(dying: Dying) -> None:
+async def tier_dying(dying: Dying, runner: Callable[[aio.AsyncClient], Runner]) -> None:
+    """Run one round, or a part of it."""
+
     async def watch(step: Step) -> None:
         if step is dying.step:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -74,7 +76,7 @@ async def _round(dying: Dying) -> None:
         await tier_round(
             Turn(assignment, STORAGE),
             client=client,
-            runner=Here(client),
+            runner=runner(client),
             lakes=Lakes(opener=lambda name, _config: open_lake(name, dying.lake)),
             limits=Limits(rows_max=1_000_000),
             watch=watch,

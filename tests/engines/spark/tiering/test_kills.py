@@ -1,8 +1,15 @@
 """Tierers that are killed -9 before every step of a round: nothing is lost, nothing comes twice."""
 
+import asyncio
+import json
+import os
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +18,8 @@ from tests.engines.spark.tiering.dying import Dying
 from tests.lake.formats import config_of
 from tests.tiering.world import rows
 
+ROOT = str(Path(__file__).parents[4])
+WITHIN_S = 300  # sessions take their time where others use the machine as well
 # In an order in which each is reached: a claim follows a turn that came to nothing, and only a
 # snapshot that was not reported is adopted.
 STEPS = [
@@ -34,6 +43,7 @@ def test_every_step_has_its_kill():
     assert set(STEPS) == set(Step)
 
 
+@pytest.mark.timeout(WITHIN_S)
 @pytest.mark.parametrize(
     ("lake_format", "kind"),
     [*SHORT, *(pytest.param(*each, marks=pytest.mark.torture) for each in LONG)],
@@ -55,6 +65,7 @@ async def test_a_tierer_may_die_before_any_step(world, hw, kind, tmp_path):
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(WITHIN_S)
 @pytest.mark.parametrize("kind", ["log", "keyed"])
 @pytest.mark.parametrize("step", STEPS)
 async def test_what_a_dead_tierer_left_is_brought_to_an_end(world, hw, kind, step, tmp_path):
@@ -71,3 +82,33 @@ async def test_what_a_dead_tierer_left_is_brought_to_an_end(world, hw, kind, ste
         assert await replace(dying, turn=turn + 2).run() == 0
 
         await world.check(table)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(WITHIN_S + 60)
+@pytest.mark.parametrize("lake_format", ["iceberg"])
+async def test_a_driver_of_spark_may_die_with_all_files_written(world, hw, tmp_path):
+    table = await world.table()
+    await table.append(rows(*range(100)))
+    lake = config_of(world.format, tmp_path / "lake")
+    arguments = (hw.address, "t", world.format, Step.COMMIT.value, json.dumps(lake))
+
+    code = await asyncio.to_thread(_driven, arguments)
+
+    assert code == -signal.SIGKILL
+    assert world.head(table) is None
+    assert await Dying(hw.address, "t", world.format, 2, None, lake).run() == 0
+    await world.check(table)
+    assert world.lake_rows(table).total() == 100
+
+
+def _driven(arguments) -> int:
+    """Run a driver until it dies, and leave nothing of its session behind."""
+    command = [sys.executable, "-m", "tests.engines.spark.tiering.dying_driver", *arguments]
+    environment = os.environ | {"PYTHONPATH": ROOT}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True) as process:
+        try:
+            return process.wait(WITHIN_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
