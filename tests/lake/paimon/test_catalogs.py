@@ -1,8 +1,10 @@
 """Other catalogs and other spellings of places lead to the same tables."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
-from headwater.errors import InvalidOptionError
+from headwater.errors import InvalidOptionError, LakeUnreachableError
 from headwater.lake.registry import open_lake
 from headwater.lake.spi import Retention
 from headwater.model.types import BigIntType, StringType, TimestampType
@@ -64,3 +66,25 @@ def test_partitions_with_signs_in_their_names_are_found_under_an_address(tmp_pat
     assert (cleaned.data_files, orphans.data_files, lost[0].file_count) == (6, 1, 1)
     assert [row["id"] for row in table.values()] == before == list(range(6))
     assert list((tmp_path / "ware house").rglob("at=2023-11-14 22%3A13%3A20.123456"))
+
+
+def test_drivers_that_make_and_change_a_table_at_once_agree(tmp_path):
+    lake = open_lake("paimon", {"warehouse": f"{tmp_path}/warehouse"})
+    spec = Tables(lake).spec({"id": BigIntType(), "name": StringType()})
+    later = added(added(spec, "one"), "two")
+
+    with ThreadPoolExecutor(8) as drivers:
+        for wanted in (spec, later):
+            list(drivers.map(lake.catalog().ensure, [wanted] * 8))
+
+    schemas = sorted(each.name for each in tmp_path.rglob("schema-*"))
+    assert schemas == ["schema-0", "schema-1"]
+    assert lake.catalog().column_names(spec.path) == ("id", "name", "one", "two")
+
+
+def test_a_database_whose_place_is_taken_by_a_file_is_told(tmp_path):
+    lake = open_lake("paimon", {"warehouse": f"{tmp_path}"})
+    (tmp_path / "db.db").write_text("no directory")
+
+    with pytest.raises(LakeUnreachableError, match=r"db\.t0"):
+        Tables(lake).make()

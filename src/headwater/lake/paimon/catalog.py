@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from pypaimon import Schema
+from pypaimon.catalog.catalog_exception import (
+    ColumnAlreadyExistException,
+    TableAlreadyExistException,
+)
 from pypaimon.common.json_util import JSON
 from pypaimon.schema.data_types import DataField, DataTypeParser
 from pypaimon.schema.schema_change import SchemaChange
@@ -91,10 +95,14 @@ class PaimonCatalog:
         try:
             with reaching(f"the table {spec.path} in the lake"):
                 _apply(catalog, spec, changes)
-        except LakeUnreachableError:
+        except (TableAlreadyExistException, ColumnAlreadyExistException):
+            return False
+        except (LakeUnreachableError, FileExistsError, FileNotFoundError) as fault:
             # Where another one was quicker, look at what it made.
             if _held(table_handle(catalog, spec.path)) == held:
-                raise
+                raise LakeUnreachableError(
+                    f"The table {spec.path} in the lake cannot be made or changed: {fault}."
+                ) from fault
             return False
         return True
 

@@ -175,8 +175,9 @@ def _outcome(table: PaimonTable, snapshot: SnapshotFile, fault: LakeUnreachableE
     else:
         if there is not None:
             return there.uuid == snapshot.uuid
-        if local_path(table.root) is not None:
-            # What an object store did not do yet, it may still do; this machine does not.
+        is_served = table.handle.catalog_environment.supports_version_management
+        if local_path(table.root) is not None and not is_served:
+            # What a server or store did not do yet, it may still do; this machine does not.
             raise fault
     raise LakeCommitUnknownError(
         f"Whether snapshot {snapshot.snapshot_id} of the lake table {table.spec.path} was"
