@@ -162,6 +162,23 @@ async def test_a_tierer_that_is_cancelled_gives_its_table_back(world, hw):
     assert (await states(hw))["t"].failures == 0
 
 
+async def test_one_who_tiers_all_once_waits_for_what_others_hold(world, hw):
+    table = await world.table()
+    await table.append(rows(1))
+    runner = Stuck(hw)
+    other = asyncio.create_task(service(world, runner=runner).run_once())
+    await runner.is_reached.wait()
+
+    work = asyncio.create_task(service(world).run_once())
+    await asyncio.wait([work], timeout=3 * QUICK.poll_interval_s)
+    is_waiting = not work.done()
+    other.cancel()
+    await work
+
+    assert is_waiting
+    await world.check(table)
+
+
 async def test_a_tierer_that_is_stopped_ends_after_its_round(world, hw):
     for name in ("a", "b"):
         await (await world.table(name)).append(rows(1))

@@ -78,7 +78,9 @@ class TieringService:
                 asked = tables if left is None else sorted(left)
                 turn = await self._next(asked, ignore_freshness=True, done=done)
                 if turn is None:
-                    return
+                    left = await self._held_by_others(left)
+                    await self._pause()
+                    continue
                 path, report = turn.assignment.path, await self.tier(turn)
                 if report is None or not report.rows_left:
                     done.add(path)
@@ -192,6 +194,15 @@ class TieringService:
             if path not in known:
                 self._tell_failed(Failed(path, await self._why_not(path), 0.0))
         return known & set(tables) if tables else known
+
+    async def _held_by_others(self, left: set[TablePath] | None) -> set[TablePath]:
+        """Return the tables that are still to be waited for, as somebody else is at them."""
+        known = {state.path for state in await self._leases.states() or ()}
+        waiting = known & (left or set())
+        if waiting:
+            names = ", ".join(map(str, sorted(waiting)))
+            _events.warning("waits for another tierer", tables=names)
+        return waiting
 
     async def _why_not(self, path: TablePath) -> HeadwaterError:
         try:
