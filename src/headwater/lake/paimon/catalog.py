@@ -33,7 +33,7 @@ from headwater.lake.paimon.handle import (
 )
 from headwater.lake.paimon.partitions import check_partition_types
 from headwater.lake.paimon.schema import LakeSchema, schema_from_json
-from headwater.lake.paimon.types import check_types
+from headwater.lake.paimon.types import check_names, check_types
 from headwater.lake.table import LakeTableSpec
 from headwater.model.path import TablePath
 
@@ -59,6 +59,7 @@ class PaimonCatalog:
 
     def ensure(self, spec: LakeTableSpec) -> None:
         """Make the lake table, or bring its columns up to date."""
+        check_names(spec.schema)
         check_types(spec.schema)
         check_partition_types(spec)
         for _ in range(_ATTEMPTS_MAX):

@@ -23,6 +23,8 @@ from headwater.model.types import (
 
 _MILLIS = pa.time32("ms")
 _MILLIS_PRECISION_MAX = 3
+_KEY_PREFIX = "_KEY_"
+_SYSTEM_NAMES = frozenset({"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID"})
 _ALIASES = {"INTEGER": "INT", "VARCHAR(2147483647)": "STRING", "VARBINARY(2147483647)": "BYTES"}
 
 NextId = Callable[[], int]
@@ -111,6 +113,16 @@ def _field_text(node: Json) -> str:
             return f"{name} {type_text(data_type)}"
         case _:
             return str(node)
+
+
+def check_names(schema: Schema) -> None:
+    """Say which column has a name that Paimon uses itself."""
+    for name in schema.names:
+        if name in _SYSTEM_NAMES or name.startswith(_KEY_PREFIX):
+            raise UnsupportedError(
+                f"The column '{name}' has a name that Paimon uses itself.",
+                hint="Rename the column, or tier the table to Iceberg.",
+            )
 
 
 def check_types(schema: Schema) -> None:
