@@ -12,7 +12,9 @@ from headwater.errors import LakeCommitUnknownError, LakeMovedError, LakeUnreach
 from headwater.lake.iceberg.committer import IcebergCommitter
 from headwater.lake.iceberg.opening import open_catalog
 from headwater.lake.iceberg.storage import IcebergStorage
+from headwater.model.types import BigIntType, StringType
 from headwater.runtime.clock import SystemClock
+from tests.lake.formats import config_of
 from tests.lake.lake_table import LakeTable, boundary_after
 
 PROCESSES = 3
@@ -142,3 +144,22 @@ def test_a_commit_after_a_foreign_append_is_refused_and_leaves_no_manifests(
     with pytest.raises(LakeMovedError):
         committed(table, after_append)
     assert [row["id"] for row in table.values()] == [9]
+
+
+def ensure(config, spec) -> None:
+    IcebergStorage(config).catalog().ensure(spec)
+
+
+def test_drivers_that_make_the_first_table_at_once_all_find_it(tables, tmp_path):
+    config = config_of("iceberg", tmp_path)
+    spec = tables.spec({"id": BigIntType(), "name": StringType()})
+    spawn = multiprocessing.get_context("spawn")
+    workers = [spawn.Process(target=ensure, args=(config, spec)) for _ in range(PROCESSES)]
+
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    assert [worker.exitcode for worker in workers] == [0] * PROCESSES
+    assert IcebergStorage(config).catalog().list_tables() == [spec.path]

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from headwater.lake.iceberg.parquet import ParquetSettings, number
-from headwater.lake.iceberg.planning import Planned, scoped_path
+from headwater.lake.iceberg.planning import Planned
+from headwater.lake.iceberg.tasks import scoped_path
 
 _SMALL_SHARE = 0.75
 _DELETED_SHARE_MAX = 0.1

@@ -11,9 +11,8 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from headwater.lake.iceberg.data_files import FileNames, described
 from headwater.lake.iceberg.parquet import ParquetFiles, ParquetSettings
-from headwater.lake.iceberg.planning import PATH_FIELD_ID, scoped_path
 from headwater.lake.iceberg.reading import Positions, deleted_positions
-from headwater.lake.iceberg.tasks import HeldFile
+from headwater.lake.iceberg.tasks import PATH_FIELD_ID, HeldFile, scoped_path
 from headwater.lake.iceberg.types import parquet_schema
 
 _POSITION_FIELD_ID = 2147483545

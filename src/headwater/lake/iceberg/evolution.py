@@ -9,7 +9,13 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from headwater.errors import LakeTableDiffersError
-from headwater.lake.iceberg.layout import ColumnIds, highest_id, identifier_names, transforms
+from headwater.lake.iceberg.layout import (
+    ColumnIds,
+    highest_id,
+    identifier_names,
+    schema_of,
+    transforms,
+)
 from headwater.lake.iceberg.types import iceberg_type
 from headwater.lake.table import LakeTableSpec
 from headwater.model.schema import Column
@@ -58,10 +64,11 @@ def evolved(held: Held, spec: LakeTableSpec) -> Evolution | None:
     )
     if fields == list(held.schema.fields) and found == held.ids:
         return None
-    schema = Schema(
-        *fields,
+    schema = schema_of(
+        spec,
+        fields,
         schema_id=held.schema_id_last + 1,
-        identifier_field_ids=held.schema.identifier_field_ids,
+        keys=held.schema.identifier_field_ids,
     )
     return Evolution(schema, found)
 

@@ -1,7 +1,7 @@
 """The Iceberg table that belongs to a table: its schema, how files are parted, its properties."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyiceberg import types as ice
@@ -82,9 +82,26 @@ def new_schema(spec: LakeTableSpec) -> Schema:
         )
         for at, column in enumerate(spec.schema.columns)
     ]
-    numbered = assign_fresh_schema_ids(Schema(*fields))
+    numbered = assign_fresh_schema_ids(schema_of(spec, fields))
     keys = [numbered.find_field(name).field_id for name in identifier_names(spec)]
-    return Schema(*numbered.fields, identifier_field_ids=keys)
+    return schema_of(spec, numbered.fields, keys=keys)
+
+
+def schema_of(
+    spec: LakeTableSpec,
+    fields: Sequence[ice.NestedField],
+    *,
+    schema_id: int = 0,
+    keys: Sequence[int] = (),
+) -> Schema:
+    """Return fields as a schema; a column `a.b` and a field `b` of a row `a` are one to Iceberg."""
+    try:
+        return Schema(*fields, schema_id=schema_id, identifier_field_ids=list(keys))
+    except ValueError as fault:
+        raise UnsupportedError(
+            f"Iceberg cannot tell columns of {spec.path} apart by their names: {fault}",
+            hint="Rename the column that has a dot in its name.",
+        ) from fault
 
 
 def is_required(spec: LakeTableSpec, column: Column) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
-from pyiceberg.manifest import DataFile, DataFileContent
+from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -22,9 +22,6 @@ from headwater.lake.split import UNKNOWN_BUCKET
 from headwater.lake.table import LakeTableSpec
 from headwater.model.arrow import arrow_type
 from headwater.model.partition_values import partition_texts
-
-PATH_FIELD_ID = 2147483546
-"""The id of the column of a file of deletes that names data files."""
 
 Bucket = tuple[PartitionValues, int]
 
@@ -74,15 +71,6 @@ def planned_by_bucket(
     for each in planned_files(table, spec, snapshot_id):
         found[each.partition, each.bucket].append(each)
     return found
-
-
-def scoped_path(file: DataFile) -> str | None:
-    """Return the one data file that a file of deletes is about; None if there may be several."""
-    lower = (file.lower_bounds or {}).get(PATH_FIELD_ID)
-    upper = (file.upper_bounds or {}).get(PATH_FIELD_ID)
-    is_one = lower is not None and lower == upper
-    is_positions = file.content == DataFileContent.POSITION_DELETES
-    return lower.decode() if is_one and is_positions and lower is not None else None
 
 
 class _Places:

@@ -12,8 +12,7 @@ from pyiceberg.manifest import DataFile, FileFormat
 
 from headwater.errors import LakeSnapshotMissingError, UnsupportedError
 from headwater.lake.iceberg.arrays import fitted
-from headwater.lake.iceberg.planning import scoped_path
-from headwater.lake.iceberg.tasks import HeldFile
+from headwater.lake.iceberg.tasks import HeldFile, scoped_path
 from headwater.lake.iceberg.types import FIELD_ID
 
 _BATCH_ROWS = 128 * 1024

@@ -1,10 +1,10 @@
 """What a writer is told: the table, and the files that may hold older rows of its bucket."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyiceberg.manifest import DataFile
+from pyiceberg.manifest import DataFile, DataFileContent
 
 from headwater.lake.iceberg.values import (
     Place,
@@ -16,6 +16,9 @@ from headwater.lake.iceberg.values import (
 )
 from headwater.lake.spi import PartitionValues, WriteTask
 from headwater.model.type_json import Json, list_of, object_of
+
+PATH_FIELD_ID = 2147483546
+"""The id of the column of a file of deletes that names data files."""
 
 
 class HeldFile(NamedTuple):
@@ -37,7 +40,12 @@ class BucketTask:
         return WriteTask(
             partition=partition,
             bucket=bucket,
-            payload=packed({"place": self.place.to_json(), "held": held_to_json(self.held)}),
+            payload=packed(
+                {
+                    "place": self.place.to_json(),
+                    "held": held_to_json(self.held, keys=self.place.schema.identifier_field_ids),
+                }
+            ),
         )
 
 
@@ -47,10 +55,14 @@ def task_of(task: WriteTask) -> BucketTask:
     return BucketTask(place_from_json(node.get("place")), held_from_json(node))
 
 
-def held_to_json(held: Sequence[HeldFile]) -> Json:
-    """Write live files in a form that travels."""
+def held_to_json(held: Sequence[HeldFile], *, keys: Collection[int] = ()) -> Json:
+    """Write live files in a form that travels, with the bounds of some fields."""
+    bounded = frozenset((PATH_FIELD_ID, *keys))
     return [
-        {"file": file_to_json(file), "deletes": [file_to_json(each) for each in deletes]}
+        {
+            "file": file_to_json(file, bounded=bounded),
+            "deletes": [file_to_json(each, bounded=bounded) for each in deletes],
+        }
         for file, deletes in held
     ]
 
@@ -65,3 +77,12 @@ def held_from_json(node: Mapping[str, Json]) -> tuple[HeldFile, ...]:
         )
         for each in found
     )
+
+
+def scoped_path(file: DataFile) -> str | None:
+    """Return the one data file that a file of deletes is about; None if there may be several."""
+    lower = (file.lower_bounds or {}).get(PATH_FIELD_ID)
+    upper = (file.upper_bounds or {}).get(PATH_FIELD_ID)
+    is_one = lower is not None and lower == upper
+    is_positions = file.content == DataFileContent.POSITION_DELETES
+    return lower.decode() if is_one and is_positions and lower is not None else None

@@ -112,8 +112,9 @@ def texts_of(node: Mapping[str, Json], name: str) -> dict[str, str]:
     return {key: value for key, value in found.items() if isinstance(value, str)}
 
 
-def file_to_json(file: DataFile) -> Json:
-    """Write what the metadata says of a file."""
+def file_to_json(file: DataFile, *, bounded: frozenset[int] | None = None) -> Json:
+    """Write what the metadata says of a file; of fields, all or only the bounds of some."""
+    counts = _COUNTS if bounded is None else ()
     return {
         "content": int(file.content),
         "path": file.file_path,
@@ -122,16 +123,17 @@ def file_to_json(file: DataFile) -> Json:
         "partition": [_value_to_json(file.partition[at]) for at in range(len(file.partition))],
         "rows": file.record_count,
         "bytes": file.file_size_in_bytes,
-        "counts": [_counts_to_json(getattr(file, name)) for name in _COUNTS],
-        "bounds": [_bounds_to_json(getattr(file, name)) for name in _BOUNDS],
-        "offsets": list(file.split_offsets or ()),
+        "counts": [_counts_to_json(getattr(file, name)) for name in counts],
+        "bounds": [_bounds_to_json(getattr(file, name), bounded) for name in _BOUNDS],
+        "offsets": list(file.split_offsets or ()) if bounded is None else [],
     }
 
 
 def file_from_json(node: Json) -> DataFile:
     """Read what the metadata is to say of a file."""
     held = object_of(node, what="file")
-    sizes, values, nulls = (_counts_from_json(each) for each in list_of(held, "counts"))
+    counts = [_counts_from_json(each) for each in list_of(held, "counts")]
+    sizes, values, nulls = counts or ({}, {}, {})
     lower, upper = (_bounds_from_json(each) for each in list_of(held, "bounds"))
     file = DataFile.from_args(
         content=DataFileContent(int_of(held, "content")),
@@ -178,8 +180,12 @@ def _counts_from_json(node: Json) -> dict[int, int]:
     return {int(field): int_of(held, field) for field in held}
 
 
-def _bounds_to_json(bounds: Mapping[int, bytes] | None) -> Json:
-    return {str(field): b64encode(bound).decode() for field, bound in (bounds or {}).items()}
+def _bounds_to_json(bounds: Mapping[int, bytes] | None, only: frozenset[int] | None) -> Json:
+    return {
+        str(field): b64encode(bound).decode()
+        for field, bound in (bounds or {}).items()
+        if only is None or field in only
+    }
 
 
 def _bounds_from_json(node: Json) -> dict[int, bytes]:
