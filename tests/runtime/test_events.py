@@ -61,3 +61,13 @@ def test_what_libraries_say_is_part_of_the_log():
     )
 
     assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["mine", "theirs"]
+
+
+def test_a_warning_is_whole_where_nobody_configured_logging():
+    program = "from headwater.runtime.events import Events; Events('x').warning('late', rows=7)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=20
+    )
+
+    assert done.stderr.endswith("WARNING x late rows=7\n")

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from typing import TextIO
 
 Field = str | int | float | bool | None
 
@@ -70,6 +71,24 @@ def configure_events(*, level: str = "INFO", as_json: bool = False) -> None:
     # What libraries log takes the same form, so that a machine can read every line.
     logging.getLogger().handlers[:] = [handler]
     logging.getLogger("headwater").setLevel(level)
+
+
+class _Unconfigured(logging.StreamHandler[TextIO]):
+    """Write warnings whole where nobody configured logging, of which Python shows the event only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setLevel(logging.WARNING)
+        self.setFormatter(TextFormat())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record if nobody else does."""
+        if not logging.getLogger().handlers:
+            self.setStream(sys.stderr)
+            super().emit(record)
+
+
+logging.getLogger("headwater").addHandler(_Unconfigured())
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Field]:

@@ -97,13 +97,19 @@ def plan_round(
 
 def check_same_table(held: Boundary | None, identity: TableIdentity, *, path: TablePath) -> None:
     """Refuse a lake table that belongs to another table."""
-    if held is not None and held.table != identity:
+    if held is None or held.table == identity:
+        return
+    if held.table.storage == identity.storage:
         raise LakeTableDiffersError(
-            f"The lake table {path} holds rows of another table: id {held.table.table_id} of"
-            f" storage '{held.table.storage}', not id {identity.table_id} of '{identity.storage}'.",
-            hint="The table was dropped and made anew, or another storage writes to this lake:"
-            " rename or drop the lake table, or use another warehouse.",
+            f"The lake table {path} holds rows of an earlier table of this name, which was dropped"
+            f" (its id was {held.table.table_id}; now it is {identity.table_id}).",
+            hint=f"Rename the lake table to keep those rows, or run: headwater lake drop {path}",
         )
+    raise LakeTableDiffersError(
+        f"The lake table {path} holds rows of another storage, '{held.table.storage}'; this one is"
+        f" '{identity.storage}'.",
+        hint=f"Use another warehouse; or rename the lake table, or run: headwater lake drop {path}",
+    )
 
 
 def check_turn(held: Boundary | None, epoch: TieringEpoch, *, path: TablePath) -> None:
