@@ -74,7 +74,7 @@ def configure_events(*, level: str = "INFO", as_json: bool = False) -> None:
 
 
 class _Unconfigured(logging.StreamHandler[TextIO]):
-    """Write warnings whole where nobody configured logging, of which Python shows the event only."""
+    """Write warnings where nobody configured logging; Python would leave their fields out."""
 
     def __init__(self) -> None:
         super().__init__()
