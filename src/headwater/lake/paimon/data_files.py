@@ -23,7 +23,7 @@ from headwater.runtime.ids import random_bytes
 # Smaller groups cost more, since each begins its dictionaries anew.
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 _ROW_GROUP_ROWS = 2 * 1024 * 1024
-# Columns of many values try a dictionary until it is full: at pyarrow's 1 MiB they take half as long
+# Columns of many values try a dictionary until it is full: with 1 MiB they take half as long
 # again to write as at this size, which still holds tens of thousands of short texts.
 _DICTIONARY_BYTES = 512 * 1024
 SOURCE_APPEND, SOURCE_COMPACT = 0, 1
