@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.errors import LakeRewrittenError
+from headwater.errors import LakeRewrittenError, LakeTableDiffersError
 from headwater.lake.iceberg.places import local_path
 from headwater.lake.spi import Retention
 
@@ -58,6 +58,19 @@ def test_the_boundary_is_found_where_others_cut_the_line_of_snapshots(tables, fo
 
     assert table.head().parent_id is None
     assert table.head().boundary == tiered.boundary
+
+
+def test_a_table_is_refused_whose_boundary_others_have_expired(tables, foreign):
+    table = tables.make()
+    table.tier([{"id": 1, "name": "a"}])
+    seen = foreign(table.spec)
+    seen.overwrite(seen.scan().to_arrow())
+    old = [each.snapshot_id for each in seen.snapshots()][:-1]
+
+    seen.maintenance.expire_snapshots().by_ids(old).commit()
+
+    with pytest.raises(LakeTableDiffersError, match="how far"):
+        table.head()
 
 
 def test_compaction_keeps_the_columns_that_others_added(tables, foreign):

@@ -5,14 +5,26 @@ from collections.abc import Iterator
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
+from headwater.errors import LakeTableDiffersError
+from headwater.lake.iceberg.layout import column_ids_of
 from headwater.lake.spi import LakeSnapshot
 from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary, boundary_from_json
 
+_FIRST_SEQUENCE_NUMBER = 1
+
 
 def head_of(metadata: TableMetadata) -> LakeSnapshot | None:
-    """Return the newest snapshot of the main branch; None if there is none."""
+    """Return the newest snapshot of the main branch; None if there is none.
+
+    Raises `LakeTableDiffersError` if rows were tiered and nobody knows any more which.
+    """
     snapshot = metadata.current_snapshot()
-    return None if snapshot is None else told(snapshot, metadata)
+    if snapshot is None:
+        return None
+    head = told(snapshot, metadata)
+    if head.boundary is None:
+        _check_never_tiered(metadata)
+    return head
 
 
 def told(snapshot: Snapshot, metadata: TableMetadata) -> LakeSnapshot:
@@ -55,6 +67,17 @@ def back_to_boundary(metadata: TableMetadata) -> list[Snapshot]:
         if BOUNDARY_PROPERTY in properties_of(each):
             return line
     return []
+
+
+def _check_never_tiered(metadata: TableMetadata) -> None:
+    """Refuse a table that we made and whose first snapshots, which told the boundary, are gone."""
+    oldest = min((each.sequence_number or 0 for each in metadata.snapshots), default=0)
+    if column_ids_of(metadata.properties) is not None and oldest > _FIRST_SEQUENCE_NUMBER:
+        raise LakeTableDiffersError(
+            f"No snapshot of the Iceberg table in {metadata.location} tells any more how far it"
+            " holds the log: those that did were expired, and all others were committed by others.",
+            hint="Drop the lake table, so that it is tiered anew.",
+        )
 
 
 def _boundary(snapshot: Snapshot, metadata: TableMetadata) -> Boundary | None:
