@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.errors import LakeTableDiffersError, UnsupportedError
+from headwater.errors import LakeRewrittenError, LakeTableDiffersError, UnsupportedError
 from headwater.lake.iceberg.keyed_writer import KeyedWriter
 from headwater.lake.iceberg.places import local_path
 from headwater.lake.iceberg.results import written_of
@@ -51,6 +51,21 @@ def test_rows_that_a_later_part_of_a_round_replaces_are_deleted_by_position(tabl
         (98, "b"),
         (99, "c"),
     ]
+
+
+def test_keys_that_others_wrote_meanwhile_are_not_there_twice(tables, foreign):
+    table = tables.keyed()
+    first = table.tier([{"id": 1, "name": "old"}])
+    late = table.write([{"id": 2, "name": "ours"}], on=first)
+    foreign(table.spec).append(
+        pa.table(table.batch([{"id": 2, "name": "theirs"}])).cast(
+            foreign(table.spec).schema().as_arrow()
+        )
+    )
+
+    with pytest.raises(LakeRewrittenError):
+        table.commit(late, on=table.head())
+    assert sorted(row["name"] for row in table.values()) == ["old", "theirs"]
 
 
 def test_files_say_whether_they_can_be_read_by_name(tables):

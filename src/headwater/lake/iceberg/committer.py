@@ -7,8 +7,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
-from headwater.errors import HeadwaterError, LakeSnapshotMissingError
-from headwater.lake.iceberg.committing import Change, commit_change
+from headwater.errors import HeadwaterError, LakeRewrittenError, LakeSnapshotMissingError
+from headwater.lake.iceberg.committing import Change, check_head, commit_change
 from headwater.lake.iceberg.opening import load_table, reached
 from headwater.lake.iceberg.places import remove
 from headwater.lake.iceberg.planning import Planned, planned_by_bucket
@@ -59,7 +59,9 @@ class IcebergCommitter:
                 held = planned_by_bucket(table, self.spec, on.snapshot_id)
         return [
             BucketTask(
-                place, tuple(each.held for each in held.get((partition, bucket), ()))
+                place,
+                tuple(each.held for each in held.get((partition, bucket), ())),
+                None if on is None else on.snapshot_id,
             ).to_task(partition=partition, bucket=bucket)
             for partition, bucket in buckets
         ]
@@ -81,7 +83,11 @@ class IcebergCommitter:
             removed=frozenset(path for each in written for path in each.removed),
             needed=frozenset(path for each in written for path in each.needed),
         )
-        return commit_change(self._table(), change, on=on, clock=self.clock)
+        table = self._table()
+        if self.spec.is_keyed and on is not None:
+            check_head(table.metadata, on, self.spec.path)
+            self._check_all_seen(table, results, on=on)
+        return commit_change(table, change, on=on, clock=self.clock)
 
     def abort(self, results: Sequence[WriteResult]) -> None:
         """Remove the files of results that no snapshot holds; never raises."""
@@ -95,6 +101,27 @@ class IcebergCommitter:
             return
         paths = {file.file_path for result in results for file in written_of(result).added}
         remove(table.io, paths - held.keys())
+
+    def _check_all_seen(
+        self, table: Table, results: Sequence[WriteResult], *, on: LakeSnapshot
+    ) -> None:
+        """See that writers looked for older rows in every file that there is now.
+
+        A file that came since might hold a row of a key that they changed.
+        """
+        late = [each for each in results if written_of(each).on != on.snapshot_id]
+        if not late:
+            return
+        with reached(f"Committing to the Iceberg table {self.spec.path}"):
+            held = planned_by_bucket(table, self.spec, on.snapshot_id)
+        for each in late:
+            paths = {
+                file.held.file.file_path for file in held.get((each.partition, each.bucket), ())
+            }
+            if paths - set(written_of(each).seen):
+                raise LakeRewrittenError(
+                    f"Files came to bucket {each.bucket} of {self.spec.path} since it was written."
+                )
 
     def _table(self) -> Table:
         return load_table(self.catalog, self.spec.path)

@@ -15,7 +15,7 @@ from headwater.lake.iceberg.opening import reached
 from headwater.lake.iceberg.positions import OlderRows
 from headwater.lake.iceberg.results import Written
 from headwater.lake.iceberg.spread import check_bucket
-from headwater.lake.iceberg.tasks import HeldFile, task_of
+from headwater.lake.iceberg.tasks import BucketTask, HeldFile, task_of
 from headwater.lake.iceberg.values import Place
 from headwater.lake.spi import WriteResult, WriteTask
 from headwater.lake.table import LakeTableSpec
@@ -33,6 +33,7 @@ class KeyedWriter:
 
     spec: LakeTableSpec
     task: WriteTask
+    bucket: BucketTask
     columns: FileColumns
     files: DataFiles
     older: OlderRows
@@ -56,6 +57,7 @@ class KeyedWriter:
         return cls(
             spec=spec,
             task=task,
+            bucket=bucket,
             columns=columns,
             files=DataFiles.of(place, names, io=io, schema=columns.schema),
             older=OlderRows(io, _keys(columns, place, spec), list(bucket.held)),
@@ -92,6 +94,8 @@ class KeyedWriter:
             added=(*data, *self.deletes.added),
             removed=tuple(self.deletes.removed),
             needed=tuple(self.deletes.needed),
+            on=self.bucket.on,
+            seen=tuple(held.file.file_path for held in self.bucket.held),
         )
         return written.to_result(
             partition=self.task.partition, bucket=self.task.bucket, rows=self.rows

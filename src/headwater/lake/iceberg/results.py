@@ -21,6 +21,10 @@ class Written:
     """Data files of which added deletes take rows away."""
     deletes: tuple[str, ...] = ()
     """The deletes that held for the removed data files when these were read."""
+    on: int | None = None
+    """The snapshot in which older rows of changed keys were looked for."""
+    seen: tuple[str, ...] = ()
+    """The data files in which they were looked for."""
 
     def to_result(self, *, partition: PartitionValues, bucket: int, rows: int) -> WriteResult:
         """Return it as a result that travels."""
@@ -29,6 +33,8 @@ class Written:
             "removed": list(self.removed),
             "needed": list(self.needed),
             "deletes": list(self.deletes),
+            "on": self.on,
+            "seen": list(self.seen),
         }
         return WriteResult(
             partition=partition,
@@ -43,9 +49,12 @@ class Written:
 def written_of(result: WriteResult) -> Written:
     """Return what a result names."""
     node = unpacked(result.payload)
+    on = node.get("on")
     return Written(
         added=tuple(file_from_json(each) for each in list_of(node, "added")),
         removed=tuple(str(each) for each in list_of(node, "removed")),
         needed=tuple(str(each) for each in list_of(node, "needed")),
         deletes=tuple(str(each) for each in list_of(node, "deletes")),
+        on=on if isinstance(on, int) else None,
+        seen=tuple(str(each) for each in list_of(node, "seen")),
     )

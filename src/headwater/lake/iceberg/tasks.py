@@ -34,6 +34,8 @@ class BucketTask:
 
     place: Place
     held: tuple[HeldFile, ...] = ()
+    on: int | None = None
+    """The snapshot whose files these are."""
 
     def to_task(self, *, partition: PartitionValues, bucket: int) -> WriteTask:
         """Return it as a task that travels."""
@@ -43,6 +45,7 @@ class BucketTask:
             payload=packed(
                 {
                     "place": self.place.to_json(),
+                    "on": self.on,
                     "held": held_to_json(self.held, keys=self.place.schema.identifier_field_ids),
                 }
             ),
@@ -52,7 +55,12 @@ class BucketTask:
 def task_of(task: WriteTask) -> BucketTask:
     """Return what a task says."""
     node = unpacked(task.payload)
-    return BucketTask(place_from_json(node.get("place")), held_from_json(node))
+    on = node.get("on")
+    return BucketTask(
+        place_from_json(node.get("place")),
+        held_from_json(node),
+        on if isinstance(on, int) else None,
+    )
 
 
 def held_to_json(held: Sequence[HeldFile], *, keys: Collection[int] = ()) -> Json:
