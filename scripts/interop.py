@@ -33,7 +33,6 @@ OTHER_READERS = "tests/interop/lake"
 OBJECT_STORES = "tests/interop/object_stores"
 ON_OBJECT_STORE = (
     "tests/lake/contract/test_commit.py",
-    "tests/lake/contract/test_keyed.py",
     "tests/lake/contract/test_processes.py",
     "tests/lake/contract/test_upkeep.py",
     "tests/tiering/test_rounds.py",

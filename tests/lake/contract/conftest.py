@@ -41,4 +41,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _looks_on_disk(item: pytest.Function) -> bool:
     is_here = Path(__file__).parent in item.path.parents
-    return is_here and "lake_directory" in signature(item.function).parameters
+    named = {name for mark in item.iter_markers("usefixtures") for name in mark.args}
+    return is_here and "lake_directory" in {*named, *signature(item.function).parameters}

@@ -202,6 +202,7 @@ def test_old_snapshots_go_and_the_newest_stays(table):
         table.source.plan(old.snapshot_id)
 
 
+@pytest.mark.usefixtures("lake_directory")
 def test_expiry_deletes_the_files_that_only_old_snapshots_held(table):
     replaced = data_files(table)
     table.compact()
