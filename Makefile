@@ -14,7 +14,7 @@ OVER_CONNECT := $(addprefix tests/engines/spark/,test_batch_source.py test_batch
 list:
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Run the demo: write tables, read and follow them, kill a server
+demo: $(READY) ## Run the demo: write tables, read and follow them, fill a lake, kill a server
 	$(BIN)/python examples/demo.py
 
 test: $(READY) ## Run every test except the long ones

@@ -1,8 +1,8 @@
 """The main job of Headwater, end to end: run it with `make demo`.
 
 A directory holds a stream of orders and, beside it, the stock by item, which changes. First it is
-opened in this process, where Spark runs a pipeline on it; then a server serves it, is killed, and
-serves it again.
+opened in this process, where Spark runs a pipeline on it and copies it into an Iceberg lake; then
+a server serves it, is killed, and serves it again.
 """
 
 import shutil
@@ -22,17 +22,19 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from spark import pipeline
+from spark import lake, pipeline
 
 import headwater
+from headwater import spark as hs
 
 ROWS, BATCHES, BUCKETS, ITEMS = 400_000, 8, 4, 100_000
 LATER_ROWS, LATER_BATCHES = 40_000, 40
 ALL_ROWS = ROWS + 1 + LATER_ROWS
-LARGE_BYTES = 100_000
+LARGE_BYTES, NAME_MAX = 100_000, 52
 ORDERS = pa.schema(
     [
         ("order_id", pa.int64()),
@@ -93,7 +95,11 @@ def create_orders(hw: headwater.Client) -> headwater.Table:
         ORDERS,
         buckets=BUCKETS,
         comment="every order, as it comes in",
-        options={"table.statistics.columns": "order_id", "table.log.ttl": "30 d"},
+        options={
+            "table.statistics.columns": "order_id",
+            "table.log.ttl": "30 d",
+            **lake.WITH_LAKE,
+        },
     )
     shown = Table(
         "column", "type", title=f"{table.path} in {BUCKETS} buckets", title_justify="left"
@@ -145,7 +151,7 @@ def follow(table: headwater.Table) -> None:
 
 
 def keep_stock(hw: headwater.Client) -> headwater.Table:
-    table = hw.create_table("shop.stock", STOCK, primary_key="item")
+    table = hw.create_table("shop.stock", STOCK, primary_key="item", options=lake.WITH_LAKE)
     table.upsert(
         [
             {"item": "kettle", "left": 3, "price": 24.5},
@@ -210,6 +216,34 @@ def share(table: headwater.Table) -> None:
             fact(f"{name:<6} reader: {seen[name]:,} new rows, from buckets {buckets}")
 
 
+# ---- a lake
+
+
+def fill_lake(hw: headwater.Client) -> None:
+    """Copy both tables, change rows, copy the changes, and read what others would read."""
+    spark = hs.session("lake", master="local[2]")
+    tier(hw, spark, "all that is there")
+    stock = hw.table("shop.stock")
+    stock.upsert({"item": "kettle", "left": 2}, columns=["item", "left"])
+    stock.delete({"item": "item-0"})
+    tier(hw, spark, "what changed since")
+    stock.upsert([("kettle", 3, 19.9), ("item-0", 0, 0.0)])
+    spark.stop()
+    ids = lake.lake_table(hw, "shop.orders").scan(selected_fields=("order_id",)).to_arrow()
+    assert pc.count_distinct(ids["order_id"]).as_py() == len(ids) == ALL_ROWS, "not exactly once"
+    items = lake.lake_table(hw, "shop.stock")
+    kettle = items.scan(row_filter="item = 'kettle'").to_arrow().to_pylist()
+    fact(f"pyiceberg reads {len(ids):,} orders, each exactly once, and of the stock")
+    fact(f"{items.scan().to_arrow().num_rows:,} items, no lamp, and {kettle[0]}")
+
+
+def tier(hw: headwater.Client, spark: SparkSession, what: str) -> None:
+    with timed() as took:
+        done = hs.tier(spark, hw, tables=["shop.orders", "shop.stock"])
+    rows, files = sum(each.rows for each in done), sum(each.files for each in done)
+    fact(f"{what:<18} {rows:>9,} rows in {files} Parquet files, in {took[0]:.1f} s")
+
+
 # ---- a server
 
 
@@ -272,8 +306,13 @@ def show_files(directory: Path) -> None:
     sizes = {file: file.stat().st_size for file in sorted(directory.rglob("*")) if file.is_file()}
     large = {file: size for file, size in sizes.items() if size > LARGE_BYTES}
     for file, size in large.items():
-        fact(f"{file.relative_to(directory)!s:<40} {size:>12,} bytes")
+        fact(f"{shortened(str(file.relative_to(directory))):<52} {size:>12,} bytes")
     fact(f"and {len(sizes) - len(large)} small files")
+
+
+def shortened(name: str) -> str:
+    """Leave out the middle of a long name."""
+    return name if len(name) <= NAME_MAX else f"{name[:34]}…{name[-17:]}"
 
 
 def story(directory: Path) -> None:
@@ -303,6 +342,9 @@ def story(directory: Path) -> None:
         step("Spark: clicks, counted by minute, added up by page, handed on as Parquet")
         fact("starting Spark; this takes a while the first time")
         pipeline.run(hw, str(hw.address))
+
+        step("A lake: both tables as Iceberg tables, copied by Spark, each row once")
+        fill_lake(hw)
 
     step("headwater serve: the same directory, for other processes and machines")
     serve_and_kill(directory)

@@ -43,10 +43,24 @@ def test_a_stream_is_enriched_with_rows_as_they_are_at_that_moment():
     ]
 
 
+def test_tables_flow_into_a_lake_and_are_read_there():
+    lines = run("spark/lake.py").splitlines()
+
+    assert lines == [
+        "market.prices: 3 rows tiered",
+        "market.sales: 2 rows tiered",
+        "market.prices: 1 rows tiered",
+        "market.sales: 1 rows tiered",
+        "market.sales in the lake: ('apple', 6) ('apple', 10) ('pear', 4)",
+        "market.prices in the lake: ('apple', 2.75) ('pear', 3.0)",
+    ]
+
+
 def test_the_demo_runs_its_pipeline_and_goes_on_to_its_end():
     shown = run("demo.py")
 
     # Six clicks, and two of three later ones: the other came too late for its minute.
     assert shown.count("  2026-11-16 12:00:00, home, 2\n") == 2
     assert "  2026-11-16 12:03:00, shop, 1\nclicks by page:\n  home, 4\n  shop, 4\n" in shown
+    assert "pyiceberg reads 440,001 orders, each exactly once" in shown
     assert "Done." in shown
