@@ -14,6 +14,7 @@ Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _WORD_BITS = 63
+_MARKS_MAX = 64 * 1024 * 1024
 _BITS_OF_FLOAT = {pa.float32(): pa.int32(), pa.float64(): pa.int64()}
 
 
@@ -53,10 +54,16 @@ class KeySet:
     """The distinct values of each key column."""
     pairs: tuple[pa.Int64Array, ...]
     """For each column but the first: which of its values follow which beginnings of keys."""
+    marks: "Marks | None" = None
+    """For a single column of whole numbers that lie close together."""
 
     @classmethod
     def of(cls, keys: Sequence[KeyColumn]) -> "KeySet":
         """Hold the keys of some rows, none of which is null."""
+        if len(keys) == 1 and (numbers := _numbers(keys[0])) is not None:
+            marks = Marks.of(numbers)
+            if marks is not None:
+                return cls((), (), marks)
         values = tuple(pc.unique(_comparable(column)) for column in keys)
         pairs: list[pa.Int64Array] = []
         places = _places(keys[0], values[0])
@@ -68,11 +75,42 @@ class KeySet:
 
     def mask(self, keys: Sequence[KeyColumn]) -> Mask:
         """Tell of every row whether its key is one of these."""
+        if self.marks is not None and (numbers := _numbers(keys[0])) is not None:
+            return self.marks.mask(numbers)
         found = _places(keys[0], self.values[0])
         for column, known, pairs in zip(keys[1:], self.values[1:], self.pairs, strict=True):
             paired = _paired(found, _places(column, known), width=len(known))
             found = _places(paired, pairs)
         mask: Mask = pc.is_valid(found).to_numpy(zero_copy_only=False)
+        return mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """Hold whole numbers as one mark each, so that looking for one costs no search."""
+
+    low: int
+    held: Mask
+    """Whether each number from the lowest on is held, up to the highest."""
+
+    @classmethod
+    def of(cls, numbers: Positions) -> "Marks | None":
+        """Mark numbers; None if they lie too far apart for that."""
+        if not len(numbers):
+            return cls(0, np.zeros(1, np.bool_))
+        low, high = int(numbers.min()), int(numbers.max())
+        if high - low >= _MARKS_MAX:
+            return None
+        held = np.zeros(high - low + 1, np.bool_)
+        held[numbers - low] = True
+        return cls(low, held)
+
+    def mask(self, numbers: Positions) -> Mask:
+        """Tell of every number whether it is held."""
+        high = self.low + len(self.held) - 1
+        mask: Mask = (numbers >= self.low) & (numbers <= high)
+        # Numbers beyond the marks look at the nearest one, and are left out by the mask.
+        mask &= self.held[np.clip(numbers, self.low, high) - self.low]
         return mask
 
 

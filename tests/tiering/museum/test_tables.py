@@ -56,7 +56,7 @@ async def test_08_a_table_that_is_dropped_and_made_anew_meanwhile_is_not_mixed(w
     pause.let_go()
     with pytest.raises(TableMissingError):
         await work
-    with pytest.raises(LakeTableDiffersError, match="rename or drop the lake table"):
+    with pytest.raises(LakeTableDiffersError, match="headwater lake drop"):
         await world.tier(again, 1)
 
     assert world.lake_rows(again) == before

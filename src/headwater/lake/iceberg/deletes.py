@@ -11,7 +11,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from headwater.lake.iceberg.data_files import FileNames, described
 from headwater.lake.iceberg.parquet import ParquetFiles, ParquetSettings
-from headwater.lake.iceberg.reading import Positions, deleted_positions
+from headwater.lake.iceberg.reading import Positions, deleted_positions, merged, without
 from headwater.lake.iceberg.tasks import PATH_FIELD_ID, HeldFile, scoped_path
 from headwater.lake.iceberg.types import parquet_schema
 
@@ -41,9 +41,8 @@ class Deletes:
         """Take positions away from a data file, beyond those that earlier deletes took."""
         path = held.file.file_path
         earlier = [each for each in held.deletes if scoped_path(each) == path]
-        positions = np.union1d(
-            deleted_positions(self.io, HeldFile(held.file, tuple(earlier))), taken
-        )
+        gone = deleted_positions(self.io, HeldFile(held.file, tuple(earlier)))
+        positions = merged(without(taken, gone), gone)
         files = ParquetFiles(
             io=self.io,
             schema=parquet_schema(DELETES_SCHEMA.fields),

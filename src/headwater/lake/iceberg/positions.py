@@ -10,7 +10,13 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile
 
 from headwater.lake.folding import KeySet
-from headwater.lake.iceberg.reading import Positions, deleted_positions, read_columns
+from headwater.lake.iceberg.reading import (
+    Positions,
+    deleted_positions,
+    merged,
+    read_columns,
+    without,
+)
 from headwater.lake.iceberg.tasks import HeldFile
 from headwater.lake.iceberg.types import FIELD_ID
 
@@ -65,10 +71,10 @@ class OlderRows:
         path = held.file.file_path
         if path not in self._gone:
             self._gone[path] = deleted_positions(self.io, held)
-        new = np.setdiff1d(positions, self._gone[path], assume_unique=True)
+        new = without(positions, self._gone[path])
         if len(new):
-            self.taken[path] = np.union1d(self.taken.get(path, _NONE), new)
-            self._gone[path] = np.union1d(self._gone[path], new)
+            self.taken[path] = merged(self.taken.get(path, _NONE), new)
+            self._gone[path] = merged(self._gone[path], new)
 
 
 def _range(changed: pa.ChunkedArray) -> tuple[_Raw, _Raw] | None:

@@ -40,7 +40,26 @@ def read_rows(
 def deleted_positions(io: FileIO, held: HeldFile) -> Positions:
     """Return the positions of a data file that deletes take away, ascending."""
     found = [_positions(io, each, held.file.file_path) for each in held.deletes]
+    if len(found) == 1:
+        # Deletes of one file are written in order.
+        positions = found[0]
+        return positions if np.all(np.diff(positions) > 0) else np.unique(positions)
     return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+def without(positions: Positions, others: Positions) -> Positions:
+    """Return those positions that are not among others; both ascend."""
+    if not len(others):
+        return positions
+    places = np.minimum(np.searchsorted(others, positions), len(others) - 1)
+    return positions[others[places] != positions]
+
+
+def merged(positions: Positions, others: Positions) -> Positions:
+    """Return two lists of positions as one; both ascend, and have none in common."""
+    together = np.concatenate((positions, others))
+    together.sort(kind="stable")  # which merges what is in order
+    return together
 
 
 def read_columns(
