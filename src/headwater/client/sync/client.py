@@ -57,7 +57,11 @@ class Client:
 
     @property
     def lake(self) -> Lake:
-        """Return what tierers ask: tables to tier, and what is known of the lake."""
+        """Return what tierers ask: tables to tier, and what is known of the lake.
+
+        >>> hw.lake.heartbeat(list_states=True).states
+        ()
+        """
         return Lake(self._loop, self._client.lake)
 
     def run(self, work: Callable[[AsyncClient], Coroutine[object, object, T]]) -> T:
