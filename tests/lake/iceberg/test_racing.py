@@ -57,6 +57,7 @@ class Catalog(SqlCatalog):
 
     def __init__(self, inner, instead) -> None:
         self.inner, self.instead = inner, instead
+        self.properties = inner.properties
 
     def load_table(self, identifier):
         table = self.inner.load_table(identifier)

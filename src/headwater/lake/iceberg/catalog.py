@@ -6,7 +6,6 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
-    NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
@@ -31,7 +30,7 @@ from headwater.lake.iceberg.layout import (
     new_schema,
     partition_spec,
 )
-from headwater.lake.iceberg.opening import reached
+from headwater.lake.iceberg.opening import found_table, reached
 from headwater.lake.iceberg.places import remove_all
 from headwater.lake.iceberg.updates import commit_updates
 from headwater.lake.table import LakeTableSpec
@@ -53,12 +52,8 @@ class IcebergCatalog:
 
     def column_names(self, path: TablePath) -> tuple[str, ...]:
         """Return the names of a table's columns; none if there is no such table."""
-        with reached(f"Looking at the columns of the Iceberg table {path}"):
-            try:
-                table = self.catalog.load_table(_identifier(path))
-            except (NoSuchTableError, NoSuchNamespaceError):
-                return ()
-        return tuple(field.name for field in table.schema().fields)
+        table = found_table(self.catalog, path)
+        return () if table is None else tuple(field.name for field in table.schema().fields)
 
     def ensure(self, spec: LakeTableSpec) -> None:
         """Make the table, or bring its columns up to date."""
@@ -80,19 +75,20 @@ class IcebergCatalog:
 
     def drop(self, path: TablePath) -> None:
         """Drop a table and its files."""
+        table = found_table(self.catalog, path)
+        if table is None:
+            return
         with reached(f"Dropping the Iceberg table {path}"):
             try:
-                table = self.catalog.load_table(_identifier(path))
                 self.catalog.drop_table(_identifier(path))
-            except (NoSuchTableError, NoSuchNamespaceError):
+            except NoSuchTableError:
                 return
             remove_all(table.io, table.location())
 
     def _is_ensured(self, spec: LakeTableSpec) -> bool:
         """Try once; a loser against another driver looks at what that one made."""
-        try:
-            table = self.catalog.load_table(_identifier(spec.path))
-        except (NoSuchTableError, NoSuchNamespaceError):
+        table = found_table(self.catalog, spec.path)
+        if table is None:
             return self._is_created(spec)
         evolution = evolved(_held(table), spec)
         if evolution is None:

@@ -7,12 +7,17 @@ from urllib.parse import urlsplit
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchTableError, RESTError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 from pyiceberg.table import Table
 from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from headwater.errors import InvalidOptionError, LakeSnapshotMissingError, LakeUnreachableError
+from headwater.errors import (
+    InvalidOptionError,
+    LakeSnapshotMissingError,
+    LakeTableDiffersError,
+    LakeUnreachableError,
+)
 from headwater.lake.iceberg.mending import mend_doubles
 from headwater.model.path import TablePath
 
@@ -46,7 +51,8 @@ def open_catalog(config: Mapping[str, str]) -> Catalog:
     with reached(f"Opening the Iceberg catalog {properties.get('uri', NAME_DEFAULT)}"):
         if key in _opened and (file is None or file.exists()):
             return _opened[key]
-        if file is not None:
+        # Elsewhere a directory that is missing is more likely a mistake in its name.
+        if file is not None and _home(properties) is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
         catalog = _loaded(properties)
     if isinstance(catalog, SqlCatalog):
@@ -68,14 +74,57 @@ def _loaded(properties: dict[str, str]) -> Catalog:
 
 def load_table(catalog: Catalog, path: TablePath) -> Table:
     """Return a table as the catalog knows it now, or say that there is none."""
-    try:
-        with reached(f"Loading the Iceberg table {path}"):
-            return catalog.load_table((path.database, path.table))
-    except NoSuchTableError as fault:
+    table = found_table(catalog, path)
+    if table is None:
         raise LakeSnapshotMissingError(
             f"The Iceberg catalog has no table {path}.",
             hint="It is made when the table is tiered for the first time.",
-        ) from fault
+        )
+    return table
+
+
+def found_table(catalog: Catalog, path: TablePath) -> Table | None:
+    """Return a table as the catalog knows it now; None if there is none.
+
+    A catalog in a file of its own warehouse, as data directories have one, may have been moved or
+    copied. Its tables still name files by where they were: another's, after a copy.
+    """
+    home = _home(catalog.properties)
+    try:
+        with reached(f"Loading the Iceberg table {path}"):
+            table = catalog.load_table((path.database, path.table))
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None
+    except LakeUnreachableError as fault:
+        if home is None or not isinstance(fault.__cause__, FileNotFoundError):
+            raise
+        raise _moved(path, home) from fault
+    if home is not None and not _is_below(table.location(), home):
+        raise _moved(path, home)
+    return table
+
+
+def _moved(path: TablePath, home: Path) -> LakeTableDiffersError:
+    return LakeTableDiffersError(
+        f"The files of the Iceberg table {path} are not below {home}, where its catalog is.",
+        hint="The data directory was moved or copied, and files of Iceberg name each other by full"
+        f" paths. Move it back; or delete {home}, and what the log holds is tiered anew. Lakes of"
+        " Paimon, and warehouses outside of the data directory, do not mind.",
+    )
+
+
+def _home(properties: Mapping[str, str]) -> Path | None:
+    """Return the local warehouse that holds the very file of its catalog; None if none does."""
+    file = _sqlite_file(properties.get("uri", ""))
+    place = urlsplit(properties.get("warehouse", ""))
+    if file is None or place.scheme not in ("", "file"):
+        return None
+    home = Path(place.path)
+    return home if home in file.parents else None
+
+
+def _is_below(location: str, home: Path) -> bool:
+    return home in Path(urlsplit(location).path).parents
 
 
 def _completed(config: Mapping[str, str]) -> dict[str, str]:
