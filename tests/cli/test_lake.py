@@ -3,9 +3,12 @@
 import asyncio
 
 import pytest
+from pyiceberg.catalog import load_catalog
+from pypaimon import CatalogFactory
 
 import headwater
 from headwater import aio
+from headwater.lake.registry import open_lake
 from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
 from tests.cli.commanding import Storage, ok
@@ -52,6 +55,30 @@ def test_a_lake_that_cannot_be_reached_is_told_with_the_table(at):
 
     assert shown["snapshot"] is None
     assert "Check the address of the warehouse" in shown["error"]
+
+
+def test_it_is_told_where_other_programs_find_a_lake_table(at):
+    shown = {row["property"]: row["value"] for row in at.rows("lake", "where", "clicks")}
+
+    form = shown.pop("format")
+    assert shown.pop("table") == "fluss.clicks"
+    name = shown.pop("name", None)
+    if form == "iceberg":
+        rows = load_catalog(name, **shown).load_table("fluss.clicks").scan().to_arrow()
+        assert rows.num_rows == ROUNDS
+    else:
+        assert CatalogFactory.create(shown).get_table("fluss.clicks").field_names == ["id", "text"]
+
+
+def test_what_the_lake_keeps_of_a_dropped_table_can_be_dropped(at):
+    shown = {row["property"]: row["value"] for row in at.rows("lake", "where", "clicks")}
+    ok(at("table", "drop", "clicks", "--yes"))
+
+    warehouse = ("--lake", f"warehouse={shown['warehouse']}")
+    ok(at("lake", "drop", "clicks", "--yes", "--format", shown["format"], *warehouse))
+
+    lake = open_lake(shown["format"], {"warehouse": shown["warehouse"]})
+    assert lake.catalog().list_tables() == []
 
 
 def test_snapshots_are_listed_with_what_they_hold(at):

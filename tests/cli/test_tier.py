@@ -121,6 +121,17 @@ def test_a_tierer_can_be_submitted_to_spark(tmp_path):
         assert lake_ids(table) == [*range(100)]
 
 
+def test_a_small_table_needs_no_spark(tmp_path):
+    with headwater.open(tmp_path / "data") as hw:
+        create(hw, "clicks", "paimon")
+
+    (told,) = Storage(str(tmp_path / "data")).rows("tier", "--once", "--here")
+
+    assert (told["table"], told["rows"]) == ("fluss.clicks", 100)
+    with headwater.open(tmp_path / "data") as hw:
+        assert lake_ids(hw.table("clicks")) == [*range(100)]
+
+
 def test_a_server_that_cannot_be_reached_is_told_before_spark_is_started():
     result = Storage("127.0.0.1:1")("tier", "--once", "--timeout", "0.5")
 
@@ -133,7 +144,7 @@ def test_without_spark_it_is_said_what_to_install(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] in ("pyspark", "py4j")]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    monkeypatch.delitem(sys.modules, "headwater.cli.tier_running", raising=False)
+    monkeypatch.delitem(sys.modules, "headwater.cli.tier_spark", raising=False)
 
     result = Storage(str(tmp_path))("tier", "--once")
 

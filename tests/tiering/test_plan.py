@@ -90,7 +90,7 @@ def test_a_lake_that_is_ahead_of_the_log_is_refused():
 def test_a_lake_table_of_another_table_is_refused_with_a_remedy(other):
     held = boundary({0: (0, 4)}, table=other)
 
-    with pytest.raises(LakeTableDiffersError, match=r"(?i)rename the lake table.*headwater lake drop"):
+    with pytest.raises(LakeTableDiffersError, match="headwater lake drop"):
         planned(held, view({0: (0, 9)}))
 
 

@@ -78,6 +78,20 @@ def lake_snapshots(session: Session, table: TableName, *, lake: LakeOptions = No
     session.documents(_tables(session, lake).snapshots(table), columns=SNAPSHOT_TYPES)
 
 
+@app.command("where")
+@command()
+def lake_where(session: Session, table: TableName, *, lake: LakeOptions = None) -> None:
+    """Show what other programs need to read a lake table: format, name, and the catalog's options.
+
+    For pyiceberg these are the arguments of load_catalog, for pypaimon those of
+    CatalogFactory.create. Secrets are left out.
+
+    Example: headwater lake where clicks --at ./data
+    """
+    rows = _tables(session, lake).where(table)
+    session.documents(rows, columns={"property": pa.string(), "value": pa.string()})
+
+
 @app.command("compact")
 @command()
 def compact_lake_table(session: Session, table: TableName, *, lake: LakeOptions = None) -> None:
@@ -143,18 +157,25 @@ def drop_lake_table(
     table: TableName,
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="Format of a lake table whose table is gone; its catalog is given by --lake.",
+        ),
+    ] = None,
     lake: LakeOptions = None,
 ) -> None:
     """Drop the lake table of a table; the table itself stays, and is tiered anew.
 
     Rows that its log does not hold any more are lost with it; tiering then has to be told
-    --begin-anew.
+    --begin-anew. The lake table of a table that was dropped goes with --format and --lake.
 
     Example: headwater lake drop clicks --yes --at ./data
     """
     tables = _tables(session, lake)
     confirm(f"Drop the lake table of {table} and its rows in the lake?", yes=yes)
-    tables.drop(table)
+    tables.drop(table, form=form)
     session.done(f"The lake table of {table} is gone.", {"table": table, "status": "dropped"})
 
 

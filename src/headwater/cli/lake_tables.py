@@ -10,12 +10,15 @@ from headwater.client.client import AsyncClient
 from headwater.client.lake.values import Assignment
 from headwater.client.paths import table_path
 from headwater.client.sync.client import Client
+from headwater.config.choices import LakeFormat
+from headwater.config.lake import ICEBERG_CATALOG_NAME, without_secrets
 from headwater.config.options import DATALAKE_ENABLED
 from headwater.errors import LakeSnapshotMissingError
+from headwater.lake.registry import open_lake
 from headwater.lake.spi import Cleaned, LakeSnapshot, Retention
 from headwater.model.path import TablePath
 from headwater.runtime.clock import SystemClock
-from headwater.tiering.lakes import Lakes
+from headwater.tiering.lakes import Lakes, lake_format
 from headwater.tiering.reporting import report_snapshot
 from headwater.tiering.runner import Here
 from headwater.tiering.status import TableLakeStatus, lake_status
@@ -76,8 +79,20 @@ class LakeTables:
         before_ms = SystemClock().now_ms() - age_ms
         return _counts(keeper.remove_orphans(older_than_ms=before_ms))
 
-    def drop(self, name: str) -> None:
-        """Drop a lake table."""
+    def where(self, name: str) -> list[Document]:
+        """Return what other programs need to find a lake table, a row for each property."""
+        table = self.client.table(name).info
+        found = {"format": lake_format(table), "table": str(table.path)}
+        if found["format"] == LakeFormat.ICEBERG:
+            found["name"] = ICEBERG_CATALOG_NAME
+        found |= without_secrets(self._lakes.config_of(table))
+        return [{"property": key, "value": value} for key, value in found.items()]
+
+    def drop(self, name: str, *, form: str | None) -> None:
+        """Drop a lake table; with its format given, also one whose table is gone."""
+        if form is not None and not self.client.table_exists(name):
+            open_lake(form, self.config).catalog().drop(table_path(name))
+            return
         target = self._target(name)
         target.lake.catalog().drop(target.table.path)
 

@@ -33,7 +33,8 @@ from headwater.errors import MissingError
 from headwater.tiering.settings import TieringSettings
 
 _DEFAULTS = TieringSettings()
-_ENGINE = "headwater.cli.tier_running"
+_RUNNING = "headwater.cli.tier_running"
+_SPARK = "headwater.cli.tier_spark"
 
 Tables = Annotated[
     list[str] | None,
@@ -76,6 +77,12 @@ Master = Annotated[
         " the server (no data directory) and the warehouse.",
     ),
 ]
+Here = Annotated[
+    bool,
+    typer.Option(
+        "--here", help="Tier in this process, without Spark: for first steps and small tables."
+    ),
+]
 Remote = Annotated[
     str | None,
     typer.Option(help="sc://HOST:PORT of Spark Connect, in place of a master; same needs."),
@@ -106,7 +113,8 @@ class TierOptions:
     is_once: bool
     lake: Mapping[str, str]
     settings: TieringSettings
-    spark: SparkOptions
+    spark: SparkOptions | None
+    """None: without Spark, in this process."""
     output: Output
 
 
@@ -118,6 +126,7 @@ def tier(
     poll: Poll = _DEFAULTS.poll_interval_s,
     rows_max: RowsMax = _DEFAULTS.rows_max,
     begin_anew: BeginAnew = False,
+    here: Here = False,
     master: Master = "local[*]",
     remote: Remote = None,
     spark: SparkSettings = None,
@@ -132,7 +141,7 @@ def tier(
 
     Any number may run side by side, and each may be killed at any time: every row comes to the
     lake once. Each round is told on standard error, and with --output json on standard output
-    for programs. It needs the extra 'spark', and that of the lake format.
+    for programs. It needs the extra 'spark', but for --here, and that of the lake format.
 
     Example: headwater tier clicks --once --at ./data
     """
@@ -150,26 +159,32 @@ def tier(
             settings=TieringSettings(
                 poll_interval_s=poll, rows_max=rows_max, begins_anew=begin_anew
             ),
-            spark=SparkOptions(
+            spark=None
+            if here
+            else SparkOptions(
                 master=master,
                 remote=remote,
                 config=named_values(spark or (), what="setting of Spark"),
             ),
             output=output,
         )
-        run_on_spark(options)
+        if options.spark is None:
+            import_module(_RUNNING).run_tierer(options)
+        else:
+            run_on_spark(options, options.spark)
 
 
-def run_on_spark(options: TierOptions) -> None:
+def run_on_spark(options: TierOptions, spark: SparkOptions) -> None:
     """Run a tierer on Spark, or say that there is none."""
     try:
         # Loaded here and not above: only this command needs Spark.
-        engine = import_module(_ENGINE)
+        engine = import_module(_SPARK)
     except ModuleNotFoundError as fault:
         if (fault.name or "").partition(".")[0] not in ("pyspark", "py4j"):
             raise
         raise MissingError(
             f"Tiering runs on Spark, and the package '{fault.name}' is not installed.",
-            hint="Run: pip install 'headwater[spark]'",
+            hint="Run: pip install 'headwater[spark]'; or tier in this process with --here.",
         ) from None
-    engine.run_tierer(options)
+    with engine.spark_work(spark) as work:
+        import_module(_RUNNING).run_tierer(options, work)

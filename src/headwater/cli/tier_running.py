@@ -5,12 +5,11 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from typing import TypeAlias
 
 import typer
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.status import Status
 
@@ -18,20 +17,26 @@ from headwater.cli.exits import INTERRUPTED, code_of
 from headwater.cli.output import Form, Output, form_of, table_of
 from headwater.cli.session import look, note, write
 from headwater.cli.target import Directory
-from headwater.cli.tier import SparkOptions, TierOptions
+from headwater.cli.tier import TierOptions
 from headwater.cli.tier_news import COLUMN_TYPES, document_of, line_of, status_of
-from headwater.engines.spark.session import local_cores, session
-from headwater.engines.spark.tiering import daemon
-from headwater.engines.spark.tiering.tierer import TieringJob, run_job
 from headwater.runtime.events import configure_events
 from headwater.runtime.loops import run
-from headwater.tiering.progress import Failed, News
+from headwater.tiering.job import TieringJob, run_job
+from headwater.tiering.progress import Failed, Listener, News
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TOLD_HERE = ("tiering failed", "upkeep failed", "not tiered")
 
+Work: TypeAlias = Callable[[TieringJob, Listener], Coroutine[object, object, None]]
+"""Runs a job, and tells how it goes."""
 
-def run_tierer(options: TierOptions) -> None:
+
+def work_here(job: TieringJob, listener: Listener) -> Coroutine[object, object, None]:
+    """Run a job in this process."""
+    return run_job(job, listener=listener)
+
+
+def run_tierer(options: TierOptions, work: Work = work_here) -> None:
     """Tier until done or stopped; exit as the first fault asks where all was to be done once."""
     configure_events(level="WARNING")
     logging.getLogger("headwater.tiering").addFilter(_is_not_told_here)
@@ -46,10 +51,10 @@ def run_tierer(options: TierOptions) -> None:
         settings=options.settings,
         is_once=options.is_once,
     )
-    with _stopping_spark(), _shown() as status:
+    with _shown() as status:
         teller = Teller(options.output, status)
-        tierer = Tierer(job, partial(_spark, options.spark), teller)
-        run(tierer.run())
+        tierer = Tierer()
+        run(tierer.run(work(job, teller.hear)))
     if options.is_once and tierer.was_stopped:
         raise typer.Exit(INTERRUPTED)
     if options.is_once and teller.faults:
@@ -59,18 +64,13 @@ def run_tierer(options: TierOptions) -> None:
 class Tierer:
     """Run a job on this thread's loop, and end it when the process is asked to end."""
 
-    def __init__(
-        self, job: TieringJob, spark: Callable[[], SparkSession], teller: "Teller"
-    ) -> None:
-        self._job = job
-        self._spark = spark
-        self._teller = teller
+    def __init__(self) -> None:
         self.was_stopped = False
 
-    async def run(self) -> None:
+    async def run(self, work: Coroutine[object, object, None]) -> None:
         """Run until the end, or until a signal; then the step that runs is waited for."""
         loop = asyncio.get_running_loop()
-        task = loop.create_task(run_job(self._job, self._spark, listener=self._teller.hear))
+        task = loop.create_task(work)
         for number in SIGNALS:
             loop.add_signal_handler(number, self._stop, task)
         try:
@@ -109,29 +109,6 @@ class Teller:
                 write(self._form.rows(rows))
         if self._status is not None and (text := status_of(news)) is not None:
             self._status.update(text)
-
-
-def _spark(given: SparkOptions) -> SparkSession:
-    # Where the workers are ours to choose; elsewhere they may not have Headwater at hand so early.
-    is_local = given.remote is None and local_cores(given.master) is not None
-    ours = {"spark.python.daemon.module": daemon.MODULE} if is_local else {}
-    return session(
-        "headwater tier",
-        master=given.master,
-        remote=given.remote,
-        config={**ours, **given.config},
-        register=False,
-    )
-
-
-@contextmanager
-def _stopping_spark() -> Iterator[None]:
-    """Stop Spark at the end, if it was started."""
-    try:
-        yield
-    finally:
-        if (spark := SparkSession.getActiveSession()) is not None:
-            spark.stop()
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from headwater.errors import InvalidOptionError
 SERVED_FORMATS = (LakeFormat.ICEBERG, LakeFormat.PAIMON)
 SERVER_PREFIX = "datalake."
 TABLE_PREFIX = "table.datalake."
+# What Apache Fluss calls its catalog, since catalogs in a database keep tables under that name.
+ICEBERG_CATALOG_NAME = "fluss-iceberg-catalog"
 _SECRET_WORDS = ("password", "secret", "key", "token", "credential")
 _SQL_ADDRESSES = ("sqlite:", "postgresql:", "postgresql+")
 
@@ -45,7 +47,14 @@ def lake_config(
 def told_properties(lake: LakeFormat, config: Mapping[str, str]) -> dict[str, str]:
     """Return a catalog's properties as clients find them in a table, without secrets."""
     return {
-        f"{TABLE_PREFIX}{lake}.{name}": value
+        f"{TABLE_PREFIX}{lake}.{name}": value for name, value in without_secrets(config).items()
+    }
+
+
+def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a catalog that everybody may see."""
+    return {
+        name: value
         for name, value in config.items()
         if not any(word in name.lower() for word in _SECRET_WORDS)
     }

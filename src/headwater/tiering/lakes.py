@@ -24,10 +24,12 @@ class Lakes:
 
     def of(self, table: TableInfo) -> LakeStorage:
         """Open the lake that a table goes to; this may block."""
-        name = lake_format(table)
-        prefix = f"{_PREFIX}{name}."
-        told = _under(prefix, table.descriptor.properties)
-        return self.opener(name, {**told, **self.config})
+        return self.opener(lake_format(table), self.config_of(table))
+
+    def config_of(self, table: TableInfo) -> dict[str, str]:
+        """Return the options of the catalog that a table goes to."""
+        told = _under(f"{_PREFIX}{lake_format(table)}.", table.descriptor.properties)
+        return {**told, **self.config}
 
 
 def lake_format(table: TableInfo) -> str:

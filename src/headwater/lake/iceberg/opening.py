@@ -12,6 +12,7 @@ from pyiceberg.table import Table
 from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from headwater.config.lake import ICEBERG_CATALOG_NAME
 from headwater.errors import (
     InvalidOptionError,
     LakeSnapshotMissingError,
@@ -21,8 +22,6 @@ from headwater.errors import (
 from headwater.lake.iceberg.mending import mend_doubles
 from headwater.model.path import TablePath
 
-# What Apache Fluss calls its catalog, since catalogs in a database keep tables under that name.
-NAME_DEFAULT = "fluss-iceberg-catalog"
 _LOCKED_WAIT_S = 60
 _OPEN_ATTEMPTS_MAX = 3
 _OPENED_MAX = 16
@@ -48,7 +47,7 @@ def open_catalog(config: Mapping[str, str]) -> Catalog:
     properties = _completed(config)
     key = tuple(sorted(properties.items()))
     file = _sqlite_file(properties.get("uri", ""))
-    with reached(f"Opening the Iceberg catalog {properties.get('uri', NAME_DEFAULT)}"):
+    with reached(f"Opening the Iceberg catalog {properties.get('uri', ICEBERG_CATALOG_NAME)}"):
         if key in _opened and (file is None or file.exists()):
             return _opened[key]
         # Elsewhere a directory that is missing is more likely a mistake in its name.
@@ -64,7 +63,7 @@ def open_catalog(config: Mapping[str, str]) -> Catalog:
 
 
 def _loaded(properties: dict[str, str]) -> Catalog:
-    name = properties.pop("name", NAME_DEFAULT)
+    name = properties.pop("name", ICEBERG_CATALOG_NAME)
     for _ in range(_OPEN_ATTEMPTS_MAX - 1):
         # Two that open a new catalog at once both make its tables, and one of them fails.
         with suppress(SQLAlchemyError):

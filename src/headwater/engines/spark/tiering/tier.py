@@ -7,9 +7,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from headwater.client.sync.client import Client
-from headwater.engines.spark.tiering.tierer import TieringJob, run_job
+from headwater.engines.spark.tiering.tierer import run_on_spark
 from headwater.errors import RequestError
 from headwater.runtime.loops import LoopThread
+from headwater.tiering.job import TieringJob
 from headwater.tiering.progress import Ended, Failed, Listener, News, deaf
 from headwater.tiering.settings import TieringSettings
 
@@ -98,7 +99,7 @@ def _run(job: TieringJob, spark: SparkSession, hear: Listener) -> None:
     # On a thread of its own: a notebook has a loop running on this one.
     loop = LoopThread("headwater-tier")
     try:
-        loop.run(run_job(job, lambda: spark, listener=hear))
+        loop.run(run_on_spark(job, lambda: spark, listener=hear))
     finally:
         loop.close()
 
