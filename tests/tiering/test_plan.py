@@ -1,5 +1,7 @@
 """Which offsets a round tiers."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,6 +113,15 @@ def test_a_turn_that_is_over_is_fenced():
 )
 def test_a_claim_is_needed_if_others_had_a_turn_that_the_lake_knows_nothing_of(held, claims):
     assert planned(held, view({0: (0, 9)})).needs_claim == claims
+
+
+@pytest.mark.parametrize(("unsettled", "claims"), [(0, False), (2, False), (3, True), (None, True)])
+def test_turns_that_ended_by_the_word_of_their_tierers_need_no_claim(unsettled, claims):
+    held = boundary(epoch=TieringEpoch(1, 2))
+
+    plan = planned(held, replace(view({0: (0, 9)}), unsettled=unsettled))
+
+    assert plan.needs_claim == claims
 
 
 def test_the_very_first_turn_needs_no_claim():

@@ -249,3 +249,16 @@ async def test_tasks_are_counted_while_they_run(world):
     counts = [(each.tasks_done, each.tasks) for each in heard if isinstance(each, Copied)]
     assert counts == [(n, counts[-1][1]) for n in range(1, counts[-1][1] + 1)]
     assert of(heard, Copied)["t"].rows == 60
+
+
+async def test_turns_with_nothing_to_do_leave_no_snapshots_behind(world):
+    table = await world.table(buckets=1)
+    await table.append(rows(1))
+    for _ in range(4):
+        await service(world).run_once(tables=[table.path])
+
+    await table.append(rows(2))
+    await service(world).run_once(tables=[table.path])
+
+    assert len(world.snapshots(table)) == 2
+    await world.check(table)

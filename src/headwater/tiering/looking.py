@@ -29,6 +29,7 @@ async def look_at(client: AsyncClient, table: TableInfo, *, turn: Turn) -> Table
             if bucket.partition_id is not None and place.partition is not None
         },
         reported=known.ends if known is not None and known.table_id == table.table_id else {},
+        unsettled=turn.assignment.unsettled,
     )
 
 

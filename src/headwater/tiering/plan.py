@@ -29,6 +29,8 @@ class TableView:
     """Id and name of every partition there is."""
     reported: Mapping[LakeBucket, int] = field(default_factory=dict)
     """The ends that the server was told last; never a source of offsets, only of doubt."""
+    unsettled: int | None = None
+    """The last turn whose tierer may still be alive; None where the server does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ def plan_round(
         held=held,
         kept=kept,
         shares=shares,
-        needs_claim=bool(shares) and _leaves_room(held, epoch),
+        needs_claim=bool(shares) and _leaves_room(held, epoch, view.unsettled),
         replaces_report=is_report_ahead(view.reported, held, partitions=view.partitions),
         rows_left=sum(view.logs[each.bucket].end - each.offsets.end for each in shares),
         partitions=view.partitions,
@@ -204,11 +206,14 @@ def _log_share(bucket: LakeBucket, offsets: OffsetRange, limits: Limits) -> Shar
     return LogShare(bucket, OffsetRange(offsets.start, end)) if end > offsets.start else None
 
 
-def _leaves_room(held: Boundary | None, epoch: TieringEpoch) -> bool:
-    """Tell whether turns were given out since the one that the lake knows of."""
+def _leaves_room(held: Boundary | None, epoch: TieringEpoch, unsettled: int | None) -> bool:
+    """Tell whether somebody may be alive who had a turn since the one that the lake knows of."""
     known = TieringEpoch(epoch.coordinator, 0) if held is None else held.epoch
-    is_next = known.coordinator == epoch.coordinator and epoch.turn <= known.turn + 1
-    return not is_next
+    if known.coordinator != epoch.coordinator:
+        return True
+    # A server that tells nothing of turns that ended as they should: any of them may not have.
+    last = epoch.turn - 1 if unsettled is None else unsettled
+    return last > known.turn
 
 
 def _end(held: Boundary | None, bucket: LakeBucket) -> int | None:

@@ -1147,14 +1147,16 @@ class LakeTieringHeartbeatRequest(_message.Message):
     def __init__(self, tiering_tables: _Optional[_Iterable[_Union[HeartbeatReqForTable, _Mapping]]] = ..., finished_tables: _Optional[_Iterable[_Union[HeartbeatReqForTable, _Mapping]]] = ..., failed_tables: _Optional[_Iterable[_Union[HeartbeatReqForTable, _Mapping]]] = ..., request_table: bool = ..., force_finished_tables: _Optional[_Iterable[int]] = ..., only_tables: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ..., ignore_freshness: bool = ..., list_states: bool = ...) -> None: ...
 
 class LakeTieringTableInfo(_message.Message):
-    __slots__ = ("table_id", "table_path", "tiering_epoch")
+    __slots__ = ("table_id", "table_path", "tiering_epoch", "unsettled_epoch")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
     TIERING_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    UNSETTLED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     table_path: TablePath
     tiering_epoch: int
-    def __init__(self, table_id: _Optional[int] = ..., table_path: _Optional[_Union[TablePath, _Mapping]] = ..., tiering_epoch: _Optional[int] = ...) -> None: ...
+    unsettled_epoch: int
+    def __init__(self, table_id: _Optional[int] = ..., table_path: _Optional[_Union[TablePath, _Mapping]] = ..., tiering_epoch: _Optional[int] = ..., unsettled_epoch: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRespForTable(_message.Message):
     __slots__ = ("table_id", "error")

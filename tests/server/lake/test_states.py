@@ -180,6 +180,7 @@ def test_a_tierer_that_is_not_heard_of_loses_its_table():
     lost = settled(held, now_ms=51 + LEASE_MS, lease_ms=LEASE_MS)
 
     assert isinstance(lost.phase, Failed)
+    assert (held.unsettled, lost.unsettled) == (0, 1)
     with pytest.raises(TieringFencedError):
         renewed(lost, 1, now_ms=52 + LEASE_MS)
 

@@ -96,6 +96,7 @@ def _assigned(message: pb.LakeTieringHeartbeatResponse) -> Assignment | None:
         path=TablePath(table.table_path.database_name, table.table_path.table_name),
         table_id=table.table_id,
         epoch=TieringEpoch(message.coordinator_epoch, table.tiering_epoch),
+        unsettled=table.unsettled_epoch if table.HasField("unsettled_epoch") else None,
     )
 
 

@@ -14,6 +14,8 @@ class Assignment:
     path: TablePath
     table_id: int
     epoch: TieringEpoch
+    unsettled: int | None = None
+    """The last turn whose tierer may still be alive; None where the server does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

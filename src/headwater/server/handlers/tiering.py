@@ -67,7 +67,10 @@ def _finish(
 
 def _assignment(table: TableTiering) -> pb.LakeTieringTableInfo:
     return pb.LakeTieringTableInfo(
-        table_id=table.table_id, table_path=_path(table), tiering_epoch=table.record.turn
+        table_id=table.table_id,
+        table_path=_path(table),
+        tiering_epoch=table.record.turn,
+        unsettled_epoch=table.unsettled,
     )
 
 

@@ -149,4 +149,6 @@ class Rounds:
             freshness_ms=freshness_ms,
             phase=Waiting(next_due_ms(freshness_ms, age_ms=age_ms, now_ms=now_ms)),
             record=record,
+            # Who held it before is not known any more.
+            unsettled=record.turn,
         )

@@ -62,6 +62,8 @@ class TableTiering:
     freshness_ms: int
     phase: Phase
     record: TieringRecord
+    unsettled: int = 0
+    """The last turn that ended without a word of its tierer, which may still be alive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,8 @@ def with_freshness(table: TableTiering, freshness_ms: int) -> TableTiering:
 def settled(table: TableTiering, *, now_ms: int, lease_ms: int) -> TableTiering:
     """Take a table away from a tierer that was not heard of for the length of a lease."""
     if isinstance(table.phase, Held) and now_ms - table.phase.heard_ms > lease_ms:
-        return _failed(table, NOT_HEARD_OF, now_ms=now_ms)
+        lost = replace(table, unsettled=table.record.turn)
+        return _failed(lost, NOT_HEARD_OF, now_ms=now_ms)
     return table
 
 
