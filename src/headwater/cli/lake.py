@@ -100,7 +100,8 @@ def compact_lake_table(session: Session, table: TableName, *, lake: LakeOptions 
     Example: headwater lake compact clicks --at ./data
     """
     files = _tables(session, lake).compact(table)
-    words = f"{files} files of {table} were rewritten." if files else f"{table} is compact."
+    rewritten = f"1 file of {table} was" if files == 1 else f"{files} files of {table} were"
+    words = f"{rewritten} rewritten." if files else f"{table} is compact."
     session.done(words, {"table": table, "status": "compacted", "files": files})
 
 

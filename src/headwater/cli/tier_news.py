@@ -84,7 +84,7 @@ def fault_text(fault: Exception) -> str:
     text = " ".join(str(fault).split()) or type(fault).__name__
     hint = getattr(fault, "hint", "")
     if hint:
-        return text if hint in text else f"{text} {hint}"
+        return text if hint in text else f"{text.rstrip('.')}. {hint}"
     return f"{type(fault).__name__}: {text}"
 
 
@@ -106,9 +106,15 @@ def _round_text(news: Ended) -> str:
         return f"{adopted}nothing new, {seconds}"
     snapshot = "-" if report.snapshot is None else report.snapshot.snapshot_id
     return (
-        f"{report.row_count:,} rows, {report.file_count} files, {sized(report.byte_count)},"
-        f" snapshot {snapshot}, {seconds}, {report.rows_left:,} rows left"
+        f"{counted(report.row_count, 'row')}, {counted(report.file_count, 'file')},"
+        f" {sized(report.byte_count)}, snapshot {snapshot}, {seconds},"
+        f" {counted(report.rows_left, 'row')} left"
     )
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things as people say it."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _kept_text(news: Kept) -> str:

@@ -175,7 +175,8 @@ def _share(
         raise LogGapError(
             f"The lake holds {_named(view, bucket)} up to offset {end}, but its log begins at"
             f" {log.start} by now.",
-            hint="Drop the lake table and let it begin anew with what the log still holds.",
+            hint="To begin anew with what the log still holds: headwater lake drop"
+            f" {view.path}, then headwater tier {view.path} --begin-anew",
         )
     if log.end < end:
         raise LakeAheadError(
@@ -195,8 +196,8 @@ def _first_share(
         raise LogGapError(
             f"{_named(view, bucket)} was tiered up to offset {reported}, but this lake holds"
             f" nothing of it, and its log begins at {log.start} by now.",
-            hint="Use the lake that holds it; or let the lake table begin anew with what the log"
-            " still holds.",
+            hint="Use the lake that holds it; or begin anew with what the log still holds:"
+            f" headwater tier {view.path} --begin-anew",
         )
     return _log_share(bucket, log, limits)
 

@@ -53,6 +53,7 @@ class TieringService:
         self._leases = Leases(client, self._settings)
         self._upkeep = Upkeep(runner, settings=self._settings, clock=self._clock)
         self._stopping = asyncio.Event()
+        self._waited_for: set[TablePath] = set()
 
     def stop(self) -> None:
         """End after the round that runs."""
@@ -199,9 +200,10 @@ class TieringService:
         """Return the tables that are still to be waited for, as somebody else is at them."""
         known = {state.path for state in await self._leases.states() or ()}
         waiting = known & (left or set())
-        if waiting:
+        if waiting and waiting != self._waited_for:
             names = ", ".join(map(str, sorted(waiting)))
             _events.warning("waits for another tierer", tables=names)
+            self._waited_for = waiting
         return waiting
 
     async def _why_not(self, path: TablePath) -> HeadwaterError:
