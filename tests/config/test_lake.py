@@ -73,3 +73,21 @@ def test_a_property_of_no_lake_is_refused(name):
 def test_a_default_format_that_is_not_served_is_refused():
     with pytest.raises(InvalidOptionError, match="iceberg or paimon"):
         ServerSettings(datalake_format="hudi")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_told"),
+    [
+        ("uri", "postgresql+psycopg2://ann:geheim@db/lake", False),
+        ("uri", "jdbc:postgresql://ann:geheim@db/lake", False),
+        ("uri", "postgresql+psycopg2://ann@db/lake", True),
+        ("catalog-key", "lake", True),
+        ("jdbc.password", "geheim", False),
+    ],
+)
+def test_an_address_with_a_password_is_a_secret_and_the_name_of_a_catalog_is_none(
+    name, value, is_told
+):
+    told = told_properties(LakeFormat.PAIMON, {name: value})
+
+    assert told == ({f"table.datalake.paimon.{name}": value} if is_told else {})

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from headwater.config.choices import LakeFormat
 from headwater.errors import InvalidOptionError
@@ -55,11 +56,13 @@ def told_properties(lake: LakeFormat, config: Mapping[str, str]) -> dict[str, st
 
 def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of a catalog that everybody may see."""
-    return {
-        name: value
-        for name, value in config.items()
-        if name in _NO_SECRETS or not any(word in name.lower() for word in _SECRET_WORDS)
-    }
+    return {name: value for name, value in config.items() if not _is_secret(name, value)}
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if urlsplit(value.removeprefix("jdbc:")).password is not None:
+        return True
+    return name not in _NO_SECRETS and any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def _iceberg_defaults(given: Mapping[str, str], directory: Path) -> dict[str, str]:

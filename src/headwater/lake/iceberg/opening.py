@@ -141,6 +141,11 @@ def _completed(config: Mapping[str, str]) -> dict[str, str]:
             )
         properties |= {"type": "sql", "uri": f"sqlite:///{place.path}/catalog.sqlite"}
     uri = properties.get("uri", "")
+    if properties.get("type") == "sql" and not uri:
+        raise InvalidOptionError(
+            "The Iceberg lake is not told the address of its catalog.",
+            hint="Give it with --lake uri=…; servers keep one to themselves that has a password.",
+        )
     if uri.startswith("sqlite:") and "?" not in uri:
         # Whoever finds the file locked waits for its turn.
         properties["uri"] = f"{uri}?timeout={_LOCKED_WAIT_S}"

@@ -68,7 +68,9 @@ class Place:
 
 def lent(table: Table, config: Mapping[str, str]) -> dict[str, str]:
     """Return what reaching the files of a table takes beside the configuration of the lake."""
-    return {name: value for name, value in table.io.properties.items() if config.get(name) != value}
+    # REST catalogs put the very object there that signs their requests, which no worker makes.
+    texts = {name: value for name, value in table.io.properties.items() if isinstance(value, str)}
+    return {name: value for name, value in texts.items() if config.get(name) != value}
 
 
 def opened_io(location: str, properties: Mapping[str, str]) -> FileIO:
