@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -13,7 +14,9 @@ from tests.lake import plain_lake
 # Set to run the tests on lakes in an object store: a place there, and options as KEY=VALUE.
 PLACE = os.environ.get("HEADWATER_LAKE_AT")
 OPTIONS = os.environ.get("HEADWATER_LAKE_OPTIONS", "").split()
-FORMATS = ("iceberg", "paimon") if PLACE else ("plain", "iceberg", "paimon")
+# Set to run them with catalogs in a database: its address, as SQLAlchemy takes it.
+DATABASE = os.environ.get("HEADWATER_LAKE_DATABASE")
+FORMATS = ("iceberg", "paimon") if PLACE or DATABASE else ("plain", "iceberg", "paimon")
 NEEDS = {"iceberg": "pyiceberg", "paimon": "pypaimon"}
 
 
@@ -23,13 +26,31 @@ def config_of(name: str, directory: Path) -> Mapping[str, str]:
     warehouse = str(directory / "warehouse")
     if PLACE:
         warehouse = f"{PLACE}/{directory.parent.name}-{directory.name}"
+    if DATABASE:
+        options |= in_database(name, DATABASE, catalog=str(directory))
     if name == "iceberg":
-        return options | {
+        return {
             "type": "sql",
             "uri": f"sqlite:///{directory}/catalog.sqlite",
             "warehouse": warehouse if PLACE else f"file://{warehouse}",
+            **options,
         }
     return options | {"warehouse": warehouse}
+
+
+def in_database(name: str, address: str, *, catalog: str) -> dict[str, str]:
+    """Return the options of a catalog of a format that lies in a database beside others."""
+    if name == "iceberg":
+        driver = address.replace("postgresql:", "postgresql+psycopg2:")
+        return {"type": "sql", "uri": driver, "name": catalog}
+    parts = urlsplit(address)
+    return {
+        "metastore": "jdbc",
+        "uri": f"jdbc:{parts.scheme}://{parts.hostname}:{parts.port}{parts.path}",
+        "jdbc.user": parts.username or "",
+        "jdbc.password": parts.password or "",
+        "catalog-key": catalog,
+    }
 
 
 def opened(name: str, config: Mapping[str, str]) -> LakeStorage:

@@ -9,8 +9,8 @@ import pytest
 from scripts.foreign import Foreign, foreign
 from scripts.lake_readers import duckdb_packages, iceberg_jars, paimon_jar, spark_for_iceberg
 
+from headwater.config.lake import ICEBERG_CATALOG_NAME
 from headwater.engines.spark.java import java_home
-from headwater.lake.iceberg.opening import NAME_DEFAULT
 from tests.interop.lake.coded import coded_rows
 from tests.lake.formats import config_of, opened
 from tests.lake.tables import Tables
@@ -52,7 +52,7 @@ def spark(tmp_path_factory, iceberg_place) -> Iterator[Foreign]:
         packages=spark_for_iceberg(),
         JAVA_HOME=str(java_home()),
         JARS=iceberg_jars(),
-        CATALOG=NAME_DEFAULT,
+        CATALOG=ICEBERG_CATALOG_NAME,
         LAKE=str(iceberg_place),
         PYSPARK_PYTHON=sys.executable,
     ) as asked:

@@ -3,7 +3,7 @@
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from headwater.lake.iceberg.opening import NAME_DEFAULT
+from headwater.config.lake import ICEBERG_CATALOG_NAME
 from tests.interop.lake.coded import coded_rows
 from tests.interop.lake.made import SHAPES, times
 from tests.lake.formats import config_of
@@ -12,7 +12,7 @@ from tests.lake.formats import config_of
 @pytest.fixture
 def scan_of(iceberg_place):
     """Return what DuckDB reads instead of a table: the metadata file that is the newest."""
-    catalog = load_catalog(NAME_DEFAULT, **config_of("iceberg", iceberg_place))
+    catalog = load_catalog(ICEBERG_CATALOG_NAME, **config_of("iceberg", iceberg_place))
 
     def scan(table) -> str:
         path = (table.spec.path.database, table.spec.path.table)

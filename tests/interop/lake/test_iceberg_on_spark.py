@@ -2,14 +2,14 @@
 
 import pytest
 
+from headwater.config.lake import ICEBERG_CATALOG_NAME
 from headwater.errors import HeadwaterError
-from headwater.lake.iceberg.opening import NAME_DEFAULT
 from tests.interop.lake.coded import coded_rows
 from tests.interop.lake.made import SHAPES
 
 
 def name_of(table) -> str:
-    return f"`{NAME_DEFAULT}`.{table.spec.path.database}.{table.spec.path.table}"
+    return f"`{ICEBERG_CATALOG_NAME}`.{table.spec.path.database}.{table.spec.path.table}"
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -92,7 +92,7 @@ def test_spark_deletes_rows_and_we_read_what_is_left(spark, iceberg, rows_of):
 def called(spark, procedure: str, table, *arguments: str) -> None:
     path = f"{table.spec.path.database}.{table.spec.path.table}"
     parts = ", ".join((f"table => '{path}'", *arguments))
-    spark.ask("run", sql=f"CALL `{NAME_DEFAULT}`.system.{procedure}({parts})")
+    spark.ask("run", sql=f"CALL `{ICEBERG_CATALOG_NAME}`.system.{procedure}({parts})")
 
 
 def test_sparks_upkeep_leaves_what_we_wrote(spark, iceberg, rows_of):

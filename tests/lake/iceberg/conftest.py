@@ -9,7 +9,7 @@ pytest.importorskip("pyiceberg")
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
-from headwater.lake.iceberg.opening import NAME_DEFAULT
+from headwater.config.lake import ICEBERG_CATALOG_NAME
 from headwater.lake.iceberg.storage import IcebergStorage
 from headwater.lake.table import LakeTableSpec
 from tests.lake.formats import config_of
@@ -36,7 +36,7 @@ def foreign(config) -> Callable[[LakeTableSpec], Table]:
     """Return a table as someone sees it who knows nothing of Headwater."""
 
     def load(spec: LakeTableSpec) -> Table:
-        catalog = load_catalog(NAME_DEFAULT, **config)
+        catalog = load_catalog(ICEBERG_CATALOG_NAME, **config)
         return catalog.load_table((spec.path.database, spec.path.table))
 
     return load
