@@ -5,7 +5,8 @@ Apache Fluss client's own test suite runs against Headwater. That suite comes wi
 distribution of pyfluss. Tests of features that are not served yet are named below with their
 reason; everything else has to pass. The tests of Spark run over Spark Connect, on a
 standalone cluster of Spark, and on the older versions that we name. Lake tables that we write are
-read, and written to, by Paimon in Java, by Iceberg's runtime on Spark, and by DuckDB.
+read, and written to, by Paimon in Java, by Iceberg's runtime on Spark, and by DuckDB. Catalogs of
+lakes are kept in PostgreSQL, and by the REST catalog that Iceberg's own clients are tested with.
 """
 
 import os
@@ -24,6 +25,13 @@ from scripts import left_out
 from scripts.fluss_cluster import ClusterError, FlussCluster
 from scripts.java import JavaMissingError, find_java
 from scripts.object_store import fetch_client, fetch_emulator, running_store
+from scripts.postgres import (
+    PostgresMissingError,
+    ensure_postgres,
+    fetch_driver,
+    running_postgres,
+)
+from scripts.rest_catalog import running_rest_catalog
 
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".interop"
@@ -31,6 +39,13 @@ PYFLUSS = "pyfluss==1.0.0"
 CONTRACT_VARIABLE = "HEADWATER_CONTRACT_AT"  # as tests/contract names it
 OTHER_READERS = "tests/interop/lake"
 OBJECT_STORES = "tests/interop/object_stores"
+CATALOGS = "tests/interop/catalogs"
+ON_CATALOGS = (
+    "tests/lake/contract/test_commit.py",
+    "tests/lake/contract/test_evolution.py",
+    "tests/lake/contract/test_processes.py",
+    "tests/lake/contract/test_upkeep.py",
+)
 ON_OBJECT_STORE = (
     "tests/lake/contract/test_commit.py",
     "tests/lake/contract/test_processes.py",
@@ -58,6 +73,7 @@ def main() -> int:
         run_against_cluster(),
         run_on_lakes(),
         run_on_object_store(),
+        run_on_catalogs(),
         run_on_spark(),
     )
 
@@ -92,6 +108,26 @@ def run_on_object_store() -> int:
         )
 
 
+def run_on_catalogs() -> int:
+    """Run tests of lakes whose catalogs are in PostgreSQL, or behind Iceberg's REST interface."""
+    ensure_java()
+    try:
+        ensure_postgres()
+    except PostgresMissingError as missing:
+        print(missing, file=sys.stderr)
+        return 1
+    driver = {"PYTHONPATH": str(fetch_driver(WORK))}
+    codes = [run_tests("-m", "interop", CATALOGS, **driver)]
+    with running_postgres() as server:
+        database = {"HEADWATER_LAKE_DATABASE": server.address}
+        codes.append(run_tests(*ON_CATALOGS, "tests/tiering/test_rounds.py", **driver, **database))
+    with running_rest_catalog() as catalog:
+        options = " ".join(f"{key}={value}" for key, value in catalog.options.items())
+        place = {"HEADWATER_LAKE_AT": catalog.warehouse, "HEADWATER_LAKE_OPTIONS": options}
+        codes.append(run_tests("-k", "iceberg", *ON_CATALOGS, **place))
+    return max(codes)
+
+
 def fetch_spark(version: str) -> Path:
     """Install a version of Spark in a place of its own, once, and return the place."""
     place = WORK / f"pyspark-{version}"
@@ -111,9 +147,10 @@ def run_against_cluster() -> int:
         return 1
     with cluster:
         print(f"Apache Fluss {cluster.version} at {cluster.bootstrap}", flush=True)
+        elsewhere = (f"--ignore={OTHER_READERS}", f"--ignore={CATALOGS}")
         variables = dict.fromkeys((BOOTSTRAP_VARIABLE, CONTRACT_VARIABLE), cluster.bootstrap)
         return max(
-            run_tests("-m", "interop", "tests/interop", f"--ignore={OTHER_READERS}", **variables),
+            run_tests("-m", "interop", "tests/interop", *elsewhere, **variables),
             run_tests("tests/contract", **variables),
         )
 

@@ -42,7 +42,17 @@ class Postgres:
     @property
     def address(self) -> str:
         """Return where the server is, with user and password."""
-        return f"postgresql://{USER}:{PASSWORD}@{HOST}:{self.port}/{DATABASE}"
+        return self._address(DATABASE)
+
+    def new_database(self, name: str) -> str:
+        """Make a database beside the first, and return its address."""
+        command = [str(self.programs / "createdb"), "-h", HOST, "-p", str(self.port), "-U", USER]
+        environment = {**os.environ, "PGPASSWORD": PASSWORD}
+        subprocess.run([*command, name], env=environment, check=True)
+        return self._address(name)
+
+    def _address(self, database: str) -> str:
+        return f"postgresql://{USER}:{PASSWORD}@{HOST}:{self.port}/{database}"
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""

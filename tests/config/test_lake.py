@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from headwater.config.choices import LakeFormat
-from headwater.config.lake import lake_config, told_properties
+from headwater.config.lake import lake_config, shown_address, told_properties
 from headwater.config.server import ServerSettings
 from headwater.errors import InvalidOptionError
 
@@ -91,3 +91,18 @@ def test_an_address_with_a_password_is_a_secret_and_the_name_of_a_catalog_is_non
     told = told_properties(LakeFormat.PAIMON, {name: value})
 
     assert told == ({f"table.datalake.paimon.{name}": value} if is_told else {})
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://user:pass@word@host:1/db", "postgresql://host:1/db"),
+        ("jdbc:postgresql://host/db?password=secret", "jdbc:postgresql://host/db"),
+        ("jdbc:sqlite:/a@b/c.db", "jdbc:sqlite:/a@b/c.db"),
+        ("sqlite:////a@b/c.db?timeout=60", "sqlite:////a@b/c.db"),
+        ("file:///lake", "file:///lake"),
+        ("/lake", "/lake"),
+    ],
+)
+def test_an_address_is_shown_without_what_lets_people_in(address, shown):
+    assert shown_address(address) == shown

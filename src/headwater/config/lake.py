@@ -59,6 +59,13 @@ def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in config.items() if not _is_secret(name, value)}
 
 
+def shown_address(address: str) -> str:
+    """Return the address of a catalog as errors and events may name it."""
+    before, sign, rest = address.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{before}{sign}{host.rpartition('@')[2]}{slash}{path}"
+
+
 def _is_secret(name: str, value: str) -> bool:
     if urlsplit(value.removeprefix("jdbc:")).password is not None:
         return True

@@ -7,12 +7,17 @@ from urllib.parse import urlsplit
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import (
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NotInstalledError,
+    RESTError,
+)
 from pyiceberg.table import Table
 from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from headwater.config.lake import ICEBERG_CATALOG_NAME
+from headwater.config.lake import ICEBERG_CATALOG_NAME, shown_address
 from headwater.errors import (
     InvalidOptionError,
     LakeSnapshotMissingError,
@@ -47,7 +52,8 @@ def open_catalog(config: Mapping[str, str]) -> Catalog:
     properties = _completed(config)
     key = tuple(sorted(properties.items()))
     file = _sqlite_file(properties.get("uri", ""))
-    with reached(f"Opening the Iceberg catalog {properties.get('uri', ICEBERG_CATALOG_NAME)}"):
+    place = shown_address(properties.get("uri", ICEBERG_CATALOG_NAME))
+    with _understood(), reached(f"Opening the Iceberg catalog {place}"):
         if key in _opened and (file is None or file.exists()):
             return _opened[key]
         # Elsewhere a directory that is missing is more likely a mistake in its name.
@@ -60,6 +66,19 @@ def open_catalog(config: Mapping[str, str]) -> Catalog:
             _opened.clear()
         _opened[key] = catalog
     return catalog
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Say it where options describe no catalog, or one that needs a package."""
+    try:
+        yield
+    except (NotInstalledError, ImportError, ValueError) as fault:
+        raise InvalidOptionError(
+            f"The options of the lake do not open an Iceberg catalog: {fault}.",
+            hint="Set `type` and `uri` as pyiceberg takes them, and install the extra of pyiceberg"
+            " for that type.",
+        ) from fault
 
 
 def _loaded(properties: dict[str, str]) -> Catalog:

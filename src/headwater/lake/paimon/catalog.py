@@ -14,6 +14,7 @@ from pypaimon.schema.data_types import DataField, DataTypeParser
 from pypaimon.schema.schema_change import SchemaChange
 
 from headwater.errors import LakeUnreachableError
+from headwater.lake.paimon.databases import database_faults
 from headwater.lake.paimon.evolution import (
     AddField,
     Change,
@@ -100,7 +101,8 @@ class PaimonCatalog:
             return False
         except (LakeUnreachableError, FileExistsError, FileNotFoundError) as fault:
             # Where another one was quicker, look at what it made.
-            if _held(table_handle(catalog, spec.path)) == held:
+            is_taken = isinstance(fault.__cause__, database_faults("IntegrityError"))
+            if not is_taken and _held(table_handle(catalog, spec.path)) == held:
                 raise LakeUnreachableError(
                     f"The table {spec.path} in the lake cannot be made or changed: {fault}."
                 ) from fault

@@ -1,7 +1,6 @@
 """The files of a lake table: how they are read, written, listed, and created only once."""
 
 import os
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,9 +13,11 @@ import pyarrow.fs as pafs
 from pypaimon.api.rest_exception import RESTException
 
 from headwater.errors import LakeUnreachableError
+from headwater.lake.paimon.databases import database_faults
 from headwater.lake.paimon.exclusive import create_object
 from headwater.runtime.ids import random_bytes
 
+_FAULTS = (OSError, RuntimeError, pa.ArrowException, RESTException)
 _HDFS_SCHEMES = ("hdfs", "viewfs")
 
 
@@ -79,8 +80,9 @@ def reaching(what: str) -> Iterator[None]:
         yield
     except (FileNotFoundError, FileExistsError):
         raise
-    except (OSError, RuntimeError, pa.ArrowException, RESTException, sqlite3.Error) as fault:
-        raise LakeUnreachableError(f"Could not reach {what}: {fault}.") from fault
+    except (*_FAULTS, *database_faults()) as fault:
+        said = " ".join(str(fault).split())
+        raise LakeUnreachableError(f"Could not reach {what}: {said}.") from fault
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,13 @@ from pypaimon.catalog.catalog_exception import (
 )
 from pypaimon.common.identifier import Identifier
 
+from headwater.config.lake import shown_address
 from headwater.errors import InvalidOptionError
+from headwater.lake.paimon.databases import database_faults
 from headwater.lake.paimon.files import FileIO, reaching
 from headwater.model.path import TablePath
+
+_OPEN_ATTEMPTS_MAX = 3
 
 
 class SnapshotLoader(Protocol):
@@ -111,10 +115,10 @@ class Catalog(Protocol):
 @contextmanager
 def opened_catalog(config: Mapping[str, str]) -> Iterator[Catalog]:
     """Open the catalog of a lake, and close what it holds open."""
-    place = config.get("uri") or config.get("warehouse") or "the lake"
+    place = shown_address(config.get("uri") or config.get("warehouse") or "the lake")
     try:
         with reaching(f"the catalog at {place}"):
-            catalog = CatalogFactory.create(dict(config))
+            catalog = _created(config)
     except (ValueError, ImportError) as fault:
         raise InvalidOptionError(
             f"The options of the lake do not open a Paimon catalog: {fault}.",
@@ -125,6 +129,17 @@ def opened_catalog(config: Mapping[str, str]) -> Iterator[Catalog]:
     finally:
         if hasattr(catalog, "close"):
             catalog.close()
+
+
+def _created(config: Mapping[str, str]) -> Catalog:
+    """Open a catalog; two that open a new database at once both make its tables, and one fails."""
+    for attempt in range(1, _OPEN_ATTEMPTS_MAX + 1):
+        try:
+            return CatalogFactory.create(dict(config))
+        except database_faults():  # the first attempt loads the driver
+            if attempt == _OPEN_ATTEMPTS_MAX:
+                raise
+    raise AssertionError
 
 
 def table_handle(catalog: Catalog, path: TablePath) -> Handle | None:

@@ -1,0 +1,1 @@
+"""Lakes whose catalogs are servers."""
