@@ -47,6 +47,7 @@ def shell(tmp_path):
     return run
 
 
+@pytest.mark.timeout(400)  # as many processes as there are commands
 def test_the_commands_of_the_page_print_what_it_shows(shell):
     printed = [(line, shell(line)) for line, _ in steps()]
 
