@@ -1,6 +1,7 @@
 """Tasks that run beside: none is lost, none fails in silence."""
 
 import asyncio
+import gc
 import logging
 
 import pytest
@@ -85,3 +86,22 @@ async def test_whoever_is_cancelled_again_and_again_still_waits_for_the_end_of_i
 async def test_work_that_fails_fails_whoever_waits_for_it():
     with pytest.raises(ValueError, match="why"):
         await to_the_end(asyncio.get_running_loop().create_task(fail()))
+
+
+async def test_work_that_fails_after_its_waiter_was_cancelled_is_told_in_one_line(caplog):
+    caplog.set_level(logging.INFO)
+    loop = asyncio.get_running_loop()
+    work, unheard = loop.create_future(), []
+    loop.set_exception_handler(lambda _, context: unheard.append(context))
+    waiting = loop.create_task(to_the_end(work))
+    await asyncio.wait([waiting], timeout=0)
+    waiting.cancel()
+    await asyncio.wait([waiting], timeout=0)
+
+    work.set_exception(ValueError("why"))
+    await asyncio.wait([waiting])
+    del work, waiting
+    gc.collect()
+
+    assert unheard == []
+    assert [each.message for each in caplog.records] == ["failed after it was cancelled"]

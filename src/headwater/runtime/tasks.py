@@ -60,6 +60,9 @@ async def to_the_end(work: asyncio.Future[T]) -> T:
             # One who is cancelled again, as when the server stops meanwhile, still waits.
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([work])
+        if not work.cancelled() and (cause := work.exception()) is not None:
+            # Nobody else would look at it, and asyncio would complain of that at length.
+            _events.info("failed after it was cancelled", reason=f"{type(cause).__name__}: {cause}")
         raise
 
 
