@@ -1,10 +1,11 @@
 """Other catalogs and other spellings of places lead to the same tables."""
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from headwater.errors import InvalidOptionError, LakeUnreachableError
+from headwater.errors import InvalidOptionError, LakeTableDiffersError, LakeUnreachableError
 from headwater.lake.registry import open_lake
 from headwater.lake.spi import Retention
 from headwater.model.types import BigIntType, StringType, TimestampType
@@ -36,6 +37,21 @@ def test_a_catalog_in_a_database_is_used_like_any_other(jdbc):
     assert lake.catalog().list_tables() == [table.spec.path]
     lake.catalog().drop(table.spec.path)
     assert not lake.catalog().exists(table.spec.path)
+
+
+def test_a_table_whose_files_are_gone_is_told_and_can_be_dropped(jdbc, tmp_path):
+    lake = open_lake("paimon", jdbc)
+    table = Tables(lake).make()
+    table.tier([{"id": 1, "name": "a"}])
+    shutil.rmtree(tmp_path / "warehouse" / "db.db" / table.spec.path.table)
+
+    with pytest.raises(LakeTableDiffersError, match="no files") as caught:
+        lake.catalog().ensure(table.spec)
+    lake.catalog().drop(table.spec.path)
+    lake.catalog().ensure(table.spec)
+
+    assert "headwater lake drop" in caught.value.hint
+    assert lake.committer(table.spec).head() is None
 
 
 def test_a_lake_without_a_warehouse_says_what_is_missing():

@@ -1,19 +1,22 @@
 """The catalog of a lake: making lake tables, and bringing their columns up to date."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
 from pypaimon import Schema
 from pypaimon.catalog.catalog_exception import (
     ColumnAlreadyExistException,
+    DatabaseNotExistException,
     TableAlreadyExistException,
+    TableNotExistException,
 )
 from pypaimon.common.json_util import JSON
 from pypaimon.schema.data_types import DataField, DataTypeParser
 from pypaimon.schema.schema_change import SchemaChange
 
-from headwater.errors import LakeUnreachableError
+from headwater.errors import LakeTableDiffersError, LakeUnreachableError
 from headwater.lake.paimon.databases import database_faults
 from headwater.lake.paimon.evolution import (
     AddField,
@@ -67,6 +70,11 @@ class PaimonCatalog:
             with opened_catalog(self.config) as catalog:
                 if self._is_done(catalog, spec, _held(table_handle(catalog, spec.path))):
                     return
+        if not self.exists(spec.path):
+            raise LakeTableDiffersError(
+                f"The catalog of the lake names the table {spec.path}, which has no files.",
+                hint="Put its files back, or make the catalog forget it: headwater lake drop.",
+            )
         raise LakeUnreachableError(
             f"The schema of the lake table {spec.path} changed {_ATTEMPTS_MAX} times meanwhile."
         )
@@ -82,11 +90,13 @@ class PaimonCatalog:
 
     def drop(self, path: TablePath) -> None:
         """Drop a lake table and its files; does nothing if there is none."""
-        with opened_catalog(self.config) as catalog:
-            if table_handle(catalog, path) is None:
-                return
-            with reaching(f"the table {path} in the lake"):
-                catalog.drop_table(identifier(path), ignore_if_not_exists=True)
+        with (
+            opened_catalog(self.config) as catalog,
+            reaching(f"the table {path} in the lake"),
+            suppress(TableNotExistException, DatabaseNotExistException),
+        ):
+            # Unasked: a database may still name it when its files are gone.
+            catalog.drop_table(identifier(path), ignore_if_not_exists=True)
 
     def _is_done(self, catalog: Catalog, spec: LakeTableSpec, held: LakeSchema | None) -> bool:
         """Make or change the table; tell whether it is as it should be."""
