@@ -8,6 +8,7 @@ from typing import assert_never
 from pypaimon import Schema
 from pypaimon.catalog.catalog_exception import (
     ColumnAlreadyExistException,
+    ColumnNotExistException,
     DatabaseNotExistException,
     TableAlreadyExistException,
     TableNotExistException,
@@ -41,7 +42,15 @@ from headwater.lake.paimon.types import check_names, check_types
 from headwater.lake.table import LakeTableSpec
 from headwater.model.path import TablePath
 
-_ATTEMPTS_MAX = 5
+_ATTEMPTS_MAX = 20
+_OVERTAKEN = (
+    TableAlreadyExistException,
+    ColumnAlreadyExistException,
+    ColumnNotExistException,
+)
+_WRITTEN = "another process has written"
+_MAKING = ("Schema in filesystem exists", _WRITTEN)
+"""What is said of a table that has files, and no name in the database yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +81,10 @@ class PaimonCatalog:
                     return
         if not self.exists(spec.path):
             raise LakeTableDiffersError(
-                f"The catalog of the lake names the table {spec.path}, which has no files.",
-                hint="Put its files back, or make the catalog forget it: headwater lake drop.",
+                f"Of the table {spec.path}, the lake has the name and no files, or files and no"
+                " name in its catalog.",
+                hint="Make the catalog forget the name: headwater lake drop; or remove the files,"
+                " which a driver left that ended while it made the table.",
             )
         raise LakeUnreachableError(
             f"The schema of the lake table {spec.path} changed {_ATTEMPTS_MAX} times meanwhile."
@@ -107,12 +118,13 @@ class PaimonCatalog:
         try:
             with reaching(f"the table {spec.path} in the lake"):
                 _apply(catalog, spec, changes)
-        except (TableAlreadyExistException, ColumnAlreadyExistException):
+        except _OVERTAKEN:
             return False
         except (LakeUnreachableError, FileExistsError, FileNotFoundError) as fault:
             # Where another one was quicker, look at what it made.
+            is_making = held is None and any(each in str(fault) for each in _MAKING)
             is_taken = isinstance(fault.__cause__, database_faults("IntegrityError"))
-            if not is_taken and _held(table_handle(catalog, spec.path)) == held:
+            if not (is_making or is_taken) and _held(table_handle(catalog, spec.path)) == held:
                 raise LakeUnreachableError(
                     f"The table {spec.path} in the lake cannot be made or changed: {fault}."
                 ) from fault
@@ -188,5 +200,5 @@ class _GuardedFileIO:
         """Create the file, or raise an error that makes the catalog give up."""
         is_next = path.endswith(f"/schema-{self._next_id}")
         if not is_next or not self._files.create(path, content.encode()):
-            raise RuntimeError(f"another process has written {path}")
+            raise RuntimeError(f"{_WRITTEN} {path}")
         return True
