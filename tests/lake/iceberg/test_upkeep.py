@@ -139,3 +139,17 @@ def test_many_rounds_do_not_make_many_manifests(tables, foreign):
 
     assert len(seen.current_snapshot().manifests(seen.io)) < 31
     assert len(table.values()) == 35
+
+
+def test_files_that_moved_to_another_manifest_outlive_the_one_they_were_in(tables):
+    table = tables.make()
+    for number in range(6):
+        table.tier([{"id": number, "name": "a"}])
+    before = len(table.values())
+
+    assert table.keeper.merge_manifests(on=table.head()) is not None
+    cleaned = table.keeper.expire(ALL, now_ms=FAR)
+
+    assert cleaned.snapshots == 6
+    assert cleaned.data_files == 0
+    assert len(table.values()) == before == 6

@@ -85,11 +85,12 @@ def test_a_stream_goes_on_with_the_rows_that_are_left_if_it_may(forgetful):
 
 
 def test_tasks_notice_as_well_that_rows_are_gone(forgetful):
-    table = forgetful.create_table("t3", COLUMNS, buckets=1, options=SHORT)
+    table = forgetful.create_table("t3", COLUMNS, buckets=1)
     table.append([{"id": 1, "name": "x"}])
     reader = batch_reader(table, forgetful.address)
     planned = reader.partitions()
 
+    table.set_options(SHORT)
     write_until_the_first_rows_are_gone(table)
 
     with pytest.raises(OffsetOutOfRangeError, match=r"bucket 0: offsets 0 to .*failOnDataLoss"):
@@ -97,10 +98,11 @@ def test_tasks_notice_as_well_that_rows_are_gone(forgetful):
 
 
 def test_rows_by_key_cannot_be_read_as_they_were_before_the_log_begins(forgetful):
-    table = forgetful.create_table("t4", COLUMNS, primary_key="id", buckets=1, options=SHORT)
+    table = forgetful.create_table("t4", COLUMNS, primary_key="id", buckets=1)
     table.upsert([{"id": 1, "name": "x"}])
     (first,) = table.tail().poll(5.0)
 
+    table.set_options(SHORT)
     write_until_the_first_rows_are_gone(table)
 
     options = {"scan__timestamp-millis": str(first.timestamp_ms - 1)}
