@@ -45,7 +45,7 @@ def test_it_is_shown_how_far_lake_tables_are_behind(at):
 
     assert shown["table"] == "fluss.clicks"
     assert (shown["lag_rows"], shown["rows"], shown["failures"]) == (1, ROUNDS, 0)
-    assert shown["lag_s"] > 0
+    assert 0 <= shown["lag_s"] < 600  # rounded, and the row came a moment ago
     assert shown["snapshot"] is not None
 
 
