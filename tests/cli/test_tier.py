@@ -13,8 +13,8 @@ from scripts.spark_servers import script
 import headwater
 from headwater.client.schema_in import schema_of
 from headwater.engines.spark.tiering import job
+from headwater.lake.lakes import Lakes, lake_spec
 from headwater.model.schema import with_column_ids
-from headwater.tiering.lakes import Lakes, lake_spec
 from tests.cli.commanding import Storage
 from tests.serving import serving
 

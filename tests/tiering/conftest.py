@@ -6,7 +6,7 @@ import pytest
 
 from headwater import aio
 from headwater.config.client import ClientSettings
-from headwater.tiering.lakes import Lakes
+from headwater.lake.lakes import Lakes
 from tests.lake.formats import FORMATS, config_of, opened
 from tests.tiering.world import World
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headwater.errors import LakeCommitUnknownError
+from headwater.lake.lakes import Lakes
 from headwater.lake.spi import LakeStorage
-from headwater.tiering.lakes import Lakes
 
 
 def nothing() -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from headwater.errors import HeadwaterError, LakeUnreachableError
+from headwater.lake.lakes import Lakes
 from headwater.lake.registry import open_lake
-from headwater.tiering.lakes import Lakes
 from headwater.tiering.progress import Ended, Failed
 from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService

@@ -6,10 +6,10 @@ import pytest
 
 from headwater.client.lake.values import Assignment, HeartbeatAnswer
 from headwater.errors import TieringFencedError
+from headwater.lake.lakes import lake_spec
 from headwater.model.boundary import Boundary, TableIdentity, TieringEpoch
 from headwater.model.path import TablePath
 from headwater.tiering.confirming import confirmed
-from headwater.tiering.lakes import lake_spec
 from headwater.tiering.system_columns import NAMES, with_system_columns
 from headwater.tiering.turn import Turn
 from tests.tiering.world import rows

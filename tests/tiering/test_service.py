@@ -11,8 +11,8 @@ from headwater.errors import (
     TableMissingError,
     TieringFencedError,
 )
+from headwater.lake.lakes import Lakes
 from headwater.model.path import TablePath
-from headwater.tiering.lakes import Lakes
 from headwater.tiering.progress import Began, Copied, Ended, Failed
 from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService

@@ -3,9 +3,9 @@
 import pytest
 
 from headwater.errors import LakeUnreachableError
+from headwater.lake.lakes import Lakes
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
-from headwater.tiering.lakes import Lakes
 from headwater.tiering.status import lake_status, waiting_offsets
 from tests.tiering.values import boundary, bucket
 from tests.tiering.world import rows

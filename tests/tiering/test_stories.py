@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from headwater.errors import ConflictError
-from headwater.tiering.lakes import lake_spec
+from headwater.lake.lakes import lake_spec
 from headwater.tiering.runner import Here
 from headwater.tiering.steps import Step
 from headwater.tiering.turn import Target

@@ -14,10 +14,10 @@ from headwater.aio import AsyncClient, AsyncTable
 from headwater.client.lake.values import Assignment
 from headwater.client.reading.log_batch import LogBatch, Place
 from headwater.client.reading.log_scan import LogScan
+from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.spi import LakeCommitter, LakeSnapshot
 from headwater.model.boundary import LakeBucket, TieringEpoch
 from headwater.rows.log_batch import ChangeType
-from headwater.tiering.lakes import Lakes, lake_spec
 from headwater.tiering.plan import Limits
 from headwater.tiering.round import tier_round
 from headwater.tiering.runner import Here

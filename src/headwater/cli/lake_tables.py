@@ -14,11 +14,11 @@ from headwater.config.choices import LakeFormat
 from headwater.config.lake import ICEBERG_CATALOG_NAME, without_secrets
 from headwater.config.options import DATALAKE_ENABLED
 from headwater.errors import LakeSnapshotMissingError
+from headwater.lake.lakes import Lakes, lake_format
 from headwater.lake.registry import open_lake
 from headwater.lake.spi import Cleaned, LakeSnapshot, Retention
 from headwater.model.path import TablePath
 from headwater.runtime.clock import SystemClock
-from headwater.tiering.lakes import Lakes, lake_format
 from headwater.tiering.reporting import report_snapshot
 from headwater.tiering.runner import Here
 from headwater.tiering.status import TableLakeStatus, lake_status

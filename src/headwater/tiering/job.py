@@ -10,7 +10,7 @@ from headwater.client.client import AsyncClient, connect
 from headwater.client.paths import table_path
 from headwater.config.client import ClientSettings
 from headwater.embedded.storage import open_storage
-from headwater.tiering.lakes import Lakes
+from headwater.lake.lakes import Lakes
 from headwater.tiering.progress import Listener, deaf
 from headwater.tiering.runner import Here, Runner
 from headwater.tiering.service import TieringService

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 
 from headwater.client.client import AsyncClient
 from headwater.errors import BoundaryMovedError, LakeRewrittenError, TableMissingError
+from headwater.lake.lakes import Lakes
 from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult
 from headwater.model.partition import spec_of_name
 from headwater.runtime.ids import random_bytes
 from headwater.tiering.aside import aside
 from headwater.tiering.committing import Commitment, Proposal
 from headwater.tiering.confirming import confirmed
-from headwater.tiering.lakes import Lakes
 from headwater.tiering.looking import check_columns, look_at
 from headwater.tiering.plan import (
     Limits,

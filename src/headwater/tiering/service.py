@@ -12,10 +12,10 @@ from headwater.errors import (
     LakeMovedError,
     RetryLaterError,
 )
+from headwater.lake.lakes import Lakes
 from headwater.model.path import TablePath
 from headwater.runtime.events import Events
 from headwater.tiering.counting import Counted
-from headwater.tiering.lakes import Lakes
 from headwater.tiering.leases import Leases
 from headwater.tiering.progress import Began, Ended, Failed, Listener, Stepped, deaf
 from headwater.tiering.reporting import report_snapshot

@@ -13,13 +13,13 @@ from headwater.client.reading.places import buckets_of
 from headwater.client.reading.view import View
 from headwater.config.options import DATALAKE_ENABLED
 from headwater.errors import HeadwaterError
+from headwater.lake.lakes import Lakes, lake_format, lake_spec
 from headwater.lake.spi import LakeSnapshot
 from headwater.model.boundary import Boundary, LakeBucket
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
 from headwater.tiering.aside import aside
-from headwater.tiering.lakes import Lakes, lake_format, lake_spec
 from headwater.tiering.looking import log_ranges
 
 # One row is wanted of each bucket; servers send the whole batch that it is in.

@@ -1,8 +1,8 @@
 """The lake table of a table, with all the columns that it has."""
 
+from headwater.lake.lakes import Lakes, lake_spec
 from headwater.model.boundary import TableIdentity
 from headwater.model.table import TableInfo
-from headwater.tiering.lakes import Lakes, lake_spec
 from headwater.tiering.plan import check_same_table
 from headwater.tiering.system_columns import NAMES, with_system_columns
 from headwater.tiering.turn import Target

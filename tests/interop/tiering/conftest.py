@@ -11,7 +11,7 @@ from scripts.fluss_lake import ICEBERG_CATALOG, iceberg_lake, paimon_lake
 
 from headwater import aio
 from headwater.config.client import ClientSettings
-from headwater.tiering.lakes import Lakes
+from headwater.lake.lakes import Lakes
 from tests.interop.tiering.world import ClusterWorld
 
 LAKES = {"paimon": paimon_lake, "iceberg": iceberg_lake}

@@ -1,7 +1,7 @@
 """Readers and writers beside a tierer: what they see is never more and never less than there is."""
 
+from headwater.lake.lakes import lake_spec
 from headwater.lake.spi import Retention
-from headwater.tiering.lakes import lake_spec
 from headwater.tiering.runner import Here
 from headwater.tiering.steps import Step
 from headwater.tiering.turn import Target

@@ -7,7 +7,7 @@ import pytest
 from headwater import aio
 from headwater.engines.spark.clients import Connection
 from headwater.engines.spark.tiering.runner import SparkRunner
-from headwater.tiering.lakes import Lakes
+from headwater.lake.lakes import Lakes
 from tests.lake.formats import config_of, opened
 from tests.tiering.world import World
 

@@ -10,9 +10,9 @@ from multiprocessing.process import BaseProcess
 
 from headwater import aio
 from headwater.client.lake.values import Assignment
+from headwater.lake.lakes import Lakes
 from headwater.lake.registry import open_lake
 from headwater.model.boundary import TieringEpoch
-from headwater.tiering.lakes import Lakes
 from headwater.tiering.plan import Limits
 from headwater.tiering.round import tier_round
 from headwater.tiering.runner import Here, Runner

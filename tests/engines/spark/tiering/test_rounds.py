@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.errors import LakeUnreachableError
-from headwater.tiering.lakes import Lakes
+from headwater.lake.lakes import Lakes
 from headwater.tiering.upkeep import compact
 from tests.engines.spark.tiering.deadly_lake import DeadlyLake, Moment
 from tests.lake.formats import config_of

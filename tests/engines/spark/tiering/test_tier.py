@@ -6,8 +6,8 @@ import pytest
 
 import headwater
 from headwater.errors import LakeTableDiffersError, RequestError, TableMissingError
+from headwater.lake.lakes import Lakes, lake_spec
 from headwater.spark import tier
-from headwater.tiering.lakes import Lakes, lake_spec
 from headwater.tiering.settings import TieringSettings
 
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
