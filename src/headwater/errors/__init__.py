@@ -8,12 +8,13 @@
     │   │   InvalidProducerError, RecordTooLargeError, UnsupportedError, RemoteLogError,
     │   │   OffsetOutOfRangeError, NotPrimaryKeyTableError, InvalidTargetColumnError,
     │   │   DeletionDisabledError, InvalidScanError, InvalidValueError, ValueOverflowError,
-    │   │   ClosedError
+    │   │   ClosedError, InvalidTokenError
     ├── MissingError         create the thing first, or name another
     │   ├── DatabaseMissingError, TableMissingError, PartitionMissingError,
     │   │   SchemaMissingError, BucketMissingError, LakeMissingError, SnapshotMissingError,
     │   │   LakeSnapshotMissingError, ScannerMissingError, ScannerExpiredError,
-    │   │   ServerMissingError, ServerTagMissingError, RebalanceMissingError
+    │   │   ServerMissingError, ServerTagMissingError, RebalanceMissingError,
+    │   │   PositionMissingError
     ├── ConflictError        the thing is there already, or in the way
     │   ├── DatabaseExistsError, DatabaseNotEmptyError, TableExistsError,
     │   │   LakeTableExistsError, PartitionExistsError, PartitionLimitError,
@@ -80,6 +81,7 @@ from headwater.errors.missing import (
     LakeSnapshotMissingError,
     MissingError,
     PartitionMissingError,
+    PositionMissingError,
     RebalanceMissingError,
     ScannerExpiredError,
     ScannerMissingError,
@@ -104,6 +106,7 @@ from headwater.errors.request import (
     InvalidTableError,
     InvalidTargetColumnError,
     InvalidTimestampError,
+    InvalidTokenError,
     InvalidValueError,
     NotPartitionedError,
     NotPrimaryKeyTableError,
@@ -189,6 +192,7 @@ __all__ = [
     "InvalidTableError",
     "InvalidTargetColumnError",
     "InvalidTimestampError",
+    "InvalidTokenError",
     "InvalidValueError",
     "KvStorageError",
     "LakeAheadError",
@@ -215,6 +219,7 @@ __all__ = [
     "PartitionExistsError",
     "PartitionLimitError",
     "PartitionMissingError",
+    "PositionMissingError",
     "RebalanceError",
     "RebalanceMissingError",
     "RecordTooLargeError",

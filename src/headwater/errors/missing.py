@@ -101,3 +101,10 @@ class RebalanceMissingError(MissingError):
 
     code = 62
     hint = "Start one, or take it as finished."
+
+
+class PositionMissingError(MissingError):
+    """Tell that a table cannot be read any more as it was at a position."""
+
+    code = 53
+    hint = "Read a later position. Log and snapshots are kept as long as the table's options say."

@@ -162,3 +162,10 @@ class ClosedError(RequestError):
 
     code = -1
     hint = "Open it again, or close it later."
+
+
+class InvalidTokenError(RequestError):
+    """Tell that a token is none, was cut or changed, or belongs to another table."""
+
+    code = 15
+    hint = "Use a token as `view.token()` returned it, for the table that it was taken of."

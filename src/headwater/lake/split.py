@@ -5,10 +5,23 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 
 from headwater.errors import CorruptFileError, InvalidTableError
+from headwater.model.predicate import Literal
 from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
 
 UNKNOWN_BUCKET = -1
 _VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnBounds:
+    """Say between which values a column of a file lies; None: not known, or all are null."""
+
+    column_id: int
+    lower: Literal
+    """Not above the lowest value, in the form in which filters write literals."""
+    upper: Literal
+    """Not below the highest value."""
+    null_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +33,24 @@ class LakeFile:
     byte_count: int
     is_plain: bool
     """Whether its rows are those of the table as they are: no deletes, no older schema."""
+    format: str = "parquet"
+    names: tuple[tuple[int, str], ...] | None = None
+    """What the columns are called in the file, by their ids: any other is null there. None where
+    only the format's own reader can tell, or can make of them what the table holds."""
+    stands_alone: bool = False
+    """Whether no other file than those of `deletes` tells which of its rows are current."""
+    deletes: tuple[str, ...] = ()
+    """Parquet files of positions that are deleted: columns `file_path` and `pos`. They may name
+    positions of other files too."""
+    bounds: tuple[ColumnBounds, ...] = ()
+    """What is known of its columns; those that are not here may hold anything."""
+    payload: bytes = b""
+    """What the format's own reader needs to know of this file."""
+
+    @property
+    def is_native(self) -> bool:
+        """Tell whether an engine can read the file by itself, by `names` and `deletes`."""
+        return self.stands_alone and self.names is not None and self.format == "parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +65,8 @@ class LakeSplit:
     """Every partition key with its value, as text in the form of partition names."""
     files: tuple[LakeFile, ...]
     payload: bytes
-    """What the format's own reader needs beside."""
+    """What the format's own reader needs beside; nothing in it depends on which files there are,
+    so that files that stand alone can be left out of a split."""
 
     @property
     def row_count(self) -> int:
