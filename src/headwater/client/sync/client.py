@@ -47,6 +47,15 @@ class Client:
         return self._client.address
 
     @property
+    def is_open(self) -> bool:
+        """Tell whether the client can still be used.
+
+        >>> hw.is_open
+        True
+        """
+        return self._loop.is_open
+
+    @property
     def cursors(self) -> Cursors:
         """Return what looks after cursors: list, describe, reset and delete them.
 

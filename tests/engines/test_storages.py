@@ -1,0 +1,117 @@
+"""Clients that engines share: one for each place, opened once."""
+
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater.engines.storages import close_opened, opened
+from headwater.errors import DirectoryInUseError, HeadwaterError, MissingError, RequestError
+
+
+@pytest.fixture
+def directory(tmp_path):
+    headwater.open(tmp_path / "data").close()
+    yield tmp_path / "data"
+    close_opened()
+
+
+def test_a_client_is_taken_as_it_is(tmp_path):
+    with headwater.open(tmp_path) as hw:
+        assert opened(hw) is hw
+
+
+def test_a_directory_is_opened_once_however_it_is_written(directory):
+    first = opened(str(directory))
+
+    second = opened(directory / ".." / "data")
+
+    assert first is second
+    assert first.list_databases() == ["fluss"]
+
+
+def test_threads_that_open_one_directory_at_once_share_a_client(directory):
+    with ThreadPoolExecutor(8) as pool:
+        clients = set(pool.map(opened, [directory] * 16))
+
+    assert len(clients) == 1
+
+
+def test_an_address_is_connected_to_once(tmp_path):
+    with headwater.open(tmp_path, listen=True) as hw:
+        first, second = opened(hw.address), opened(f" {hw.address} ,")
+        close_opened()
+
+    assert first is second
+
+
+def test_a_client_that_was_closed_is_made_anew(directory):
+    first = opened(directory)
+    first.close()
+
+    second = opened(directory)
+
+    assert second is not first
+    assert second.is_open
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_was_forked_has_clients_of_its_own(tmp_path):
+    with headwater.open(tmp_path, listen=True) as hw:
+        mine = opened(hw.address)
+
+        child = os.fork()
+        if child == 0:
+            is_other = opened(hw.address) is not mine
+            os._exit(0 if is_other and opened(hw.address).list_databases() == ["fluss"] else 1)
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        close_opened()
+
+    assert ended == 0
+
+
+def test_a_directory_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(MissingError, match=r"no directory .*dta"):
+        opened(tmp_path / "dta")
+
+    assert not (tmp_path / "dta").exists()
+
+
+def test_a_file_is_no_storage(tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(RequestError, match="not a directory"):
+        opened(str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("at", [None, "", "  "])
+def test_who_names_no_storage_is_told_how(at):
+    with pytest.raises(RequestError, match=r"No storage is named.*host:port"):
+        opened(at)
+
+
+def test_a_directory_that_is_held_says_so(tmp_path):
+    with headwater.open(tmp_path), pytest.raises(DirectoryInUseError):
+        opened(tmp_path)
+
+
+def test_a_server_that_is_away_is_told_in_bounded_time():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    with pytest.raises(HeadwaterError, match=str(port)):
+        opened(f"127.0.0.1:{port}")
+
+
+def test_a_directory_whose_name_looks_like_an_address_is_a_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    headwater.open(Path("here:9123")).close()
+
+    found = opened("here:9123")
+    close_opened()
+
+    assert "here:9123" in repr(found)
