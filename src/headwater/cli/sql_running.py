@@ -1,0 +1,172 @@
+"""Running SQL on DuckDB over the tables of a storage."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+
+import duckdb
+import pyarrow as pa
+
+import headwater.duckdb
+from headwater.cli.exits import tell
+from headwater.cli.output import Output
+from headwater.cli.session import Session, note, write
+from headwater.cli.sql_shell import Shell, table_in
+from headwater.cli.sql_text import is_blank, quoted_name
+from headwater.errors import RequestError
+from headwater.runtime.clock import SystemClock
+
+ALIAS = "hw"
+_BATCH_ROWS = 10_000
+_GREETING = "DuckDB {version} over {count} tables. '.help' tells what can be typed.\n"
+
+
+class SqlError(RequestError):
+    """Tell what DuckDB says of a statement."""
+
+    hint = "Look at the statement; `.tables` and `describe TABLE` tell what there is."
+
+
+def run_sql(session: Session, texts: Sequence[str] | None) -> None:
+    """Run statements, or a shell where there are none."""
+    client = session.client
+    with duckdb.connect() as connection:
+        headwater.duckdb.install(connection, client, alias=ALIAS)
+        connection.execute(f"use {ALIAS}")
+        console = Console(connection, session)
+        if texts is None:
+            count = len(console.tables())
+            greeting = _GREETING.format(version=duckdb.__version__, count=count)
+            Shell(console, lambda fault: tell(fault, debug=False)).run(greeting)
+            return
+        for text in texts:
+            console.run(text)
+
+
+@dataclass(slots=True)
+class Console:
+    """Run statements and print what they return."""
+
+    connection: duckdb.DuckDBPyConnection
+    session: Session
+    is_timed: bool = False
+    _names: list[str] = field(default_factory=list)
+
+    def run(self, text: str) -> None:
+        """Run statements one after the other, each on the tables as they are then."""
+        if is_blank(text):
+            return
+        clock = SystemClock()
+        with _told():
+            statements = self.connection.extract_statements(text)
+        for statement in statements:
+            begun = clock.monotonic()
+            # Tables that came since the last statement are to be found by it.
+            headwater.duckdb.refresh(self.connection, alias=ALIAS)
+            with _told():
+                self._print(statement)
+            if self.is_timed:
+                note(f"{clock.monotonic() - begun:.3f} s")
+
+    def _print(self, statement: duckdb.Statement) -> None:
+        found = self.connection.sql(statement.query)
+        if found is None:
+            return
+        reader = found.to_arrow_reader(_BATCH_ROWS)
+        count = self.session.rows(reader.schema, map(_shown, reader))
+        if self.session.output is Output.TABLE and not count:
+            note("no rows")
+
+    # ---- commands of the shell
+
+    def command(self, name: str, arguments: Sequence[str]) -> bool:
+        """Do a command that begins with a dot."""
+        match name, *arguments:
+            case [".tables"]:
+                write("".join(f"{table}\n" for table in self.tables()))
+            case [".schema", table]:
+                self.run(f"describe {_named(table)}")
+            case [".explain", table]:
+                scan = self.session.client.table(table_in(table)).scan()
+                write(f"{scan.explain()}\n")
+            case [".output", form]:
+                self._show_as(form)
+            case [".timer", "on" | "off" as wanted]:
+                self.is_timed = wanted == "on"
+            case [".schema" | ".explain" | ".output" | ".timer", *_]:
+                raise RequestError(f"{name} wants one thing more.", hint="See .help")
+            case _:
+                return False
+        return True
+
+    def _show_as(self, form: str) -> None:
+        if form not in list(Output):
+            raise RequestError(f"There is no output {form!r}.", hint=f"Say {', '.join(Output)}.")
+        self.session = replace(self.session, output=Output(form))
+
+    def tables(self) -> list[str]:
+        """Return the tables as they are typed."""
+        client = self.session.client
+        return [
+            f"{quoted_name(database)}.{quoted_name(name)}"
+            for database in sorted(client.list_databases())
+            for name in sorted(client.list_tables(database))
+        ]
+
+    def names(self) -> Iterable[str]:
+        """Return what may be typed: tables, databases, columns of tables, functions of ours."""
+        if not self._names:
+            headwater.duckdb.refresh(self.connection, alias=ALIAS)
+            cursor = self.connection.cursor()
+            rows = cursor.execute(
+                "select distinct column_name from information_schema.columns where table_catalog"
+                " = ?",
+                [ALIAS],
+            ).fetchall()
+            tables = self.tables()
+            databases = dict.fromkeys(f"{table.split('.')[0]}." for table in tables)
+            functions = ["fluss_read(", "fluss_tables(", "fluss_offsets(", "fluss_snapshots("]
+            columns = [quoted_name(name) for (name,) in rows]
+            self._names = [*tables, *databases, *columns, *functions]
+        return self._names
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn what DuckDB raises into an error of ours, which is told without a traceback."""
+    try:
+        yield
+    except duckdb.InterruptException as fault:
+        raise KeyboardInterrupt from fault
+    except duckdb.Error as fault:
+        raise SqlError(str(fault)) from fault
+
+
+def _named(table: str) -> str:
+    return ".".join(quoted_name(part) for part in table_in(table).split("."))
+
+
+def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows in types that can be printed."""
+    columns = [_shown_column(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _shown_column(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_interval(kind):
+        texts = [None if each is None else _interval_text(*each) for each in column.to_pylist()]
+        return pa.array(texts, pa.string())
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        # Sums of whole numbers come with 38 digits.
+        with suppress(pa.ArrowInvalid):
+            return column.cast(pa.int64())
+    return column
+
+
+def _interval_text(months: int, days: int, nanoseconds: int) -> str:
+    seconds = nanoseconds / 1_000_000_000
+    parts = [(months, "months"), (days, "days"), (seconds, "s")]
+    return " ".join(f"{amount:g} {unit}" for amount, unit in parts if amount) or "0 s"
