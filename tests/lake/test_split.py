@@ -1,6 +1,7 @@
 """A split comes back from its bytes as it was, and other bytes are refused."""
 
 import json
+import math
 import pickle
 
 import pytest
@@ -8,11 +9,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptFileError
-from headwater.lake.split import LakeFile, LakeSplit, split_from_bytes
+from headwater.lake.split import ColumnBounds, LakeFile, LakeSplit, split_from_bytes
 
 TEXTS = st.text(max_size=20)
 COUNTS = st.integers(0, 2**62)
-FILES = st.builds(LakeFile, path=TEXTS, row_count=COUNTS, byte_count=COUNTS, is_plain=st.booleans())
+IDS = st.integers(-(2**31), 2**31 - 1)
+LITERALS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False),
+    TEXTS,
+    st.binary(max_size=9),
+    st.decimals(allow_nan=False),
+)
+BOUNDS = st.builds(
+    ColumnBounds,
+    column_id=IDS,
+    lower=LITERALS,
+    upper=LITERALS,
+    null_count=st.none() | COUNTS,
+)
+FILES = st.builds(
+    LakeFile,
+    path=TEXTS,
+    row_count=COUNTS,
+    byte_count=COUNTS,
+    is_plain=st.booleans(),
+    format=TEXTS,
+    names=st.none() | st.lists(st.tuples(IDS, TEXTS), max_size=3).map(tuple),
+    stands_alone=st.booleans(),
+    deletes=st.lists(TEXTS, max_size=2).map(tuple),
+    bounds=st.lists(BOUNDS, max_size=3).map(tuple),
+    payload=st.binary(max_size=20),
+)
 SPLITS = st.builds(
     LakeSplit,
     format=TEXTS,
@@ -35,9 +65,32 @@ def test_a_split_counts_the_rows_of_its_files(split):
     assert split.row_count == sum(file.row_count for file in split.files)
 
 
+@given(SPLITS)
+def test_literals_of_bounds_keep_their_types_and_signs(split):
+    came_back = split_from_bytes(split.to_bytes())
+
+    assert repr(came_back) == repr(split)
+
+
+def test_a_bound_that_is_no_number_comes_back():
+    bounds = ColumnBounds(column_id=1, lower=math.nan, upper=-math.inf)
+    file = LakeFile(path="f", row_count=1, byte_count=2, is_plain=True, bounds=(bounds,))
+    split = LakeSplit(format="f", snapshot_id=1, bucket=0, partition=(), files=(file,), payload=b"")
+
+    assert repr(split_from_bytes(split.to_bytes())) == repr(split)
+
+
 def changed(**parts: object) -> bytes:
     split = LakeSplit(format="plain", snapshot_id=1, bucket=0, partition=(), files=(), payload=b"p")
     return json.dumps({**json.loads(split.to_bytes()), **parts}).encode()
+
+
+def written(file: LakeFile) -> dict[str, object]:
+    split = LakeSplit(format="f", snapshot_id=1, bucket=0, partition=(), files=(file,), payload=b"")
+    return json.loads(split.to_bytes())["files"][0]
+
+
+FILE = written(LakeFile(path="f", row_count=1, byte_count=2, is_plain=True))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +104,13 @@ def changed(**parts: object) -> bytes:
         changed(bucket="0"),
         changed(partition=[["only a key"]]),
         changed(files=[["path", 1, 2]]),
+        changed(files=[{**FILE, "is_plain": 1}]),
+        changed(files=[{**FILE, "deletes": [7]}]),
+        changed(files=[{**FILE, "names": [["a", 1]]}]),
+        changed(files=[{**FILE, "bounds": [[1, 2]]}]),
+        changed(files=[{**FILE, "bounds": [[1, {"decimal": "x"}, None, None]]}]),
+        changed(files=[{**FILE, "bounds": [[1, {"float": "x"}, None, None]]}]),
+        changed(files=[{**FILE, "bounds": [[1, [], None, None]]}]),
         changed(payload="not base64 !"),
     ],
 )
@@ -60,5 +120,5 @@ def test_bytes_that_make_no_split_are_refused(data):
 
 
 def test_a_split_of_a_later_version_says_so():
-    with pytest.raises(CorruptFileError, match="version 2"):
-        split_from_bytes(changed(version=2))
+    with pytest.raises(CorruptFileError, match="version 3"):
+        split_from_bytes(changed(version=3))

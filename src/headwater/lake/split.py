@@ -2,19 +2,28 @@
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.errors import CorruptFileError, InvalidTableError
+from headwater.lake.literal_json import literal_from_json, literal_to_json
 from headwater.model.predicate import Literal
 from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
 
 UNKNOWN_BUCKET = -1
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnBounds:
-    """Say between which values a column of a file lies; None: not known, or all are null."""
+    """Say between which values a column of a file lies; None: not known, or all are null.
+
+    They hold for all rows of the file, deleted ones included. Text and bytes may be shortened: a
+    bound need not be a value of the column. Floats have bounds only where it is known that none
+    of them is NaN, and zeros in bounds are so signed that both zeros lie between them. Times of
+    the day are in milliseconds: finer ones lie between bounds that are rounded away from them.
+    Columns of nested types have no bounds.
+    """
 
     column_id: int
     lower: Literal
@@ -22,6 +31,7 @@ class ColumnBounds:
     upper: Literal
     """Not below the highest value."""
     null_count: int | None = None
+    """How many rows are null; None: not known. All rows of a column that the file lacks are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +91,7 @@ class LakeSplit:
             "snapshot_id": self.snapshot_id,
             "bucket": self.bucket,
             "partition": [[key, value] for key, value in self.partition],
-            "files": [
-                [file.path, file.row_count, file.byte_count, file.is_plain] for file in self.files
-            ],
+            "files": [_file_to_json(file) for file in self.files],
             "payload": b64encode(self.payload).decode(),
         }
         return json.dumps(node, separators=(",", ":")).encode()
@@ -118,9 +126,75 @@ def _pair(node: Json) -> tuple[str, str]:
             raise ValueError(f"{node} is no partition value")
 
 
+def _file_to_json(file: LakeFile) -> Json:
+    return {
+        "path": file.path,
+        "row_count": file.row_count,
+        "byte_count": file.byte_count,
+        "is_plain": file.is_plain,
+        "format": file.format,
+        "names": None if file.names is None else [[each, name] for each, name in file.names],
+        "stands_alone": file.stands_alone,
+        "deletes": list(file.deletes),
+        "bounds": [_bounds_to_json(each) for each in file.bounds],
+        "payload": b64encode(file.payload).decode(),
+    }
+
+
 def _file(node: Json) -> LakeFile:
+    held = object_of(node, what="file")
+    names = None if held.get("names") is None else list_of(held, "names")
+    return LakeFile(
+        path=text_of(held, "path"),
+        row_count=int_of(held, "row_count"),
+        byte_count=int_of(held, "byte_count"),
+        is_plain=_flag_of(held, "is_plain"),
+        format=text_of(held, "format"),
+        names=None if names is None else tuple(_name(each) for each in names),
+        stands_alone=_flag_of(held, "stands_alone"),
+        deletes=tuple(_text(each) for each in list_of(held, "deletes")),
+        bounds=tuple(_bounds(each) for each in list_of(held, "bounds")),
+        payload=b64decode(text_of(held, "payload"), validate=True),
+    )
+
+
+def _bounds_to_json(bounds: ColumnBounds) -> Json:
+    lower, upper = literal_to_json(bounds.lower), literal_to_json(bounds.upper)
+    return [bounds.column_id, lower, upper, bounds.null_count]
+
+
+def _bounds(node: Json) -> ColumnBounds:
     match node:
-        case [str(path), int(rows), int(size), bool(is_plain)]:
-            return LakeFile(path=path, row_count=rows, byte_count=size, is_plain=is_plain)
+        case [int(column), lower, upper, int() | None as nulls]:
+            return ColumnBounds(
+                column_id=column,
+                lower=literal_from_json(lower),
+                upper=literal_from_json(upper),
+                null_count=nulls,
+            )
         case _:
-            raise ValueError(f"{node} is no file")
+            raise ValueError(f"{node} bounds no column")
+
+
+def _name(node: Json) -> tuple[int, str]:
+    match node:
+        case [int(column), str(name)]:
+            return column, name
+        case _:
+            raise ValueError(f"{node} names no column")
+
+
+def _flag_of(node: Mapping[str, Json], key: str) -> bool:
+    match node.get(key):
+        case bool(flag):
+            return flag
+        case other:
+            raise ValueError(f"{other} is no flag")
+
+
+def _text(node: Json) -> str:
+    match node:
+        case str():
+            return node
+        case _:
+            raise ValueError(f"{node} is no text")

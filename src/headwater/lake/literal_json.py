@@ -1,0 +1,42 @@
+"""The JSON form of literals: what JSON tells apart stands as it is, the rest under its type."""
+
+from base64 import b64decode, b64encode
+from decimal import Decimal, InvalidOperation
+
+from headwater.model.predicate import Literal
+from headwater.model.type_json import Json
+
+
+def literal_to_json(value: Literal) -> Json:
+    """Write a literal; floats as hexadecimal text, which holds every one of them exactly."""
+    match value:
+        case float():
+            return {"float": value.hex()}
+        case bytes():
+            return {"bytes": b64encode(value).decode()}
+        case Decimal():
+            return {"decimal": str(value)}
+        case _:
+            return value
+
+
+def literal_from_json(node: Json) -> Literal:
+    """Read a literal, or raise `ValueError`."""
+    match node:
+        case bool() | int() | str() | None:
+            return node
+        case {"float": str(text)}:
+            return float.fromhex(text)
+        case {"bytes": str(text)}:
+            return b64decode(text, validate=True)
+        case {"decimal": str(text)}:
+            return _decimal(text)
+        case _:
+            raise ValueError(f"{node} is no literal")
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"{text} is no decimal") from None
