@@ -16,8 +16,8 @@ from headwater.errors import (
 )
 from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult
 from headwater.model.boundary import Boundary
+from headwater.runtime.aside import aside
 from headwater.runtime.clock import Clock
-from headwater.tiering.aside import aside
 from headwater.tiering.deciding import Adopt, Commit, Differs, Fenced, Moved, decide
 
 ATTEMPTS_MAX = 8

@@ -8,8 +8,8 @@ from headwater.errors import BoundaryMovedError, LakeRewrittenError, TableMissin
 from headwater.lake.lakes import Lakes
 from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult
 from headwater.model.partition import spec_of_name
+from headwater.runtime.aside import aside
 from headwater.runtime.ids import random_bytes
-from headwater.tiering.aside import aside
 from headwater.tiering.committing import Commitment, Proposal
 from headwater.tiering.confirming import confirmed
 from headwater.tiering.looking import check_columns, look_at

@@ -19,7 +19,7 @@ from headwater.model.boundary import Boundary, LakeBucket
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
-from headwater.tiering.aside import aside
+from headwater.runtime.aside import aside
 from headwater.tiering.looking import log_ranges
 
 # One row is wanted of each bucket; servers send the whole batch that it is in.

@@ -13,8 +13,8 @@ from headwater.lake.spi import LakeStorage, LakeWriter, Rewrite, WriteResult, Wr
 from headwater.lake.table import LakeTableSpec
 from headwater.model.boundary import LakeBucket
 from headwater.model.table import TableInfo
+from headwater.runtime.aside import aside, begun
 from headwater.runtime.tasks import to_the_end
-from headwater.tiering.aside import aside, begun
 from headwater.tiering.chunks import Chunk, ShareReader
 from headwater.tiering.shares import Share
 from headwater.tiering.system_columns import has_system_columns

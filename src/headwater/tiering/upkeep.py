@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from headwater.config.options import DATALAKE_AUTO_COMPACTION, DATALAKE_AUTO_EXPIRE_SNAPSHOT
 from headwater.lake.spi import Cleaned, LakeKeeper, LakeSnapshot
 from headwater.model.path import TablePath
+from headwater.runtime.aside import aside
 from headwater.runtime.clock import Clock
-from headwater.tiering.aside import aside
 from headwater.tiering.progress import Kept
 from headwater.tiering.runner import Runner
 from headwater.tiering.settings import TieringSettings

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from headwater.client.client import AsyncClient
 from headwater.engines.spark.clients import Connection
 from headwater.engines.spark.tiering.runner import SparkRunner
-from headwater.tiering.aside import aside
+from headwater.runtime.aside import aside
 from headwater.tiering.job import TieringJob, run_job
 from headwater.tiering.progress import Listener, deaf
 
