@@ -1,0 +1,155 @@
+"""Tokens: a position of a table as a text, which every engine takes and which outlives a view.
+
+`hw1.` and the base64 (for URLs, unpadded) of a compact JSON document and its CRC-32.
+"""
+
+import json
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from headwater.client.union.view import TableView
+from headwater.errors import InvalidTableError, InvalidTokenError
+from headwater.model.boundary import LakeBucket
+from headwater.model.path import TablePath
+from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
+
+PREFIX = "hw1."
+TOKEN_LENGTH_MAX = 64 * 1024 * 1024
+_FAMILY = "hw"
+_CHECKSUM_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """Name a position of a table, and the lake snapshot that was read for it."""
+
+    path: TablePath
+    table_id: int
+    schema_id: int
+    snapshot_id: int | None
+    ends: Mapping[LakeBucket, int]
+    """The offset of each bucket before which rows are read."""
+    partitions: Mapping[int, str] = field(default_factory=dict)
+    """Id and name of every partition that the storage had."""
+
+
+def token_text(view: TableView) -> str:
+    """Return the position of a view as a text; the same for equal positions."""
+    return written(
+        Token(
+            path=view.table.path,
+            table_id=view.table.table_id,
+            schema_id=view.table.schema_id,
+            snapshot_id=None if view.snapshot is None else view.snapshot.snapshot_id,
+            ends={bucket: log.end for bucket, log in view.logs.items()},
+            partitions=view.partitions,
+        )
+    )
+
+
+def written(token: Token) -> str:
+    """Write a token."""
+    node: dict[str, Json] = {
+        "database": token.path.database,
+        "table": token.path.table,
+        "table_id": token.table_id,
+        "schema_id": token.schema_id,
+        "snapshot_id": token.snapshot_id,
+        "ends": _ends(token, None),
+        "partitions": [
+            [number, name, _ends(token, number)]
+            for number, name in sorted(token.partitions.items())
+        ],
+    }
+    content = json.dumps(node, separators=(",", ":")).encode()
+    checksum = zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "big")
+    return PREFIX + urlsafe_b64encode(content + checksum).decode().rstrip("=")
+
+
+def read_token(text: str, *, path: TablePath, table_id: int) -> Token:
+    """Read a token of a table, or say why it is none."""
+    try:
+        token = _token(object_of(json.loads(_content(text)), what="token"))
+    except (ValueError, RecursionError, InvalidTableError) as fault:
+        raise InvalidTokenError(f"The token cannot be read: {fault}.") from fault
+    if token.path != path:
+        raise InvalidTokenError(f"The token is of {token.path}, not of {path}.")
+    if token.table_id != table_id:
+        raise InvalidTokenError(
+            f"The token is of another table {path} (its id is {token.table_id}, this one's is"
+            f" {table_id}).",
+            hint="The table was dropped and made anew, or is in another storage: take a new token.",
+        )
+    return token
+
+
+def _ends(token: Token, partition: int | None) -> list[Json]:
+    """Return the ends of a partition by the number of the bucket, with null for none."""
+    found = {
+        bucket.bucket: end for bucket, end in token.ends.items() if bucket.partition_id == partition
+    }
+    return [found.get(number) for number in range(max(found, default=-1) + 1)]
+
+
+def _content(text: str) -> bytes:
+    """Return the document of a token whose checksum is right."""
+    text = text.strip()
+    if not text.startswith(PREFIX):
+        raise _foreign(text)
+    if len(text) > TOKEN_LENGTH_MAX:
+        raise InvalidTokenError(f"The token has {len(text)} characters.")
+    encoded = text.removeprefix(PREFIX)
+    try:
+        data = urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+    except ValueError:
+        data = b""
+    content, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    # Characters that mean nothing are skipped by the decoder, so the text is compared, too.
+    is_same = urlsafe_b64encode(data).decode().rstrip("=") == encoded
+    if not is_same or zlib.crc32(content) != int.from_bytes(checksum, "big") or not content:
+        raise InvalidTokenError("The token was cut or changed: its checksum is wrong.")
+    return content
+
+
+def _foreign(text: str) -> InvalidTokenError:
+    head, dot, _ = text[:16].partition(".")
+    if dot and head.startswith(_FAMILY) and head.removeprefix(_FAMILY).isdigit():
+        return InvalidTokenError(
+            f"The token has the version '{head}', and this Headwater reads '{PREFIX[:-1]}'.",
+            hint="Take a new token, or use a version of Headwater that knows it.",
+        )
+    return InvalidTokenError(f"{text[:40]!r} is no token: those begin with '{PREFIX}'.")
+
+
+def _token(node: Mapping[str, Json]) -> Token:
+    snapshot = None if node.get("snapshot_id") is None else int_of(node, "snapshot_id")
+    ends = dict(_read_ends(None, list_of(node, "ends")))
+    partitions: dict[int, str] = {}
+    for each in list_of(node, "partitions"):
+        match each:
+            case [int(number), str(name), list(numbers)]:
+                partitions[number] = name
+                ends.update(_read_ends(number, numbers))
+            case _:
+                raise ValueError(f"{each} is no partition")
+    return Token(
+        path=TablePath(text_of(node, "database"), text_of(node, "table")),
+        table_id=int_of(node, "table_id"),
+        schema_id=int_of(node, "schema_id"),
+        snapshot_id=snapshot,
+        ends=ends,
+        partitions=partitions,
+    )
+
+
+def _read_ends(partition: int | None, numbers: list[Json]) -> Iterable[tuple[LakeBucket, int]]:
+    for bucket, end in enumerate(numbers):
+        match end:
+            case None:
+                continue
+            case int() if end >= 0:
+                yield LakeBucket(partition, bucket), int(end)
+            case _:
+                raise ValueError(f"{end} is no offset")
