@@ -1,0 +1,1 @@
+"""Merging the changes of a log into the rows that a lake holds."""
