@@ -238,5 +238,5 @@ def test_a_limit_of_no_rows_reads_nothing():
 def test_splits_travel():
     plan = read(view({0: (3, 9)}, {0: (0, 4)}, is_keyed=True), [split(0)])
 
-    assert pickle.loads(pickle.dumps(plan)) == plan  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(plan)) == plan
     assert plan.splits[0].tier is Tier.HYBRID
