@@ -58,9 +58,11 @@ def evolved(held: Held, spec: LakeTableSpec) -> Evolution | None:
     added = _added_fields(held, spec, ids)
     fields = [*kept, *added.values()]
     known = {**ids.fields, **{column: field.field_id for column, field in added.items()}}
+    kept_ids = {each.column_id: known[each.column_id] for each in spec.schema.columns}
     found = ColumnIds(
-        {each.column_id: known[each.column_id] for each in spec.schema.columns},
+        kept_ids,
         max(ids.highest, highest_id(spec)),
+        {**ids.dropped, **{each: known[each] for each in known if each not in kept_ids}},
     )
     if fields == list(held.schema.fields) and found == held.ids:
         return None

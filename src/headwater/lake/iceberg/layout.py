@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyiceberg import types as ice
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -43,11 +43,17 @@ class ColumnIds:
     """The id of the field by that of the column."""
     highest: int
     """The highest id of a column that there ever was: what is above it is new."""
+    dropped: Mapping[int, int] = field(default_factory=dict)
+    """The same of columns that were dropped: older files hold their values."""
 
     def to_json(self) -> str:
         """Write it as it stands in the properties of the Iceberg table."""
-        fields = {str(column): field for column, field in sorted(self.fields.items())}
-        return json.dumps({"highest": self.highest, "fields": fields}, separators=(",", ":"))
+        fields = {str(column): each for column, each in sorted(self.fields.items())}
+        dropped = {str(column): each for column, each in sorted(self.dropped.items())}
+        node = {"highest": self.highest, "fields": fields} | (
+            {"dropped": dropped} if dropped else {}
+        )
+        return json.dumps(node, separators=(",", ":"))
 
 
 def column_ids_of(properties: Mapping[str, str]) -> ColumnIds | None:
@@ -57,8 +63,11 @@ def column_ids_of(properties: Mapping[str, str]) -> ColumnIds | None:
         return None
     try:
         node = json.loads(text)
-        fields = {int(column): int(field) for column, field in node["fields"].items()}
-        return ColumnIds(fields, int(node["highest"]))
+        fields, dropped = (
+            {int(column): int(each) for column, each in ids.items()}
+            for ids in (node["fields"], node.get("dropped", {}))
+        )
+        return ColumnIds(fields, int(node["highest"]), dropped)
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         raise CorruptFileError(
             f"The property '{COLUMN_IDS}' of an Iceberg table cannot be read: {text[:200]}"

@@ -1,7 +1,6 @@
 """The live files of a snapshot, each with its deletes, its partition and its bucket."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,7 +12,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from headwater.errors import LakeTableDiffersError, UnsupportedError
-from headwater.lake.iceberg.layout import BUCKET_COLUMN, column_ids_of
+from headwater.lake.iceberg.fields import field_ids
+from headwater.lake.iceberg.layout import BUCKET_COLUMN
 from headwater.lake.iceberg.tasks import HeldFile
 from headwater.lake.iceberg.types import parquet_field
 from headwater.lake.iceberg.values import PartitionField
@@ -112,19 +112,6 @@ class _Places:
                 f"The file {file.file_path} is parted by {parted}, and not as {self._spec.path} is."
             )
         return tuple((key, texts[key]) for key in self._spec.partition_keys), bucket
-
-
-def field_ids(metadata: TableMetadata, spec: LakeTableSpec) -> Mapping[int, int]:
-    """Return the ids of fields by those of columns; by name in a table that others made."""
-    ids = column_ids_of(metadata.properties)
-    if ids is not None:
-        return ids.fields
-    by_name = {field.name: field.field_id for field in metadata.schema().fields}
-    return {
-        column.column_id: by_name[column.name]
-        for column in spec.schema.columns
-        if column.name in by_name
-    }
 
 
 def _typed(value: PartitionField, kind: pa.DataType) -> pa.Array:

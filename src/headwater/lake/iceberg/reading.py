@@ -68,6 +68,12 @@ def read_columns(
     """Yield columns of a data file, deleted rows among them."""
     with _opened(io, file) as parquet:
         names = _names_by_id(parquet.schema_arrow)
+        if not names:
+            raise UnsupportedError(
+                f"The columns of the file {file.file_path} have no ids, so that nobody knows which"
+                " is which.",
+                hint="Rewrite it with the engine that added it to the table.",
+            )
         sources = [None if field is None else names.get(field) for field in fields]
         wanted = sorted({name for name in sources if name is not None})
         if not wanted:
@@ -81,6 +87,12 @@ def read_columns(
                 for column, name in zip(schema, sources, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def held_fields(io: FileIO, file: DataFile) -> frozenset[int]:
+    """Return the ids of the fields that a data file has."""
+    with _opened(io, file) as parquet:
+        return frozenset(_names_by_id(parquet.schema_arrow))
 
 
 def _opened(io: FileIO, file: DataFile) -> pq.ParquetFile:

@@ -87,13 +87,33 @@ def _boundary(snapshot: Snapshot, metadata: TableMetadata) -> Boundary | None:
 def _bounded(
     snapshot: Snapshot | None, metadata: TableMetadata
 ) -> Iterator[tuple[Snapshot, Boundary]]:
-    """Yield the snapshots with a boundary, from this one back."""
-    line = list(ancestors_of(snapshot, metadata))
-    oldest = line[-1].sequence_number or 0 if line else 0
+    """Yield the snapshots with a boundary, from this one back.
+
+    Mostly the first one has it: nothing that takes long is done before that is clear.
+    """
+    oldest = 0
+    for each in _line(snapshot, metadata):
+        oldest = each.sequence_number or 0
+        yield from _with_boundary(each)
     # Others that expire snapshots cut the line; what is older than all of it stood before it.
     before = [each for each in metadata.snapshots if (each.sequence_number or 0) < oldest]
     before.sort(key=lambda each: each.sequence_number or 0, reverse=True)
-    for each in (*line, *before):
-        text = properties_of(each).get(BOUNDARY_PROPERTY)
-        if text is not None:
-            yield each, boundary_from_json(text)
+    for each in before:
+        yield from _with_boundary(each)
+
+
+def _line(snapshot: Snapshot | None, metadata: TableMetadata) -> Iterator[Snapshot]:
+    """Yield a snapshot and those before it, as `ancestors_of` does, but without a search each."""
+    if snapshot is None:
+        return
+    yield snapshot
+    by_id = {each.snapshot_id: each for each in metadata.snapshots}
+    while (parent := snapshot.parent_snapshot_id) is not None and parent in by_id:
+        snapshot = by_id[parent]
+        yield snapshot
+
+
+def _with_boundary(snapshot: Snapshot) -> Iterator[tuple[Snapshot, Boundary]]:
+    text = properties_of(snapshot).get(BOUNDARY_PROPERTY)
+    if text is not None:
+        yield snapshot, boundary_from_json(text)

@@ -1,33 +1,35 @@
 """Splits of a snapshot of an Iceberg table, and their rows."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
+from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 
 from headwater.errors import LakeSnapshotMissingError, UnsupportedError
 from headwater.lake.columns import picked, picked_schema
+from headwater.lake.dropped import values_gone
+from headwater.lake.iceberg.fields import field_ids
 from headwater.lake.iceberg.filters import NamedColumn, all_of, iceberg_filter
+from headwater.lake.iceberg.lake_files import LakeFiles
 from headwater.lake.iceberg.opening import load_table, open_catalog, reached
-from headwater.lake.iceberg.planning import Planned, field_ids, planned_files
-from headwater.lake.iceberg.reading import read_rows
+from headwater.lake.iceberg.planning import Planned, planned_files
+from headwater.lake.iceberg.reading import held_fields, read_rows
 from headwater.lake.iceberg.snapshots import head_of, told
-from headwater.lake.iceberg.tasks import held_from_json, held_to_json
+from headwater.lake.iceberg.tasks import HeldFile, held_from_json
 from headwater.lake.iceberg.values import lent, opened_io, packed, texts_of, unpacked
 from headwater.lake.spi import ColumnPath, FilterAnswer, LakeSnapshot
-from headwater.lake.split import LakeFile, LakeSplit
+from headwater.lake.split import LakeSplit
 from headwater.lake.table import LakeTableSpec
 from headwater.model.arrow import arrow_schema
 from headwater.model.predicate import Predicate
-from headwater.model.type_json import object_of, text_of
+from headwater.model.type_json import Json, list_of, object_of, text_of
 
 FORMAT = "iceberg"
 _SPLIT_BYTES_MAX = 128 * 1024 * 1024
-_NAMED_SCHEMA = re.compile(r"-s(\d+)-\d+\.parquet\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,15 @@ class IcebergSource:
         found = [ids.get(str(column.column_id)) for column in columns]
         fields = [field if isinstance(field, int) else None for field in found]
         read = pa.schema([whole.field(column.name) for column in columns])
-        for held in held_from_json(node):
+        for file in split.files:
+            told = unpacked(file.payload)
+            lost = {*list_of(told, "lost")}
+            needed = [column for column in columns if column.column_id in lost]
+            (held,) = held_from_json(told)
             with reached(f"Reading {self.spec.path}"):
+                self._check_held(
+                    io, held, {each.name: ids.get(str(each.column_id)) for each in needed}
+                )
                 for rows in read_rows(io, held, schema=read, fields=fields):
                     yield picked(rows, schema)
 
@@ -109,6 +118,13 @@ class IcebergSource:
     def is_key_ordered(self) -> bool:
         """Tell that rows do not come in the order of the primary key."""
         return False
+
+    def _check_held(self, io: FileIO, held: HeldFile, fields: Mapping[str, Json]) -> None:
+        """Refuse a file that has no values of a column which was dropped before it was written."""
+        present = held_fields(io, held.file) if fields else frozenset()
+        for name, field in fields.items():
+            if field not in present:
+                raise values_gone(self.spec.path, name, held.file.file_path)
 
     def _table(self) -> Table:
         return load_table(open_catalog(self.config), self.spec.path)
@@ -164,16 +180,15 @@ class _Splits:
     def __init__(
         self, table: Table, spec: LakeTableSpec, config: Mapping[str, str], snapshot_id: int
     ) -> None:
-        self._location = table.location()
-        self._lent = lent(table, config)
-        self._ids = field_ids(table.metadata, spec)
+        self._files = LakeFiles(table.metadata, spec)
         self._snapshot_id = snapshot_id
-        self._schema_id = table.metadata.current_schema_id
-        self._is_only_schema = len(table.metadata.schemas) == 1
-        names = {field.field_id: field.name for field in table.schema().fields}
-        self._is_current = [
-            names.get(self._ids.get(each.column_id, -1)) for each in spec.schema.columns
-        ] == list(spec.schema.names)
+        self._payload = packed(
+            {
+                "location": table.location(),
+                "io": dict(lent(table, config)),
+                "fields": {str(column): field for column, field in self._files.fields.items()},
+            }
+        )
 
     def of(self, files: Sequence[Planned]) -> LakeSplit:
         return LakeSplit(
@@ -181,34 +196,6 @@ class _Splits:
             snapshot_id=self._snapshot_id,
             bucket=files[0].bucket,
             partition=files[0].partition,
-            files=tuple(
-                LakeFile(
-                    path=each.held.file.file_path,
-                    row_count=each.held.file.record_count,
-                    byte_count=each.held.file.file_size_in_bytes,
-                    is_plain=self._is_plain(each),
-                )
-                for each in files
-            ),
-            payload=packed(
-                {
-                    "location": self._location,
-                    "io": dict(self._lent),
-                    "fields": {str(column): field for column, field in self._ids.items()},
-                    "held": held_to_json([each.held for each in files]),
-                }
-            ),
-        )
-
-    def _is_plain(self, planned: Planned) -> bool:
-        """Tell whether whoever reads the file by names gets the rows of the table.
-
-        Files of ours say in their names under which schema they were written.
-        """
-        file, deletes = planned.held
-        if deletes or not self._is_current:
-            return False
-        named = _NAMED_SCHEMA.search(file.file_path)
-        return self._is_only_schema or (
-            named is not None and int(named.group(1)) == self._schema_id
+            files=tuple(map(self._files.of, files)),
+            payload=self._payload,
         )
