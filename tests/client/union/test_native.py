@@ -1,5 +1,7 @@
 """Plans divided for engines that read Parquet files by themselves."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +81,27 @@ def test_only_touched_files_are_looked_through_for_changed_keys():
     assert plan.key == ("id",)
 
 
+def test_touched_files_are_grouped_by_where_they_are():
+    there = replace(hybrid(file("/b")), bucket=1, lake=split(1, [file("/b")], day="x"))
+
+    plan = divided(hybrid(file("/a"), file("/c")), there, touched=("/a", "/b", "/c"))
+
+    assert paths(plan) == [["/a", "/c"], ["/b"]]
+    assert [(each.partition, each.bucket) for each in plan.groups] == [
+        ((), 0),
+        ((("day", "x"),), 1),
+    ]
+
+
+def test_touched_files_are_left_to_the_reader_where_engines_take_different_keys_for_one():
+    touched, untouched = hybrid(file("/a")), hybrid(file("/b"))
+
+    plan = divided(touched, untouched, touched=("/a",), tells_keys_apart=False)
+
+    assert plan.others == (touched,)
+    assert plan.tail == (untouched,)
+
+
 def test_rows_of_the_log_are_the_tail():
     plan = divided(log_only(0), log_only(1))
 
@@ -113,9 +136,9 @@ def test_files_that_are_not_local_are_left_to_the_reader_unless_asked_for():
 
 
 def test_local_paths_are_known_with_and_without_their_scheme():
-    named = ["/a/b c", "file:/a/b c", "file:///a/b c"]
+    named = ["/a/b #?c", "file:/a/b #?c", "file:///a/b #?c", "file://localhost/a/b #?c"]
 
-    assert {local_path(path) for path in named} == {"/a/b c"}
+    assert {local_path(path) for path in named} == {"/a/b #?c"}
 
 
 FILES = st.lists(

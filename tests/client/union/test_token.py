@@ -19,13 +19,18 @@ PARTITIONS = st.dictionaries(IDS, st.text(min_size=1, max_size=8), max_size=4)
 def tokens(draw):
     partitions = draw(PARTITIONS)
     places = st.builds(LakeBucket, st.sampled_from([None, *partitions]), st.integers(0, 20))
+    ends = draw(st.dictionaries(places, OFFSETS, max_size=12))
+    starts = (
+        st.dictionaries(st.sampled_from([*ends]), st.integers(1, 2**62)) if ends else st.just({})
+    )
     return Token(
         path=TablePath(draw(st.text()), draw(st.text())),
         table_id=draw(IDS),
         schema_id=draw(st.integers(0, 1000)),
         snapshot_id=draw(st.none() | IDS),
-        ends=draw(st.dictionaries(places, OFFSETS, max_size=12)),
+        ends=ends,
         partitions=partitions,
+        starts=draw(starts),
     )
 
 
@@ -56,10 +61,16 @@ def test_a_token_holds_the_position_of_a_view():
 def test_equal_positions_have_the_same_token():
     one = token_text(view({0: (3, 9), 1: (0, 7)}, {0: (0, 4)}))
     # Retention moves the start of a log; the rows before the position stay the same.
-    other = token_text(view({1: (5, 7), 0: (4, 9)}, {0: (0, 4)}))
+    other = token_text(view({1: (0, 7), 0: (4, 9)}, {0: (0, 4)}))
 
     assert one == other == TEXT
     assert token_text(view({0: (3, 9), 1: (0, 8)}, {0: (0, 4)})) != one
+
+
+def test_a_token_tells_where_a_log_began_that_the_lake_does_not_hold():
+    found = read(token_text(view({0: (3, 9), 1: (5, 7)}, {0: (0, 4)})))
+
+    assert found.starts == {LakeBucket(None, 1): 5}
 
 
 @given(st.integers(0, len(TEXT) - 1), st.characters())

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from headwater.client.union.view import TableView
 from headwater.errors import InvalidTableError, InvalidTokenError
 from headwater.model.boundary import LakeBucket
+from headwater.model.bucket import OffsetRange
 from headwater.model.path import TablePath
 from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
 
@@ -33,6 +34,9 @@ class Token:
     """The offset of each bucket before which rows are read."""
     partitions: Mapping[int, str] = field(default_factory=dict)
     """Id and name of every partition that the storage had."""
+    starts: Mapping[LakeBucket, int] = field(default_factory=dict)
+    """Where logs began of which only the log held the rows, if not at 0: what came before was
+    not read."""
 
 
 def token_text(view: TableView) -> str:
@@ -45,8 +49,18 @@ def token_text(view: TableView) -> str:
             snapshot_id=None if view.snapshot is None else view.snapshot.snapshot_id,
             ends={bucket: log.end for bucket, log in view.logs.items()},
             partitions=view.partitions,
+            starts=_starts(view),
         )
     )
+
+
+def _starts(view: TableView) -> dict[LakeBucket, int]:
+    held = {} if view.snapshot is None else view.snapshot.ranges
+    return {
+        bucket: log.start
+        for bucket, log in view.logs.items()
+        if log.start > 0 and bucket not in held
+    }
 
 
 def written(token: Token) -> str:
@@ -87,8 +101,10 @@ def read_token(text: str, *, path: TablePath, table_id: int) -> Token:
 
 def _ends(token: Token, partition: int | None) -> list[Json]:
     """Return the ends of a partition by the number of the bucket, with null for none."""
-    found = {
-        bucket.bucket: end for bucket, end in token.ends.items() if bucket.partition_id == partition
+    found: dict[int, Json] = {
+        bucket.bucket: [token.starts[bucket], end] if bucket in token.starts else end
+        for bucket, end in token.ends.items()
+        if bucket.partition_id == partition
     }
     return [found.get(number) for number in range(max(found, default=-1) + 1)]
 
@@ -125,13 +141,13 @@ def _foreign(text: str) -> InvalidTokenError:
 
 def _token(node: Mapping[str, Json]) -> Token:
     snapshot = None if node.get("snapshot_id") is None else int_of(node, "snapshot_id")
-    ends = dict(_read_ends(None, list_of(node, "ends")))
+    ranges = dict(_ranges(None, list_of(node, "ends")))
     partitions: dict[int, str] = {}
     for each in list_of(node, "partitions"):
         match each:
-            case [int(number), str(name), list(numbers)]:
+            case [int(number), str(name), list(ends)]:
                 partitions[number] = name
-                ends.update(_read_ends(number, numbers))
+                ranges.update(_ranges(number, ends))
             case _:
                 raise ValueError(f"{each} is no partition")
     return Token(
@@ -139,17 +155,20 @@ def _token(node: Mapping[str, Json]) -> Token:
         table_id=int_of(node, "table_id"),
         schema_id=int_of(node, "schema_id"),
         snapshot_id=snapshot,
-        ends=ends,
+        ends={bucket: offsets.end for bucket, offsets in ranges.items()},
         partitions=partitions,
+        starts={bucket: offsets.start for bucket, offsets in ranges.items() if offsets.start},
     )
 
 
-def _read_ends(partition: int | None, numbers: list[Json]) -> Iterable[tuple[LakeBucket, int]]:
-    for bucket, end in enumerate(numbers):
-        match end:
+def _ranges(partition: int | None, ends: list[Json]) -> Iterable[tuple[LakeBucket, OffsetRange]]:
+    for bucket, each in enumerate(ends):
+        match each:
             case None:
                 continue
-            case int() if end >= 0:
-                yield LakeBucket(partition, bucket), int(end)
+            case int(end) if end >= 0:
+                yield LakeBucket(partition, bucket), OffsetRange(0, end)
+            case [int(start), int(end)] if start >= 0 and end >= 0:
+                yield LakeBucket(partition, bucket), OffsetRange(start, end)
             case _:
-                raise ValueError(f"{end} is no offset")
+                raise ValueError(f"{each} is no offset")
