@@ -1,0 +1,27 @@
+"""The union read gives what the oracle gives, whatever happens to a table."""
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.union.machine import UnionMachine
+
+
+def machine_on(storage):
+    return type("Machine", (UnionMachine,), {"storage": storage})
+
+
+def test_a_table_is_what_was_written_whatever_happens_to_it(storage):
+    # Making a failure smaller takes longer than a test may; the long one does.
+    short = settings(
+        max_examples=12, stateful_step_count=15, phases=[Phase.explicit, Phase.generate]
+    )
+    run_state_machine_as_test(machine_on(storage), settings=short)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+def test_a_table_is_what_was_written_whatever_happens_to_it_for_long(storage):
+    run_state_machine_as_test(
+        machine_on(storage), settings=settings(max_examples=300, stateful_step_count=50)
+    )
