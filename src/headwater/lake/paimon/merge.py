@@ -1,26 +1,48 @@
 """Merging the runs of a bucket: of each key, the row that was written last."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.lake.folding import KeySet, in_key_order, last_of_each
+from headwater.lake.folding import KeyColumn, KeySet, in_key_order, last_of_each
 from headwater.lake.paimon.layout import DELETED, KIND, SEQUENCE
-from headwater.lake.paimon.manifests import DataFile
 
 _UPDATE_BEFORE = 1
+_BATCH_ROWS = 131_072
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 
 def merged_rows(runs: Sequence[pa.Table], keys: Sequence[str], *, is_sorted: bool) -> pa.Table:
     """Return the current rows of runs that carry what orders them, optionally by key."""
-    rows = _current(_ascending(runs), keys)
-    # A key whose last row says that it goes is gone.
-    gone = pa.array([_UPDATE_BEFORE, DELETED], pa.int8())
-    kept = rows.filter(pc.invert(pc.is_in(rows.column(KIND), value_set=gone)))
+    kept = _left(_current(_ascending(runs), keys))
     return kept.take(pa.array(in_key_order(_of(kept, keys)))) if is_sorted else kept
+
+
+def merged_stream(
+    oldest: Iterator[pa.RecordBatch], newer: Sequence[pa.Table], keys: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the current rows of runs; all rows of the oldest one are older than all others.
+
+    The oldest run, mostly by far the largest, is not held in memory.
+    """
+    rest = pa.concat_tables(_ascending(newer))
+    rest = rest.take(pa.array(last_of_each(_of(rest, keys))))
+    newest = KeySet.of(_of(rest, keys))
+    for batch in oldest:
+        kept = _left(batch.filter(pa.array(~newest.mask(_of(batch, keys)))))
+        if kept.num_rows:
+            yield kept
+    yield from _left(rest).combine_chunks().to_batches(max_chunksize=_BATCH_ROWS)
+
+
+def _left(rows: _Rows) -> _Rows:
+    """Return rows without those that say that their key goes, or went."""
+    gone = pa.array([_UPDATE_BEFORE, DELETED], pa.int8())
+    return rows.filter(pc.invert(pc.is_in(rows.column(KIND), value_set=gone)))
 
 
 def _current(runs: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
@@ -35,17 +57,8 @@ def _current(runs: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
     return pa.concat_tables([oldest.filter(pa.array(~is_replaced)), rest])
 
 
-def _of(rows: pa.Table, keys: Sequence[str]) -> list[pa.ChunkedArray]:
+def _of(rows: pa.Table | pa.RecordBatch, keys: Sequence[str]) -> list[KeyColumn]:
     return [rows.column(key) for key in keys]
-
-
-def is_merged(files: Sequence[DataFile]) -> bool:
-    """Tell whether the rows of files are the current ones as they are."""
-    if any(file.delete_count for file in files):
-        return False
-    levels = {file.level for file in files}
-    # Files of one level above the first one do not overlap.
-    return len(files) <= 1 or (len(levels) == 1 and levels != {0})
 
 
 def _ascending(runs: Sequence[pa.Table]) -> list[pa.Table]:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.errors import CorruptFileError
+from headwater.lake.dropped import values_gone
 from headwater.lake.paimon.files import reaching
 from headwater.lake.paimon.layout import KIND, SEQUENCE, FileLayout
 from headwater.lake.paimon.schema import LakeSchema
@@ -24,14 +25,17 @@ class Wanted:
 
     field_id: int | None
     becomes: pa.Field
+    column: Column | None = None
+    """The column of the table; None for a field of files as it stands there."""
 
 
 def wanted_columns(table: PaimonTable, columns: Sequence[Column]) -> tuple[Wanted, ...]:
     """Return how columns of the table are read, with the types of the table."""
     return tuple(
         Wanted(
-            table.schema.field_id_of(each),
+            table.field_id_of(each),
             pa.field(each.name, arrow_type(each.type), nullable=each.type.nullable),
+            each,
         )
         for each in columns
     )
@@ -65,6 +69,7 @@ class FileReader:
 
     def batches(self, path: str, *, schema_id: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file."""
+        self._check_held(path, schema_id)
         names = self._names(schema_id)
         wanted = [name for name in names if name is not None]
         with self._opened(path) as file:
@@ -78,6 +83,13 @@ class FileReader:
     def whole(self, path: str, *, schema_id: int) -> pa.Table:
         """Return all rows of a file."""
         return pa.Table.from_batches(self.batches(path, schema_id=schema_id), schema=self.schema)
+
+    def _check_held(self, path: str, schema_id: int) -> None:
+        """Refuse a file that was written when a column was dropped already."""
+        written = self.table.schema_of(schema_id)
+        for each in self.wanted:
+            if each.column is not None and self.table.is_lost(each.column, written):
+                raise values_gone(self.table.spec.path, each.column.name, path)
 
     def _names(self, schema_id: int) -> list[str | None]:
         """Return what each column is called in a file; None if the file does not have it."""

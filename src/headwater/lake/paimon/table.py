@@ -23,6 +23,7 @@ from headwater.lake.paimon.snapshot import (
 from headwater.lake.spi import LakeSnapshot
 from headwater.lake.table import LakeTableSpec
 from headwater.model.boundary import Boundary
+from headwater.model.schema import Column
 
 _SNAPSHOT_NAME = re.compile(r"snapshot-(\d+)\Z")
 
@@ -74,6 +75,26 @@ class PaimonTable:
                 )
             held = self.schemas[schema_id] = schema_from_json(JSON.to_json(found))
         return held
+
+    def field_id_of(self, column: Column) -> int | None:
+        """Return the id of the field that holds a column, or held it; None if none ever did."""
+        found = self.schema.field_id_of(column)
+        if found is not None or self.schema.column_ids is not None:
+            return found
+        # A table that others made: the reader may know a name that older schemas have.
+        for schema_id in range(self.schema.schema_id - 1, -1, -1):
+            if (found := self.schema_of(schema_id).field_id_of(column)) is not None:
+                return found
+        return None
+
+    def is_lost(self, column: Column, written: LakeSchema) -> bool:
+        """Tell whether files of a schema lack a column because it was dropped before."""
+        field_id = self.field_id_of(column)
+        if field_id is None:
+            known = self.schema.column_ids or {}
+            return column.column_id < max(known, default=0)
+        # Ids of fields ascend, so that a field with a lower one was there before.
+        return written.field(field_id) is None and field_id <= written.highest_field_id
 
     def snapshot_path(self, snapshot_id: int) -> str:
         """Return the path of a snapshot's file."""
