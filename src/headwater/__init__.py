@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from headwater.client.sync.scan import Scan
     from headwater.client.sync.table import Table
     from headwater.client.sync.tail import Tail
+    from headwater.client.sync.view import View
     from headwater.client.sync.writer import Writer
+    from headwater.client.union.explain import Explanation
+    from headwater.client.union.split import FileGroup, NativePlan, ReadPlan, Tier, UnionSplit
+    from headwater.client.union.view import TableView, ViewedSnapshot
     from headwater.client.writing.receipts import BucketReceipt, Receipt
     from headwater.config.client import ClientSettings
     from headwater.config.server import ServerSettings
@@ -37,17 +41,26 @@ __all__ = [
     "CursorSummary",
     "Cursors",
     "EpochReceipt",
+    "Explanation",
+    "FileGroup",
     "HeadwaterError",
     "LogBatch",
     "MemberState",
+    "NativePlan",
     "Offsets",
     "Place",
     "PlaceState",
+    "ReadPlan",
     "Receipt",
     "Scan",
     "ServerSettings",
     "Table",
+    "TableView",
     "Tail",
+    "Tier",
+    "UnionSplit",
+    "View",
+    "ViewedSnapshot",
     "Writer",
     "connect",
     "errors",
@@ -65,16 +78,25 @@ _HOMES = {
     "CursorSummary": "client.cursors.states",
     "Cursors": "client.sync.cursor",
     "EpochReceipt": "client.epochs.receipts",
+    "Explanation": "client.union.explain",
+    "FileGroup": "client.union.split",
     "LogBatch": "client.reading.log_batch",
     "MemberState": "client.cursors.states",
+    "NativePlan": "client.union.split",
     "Offsets": "client.reading.log_batch",
     "Place": "client.reading.log_batch",
     "PlaceState": "client.cursors.states",
+    "ReadPlan": "client.union.split",
     "Receipt": "client.writing.receipts",
     "Scan": "client.sync.scan",
     "ServerSettings": "config.server",
     "Table": "client.sync.table",
+    "TableView": "client.union.view",
     "Tail": "client.sync.tail",
+    "Tier": "client.union.split",
+    "UnionSplit": "client.union.split",
+    "View": "client.sync.view",
+    "ViewedSnapshot": "client.union.view",
     "Writer": "client.sync.writer",
     "aio": "",
     "connect": "embedded.blocking",

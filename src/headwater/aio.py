@@ -6,6 +6,7 @@ from headwater.client.cursors.cursor import AsyncCursor
 from headwater.client.reading.tail import Tail
 from headwater.client.scan import AsyncScan
 from headwater.client.table import AsyncTable
+from headwater.client.union.viewing import AsyncView
 from headwater.client.virtual_reading import VirtualTail
 from headwater.client.writer import AsyncWriter
 from headwater.embedded.storage import open_storage as open  # noqa: A004 - that is its name here
@@ -15,6 +16,7 @@ __all__ = [
     "AsyncCursor",
     "AsyncScan",
     "AsyncTable",
+    "AsyncView",
     "AsyncWriter",
     "CursorAdmin",
     "Tail",

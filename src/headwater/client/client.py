@@ -19,6 +19,7 @@ from headwater.client.table import AsyncTable
 from headwater.client.virtual import split_virtual
 from headwater.client.writing.writers import Writers
 from headwater.config.client import ClientSettings
+from headwater.lake.lakes import Lakes
 from headwater.model.path import TablePath
 from headwater.runtime.clock import SystemClock
 
@@ -178,13 +179,24 @@ async def connect(
     user: str | None = None,
     password: str | None = None,
     settings: ClientSettings | None = None,
+    lake: Mapping[str, str] | None = None,
 ) -> AsyncClient:
-    """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses."""
+    """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
+
+    `lake` holds options of the lake's catalog, such as credentials, that stand above those that
+    the server tells.
+    """
     settings = settings or ClientSettings()
     credentials = None if user is None else Credentials(user, password or "")
     dialer = TcpDialer(credentials, settings.connect_timeout_s)
     addresses = parse_addresses(address)
-    cluster = Cluster(addresses, Pool(dialer), settings=settings, clock=SystemClock())
+    cluster = Cluster(
+        addresses,
+        Pool(dialer),
+        settings=settings,
+        clock=SystemClock(),
+        lakes=Lakes(config=lake or {}),
+    )
     try:
         await cluster.connect()
     except BaseException:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -22,6 +22,7 @@ from headwater.errors import (
     TableMissingError,
     TimedOutError,
 )
+from headwater.lake.lakes import Lakes
 from headwater.model.bucket import TableBucket
 from headwater.model.partition import name_of_spec
 from headwater.model.path import TablePath
@@ -33,6 +34,7 @@ from headwater.wire.apis import API_OF_REQUEST, Api
 from headwater.wire.fields import Part
 
 Response = TypeVar("Response", bound=Message)
+T = TypeVar("T")
 
 
 class Cluster:
@@ -45,9 +47,11 @@ class Cluster:
         *,
         settings: ClientSettings,
         clock: Clock,
+        lakes: Lakes | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
+        self.lakes = lakes or Lakes()
         self.retries = Retries(settings, clock)
         self._bootstrap = tuple(bootstrap)
         self._pool = pool
@@ -61,6 +65,15 @@ class Cluster:
         self._partition_ids: dict[tuple[int, str], int] = {}
         self._schemas: dict[tuple[int, int], Schema] = {}
         self._looking: dict[TablePath | int, asyncio.Task[Metadata]] = {}
+        self._owned: dict[type[object], object] = {}
+
+    def own(self, kind: type[T], make: Callable[[], T]) -> T:
+        """Return the one thing of a kind that is kept for as long as the cluster is used."""
+        found = self._owned.get(kind)
+        if not isinstance(found, kind):
+            found = make()
+            self._owned[kind] = found
+        return found
 
     # ---- what metadata tells
 

@@ -1,7 +1,7 @@
 """A scan: rows that are read when they are asked for."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +10,8 @@ import pyarrow as pa
 from headwater.client.frames import polars_frame
 from headwater.client.reading.log_batch import Offsets
 from headwater.client.showing import few, shown
+from headwater.errors import UnsupportedError
+from headwater.model.type_json import Json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,12 +36,24 @@ class BatchSource(Protocol):
         ...
 
 
+class Explanation(Protocol):
+    """Tell what a read does; its text is for people."""
+
+    def to_json(self) -> Mapping[str, Json]:
+        """Return the same as a document."""
+        ...
+
+
+Explain = Callable[[], Coroutine[object, object, Explanation]]
+
+
 class AsyncScan:
     """Rows that are read when they are asked for, each time as they are then."""
 
-    def __init__(self, source: BatchSource, *, name: str) -> None:
+    def __init__(self, source: BatchSource, *, name: str, explain: Explain | None = None) -> None:
         self.name = name
         self._source = source
+        self._explain = explain
 
     def __repr__(self) -> str:
         return shown(self, self.name, columns=few(self.schema.names))
@@ -53,6 +67,12 @@ class AsyncScan:
     def offsets(self) -> Offsets:
         """Return where the last read ended in each bucket, which is where a tail goes on."""
         return self._source.offsets
+
+    async def explain(self) -> Explanation:
+        """Tell what a read does now: lake files, offsets of logs, what is left out, and why."""
+        if self._explain is None:
+            raise UnsupportedError(f"There is nothing to explain about reading {self.name}.")
+        return await self._explain()
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
         """Yield the rows batch by batch, never all at once."""

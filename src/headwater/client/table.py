@@ -3,11 +3,11 @@
 from collections.abc import (
     Awaitable,
     Callable,
-    Collection,
     Iterable,
     Mapping,
     Sequence,
 )
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -31,12 +31,16 @@ from headwater.client.reading.lookup import Lookups
 from headwater.client.reading.offsets import When, count_rows, list_offsets
 from headwater.client.reading.places import buckets_of
 from headwater.client.reading.starts import Start
-from headwater.client.reading.state_scan import StateScan
 from headwater.client.reading.tail import DISCOVERY_S, Tail
 from headwater.client.rows_in import RowsLike, Wanted
 from headwater.client.scan import AsyncScan
 from headwater.client.showing import shown
 from headwater.client.taking import batch_of, batches_of, columns_in, is_whole
+from headwater.client.union.counting import count_union
+from headwater.client.union.looking import look_at
+from headwater.client.union.positions import NamedOffsets, Wish
+from headwater.client.union.scans import Asked, has_lake, scan_of
+from headwater.client.union.viewing import AsyncView
 from headwater.client.virtual import VirtualKind, check_shape, read_only, virtual_schema
 from headwater.client.virtual_reading import Shape, VirtualScan, VirtualTail
 from headwater.client.writer import AsyncWriter
@@ -257,7 +261,22 @@ class AsyncTable:
 
     # ---- reading it all
 
-    def scan(
+    async def view(
+        self,
+        *,
+        token: str | None = None,
+        snapshot_id: int | None = None,
+        as_of: datetime | int | None = None,
+        offsets: NamedOffsets | None = None,
+        mode: str = "union",
+    ) -> AsyncView:
+        """Return the table at one position, by default the newest, to be read however often."""
+        self._check_real("view")
+        wish = Wish(token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode)
+        value = await look_at(self._cluster, self.info, wish, renews_columns=True)
+        return AsyncView.of(self._cluster, value)
+
+    def scan(  # noqa: PLR0913 - one argument per choice
         self,
         *,
         columns: str | Sequence[str] | None = None,
@@ -266,55 +285,39 @@ class AsyncTable:
         partitions: Iterable[Mapping[str, str]] | None = None,
         start: Start | None = None,
         end: Start | None = None,
+        token: str | None = None,
+        snapshot_id: int | None = None,
+        as_of: datetime | int | None = None,
+        offsets: NamedOffsets | None = None,
+        mode: str = "union",
     ) -> AsyncScan:
         """Return the rows as they are now: of a log table all, by key the last of each."""
-        within, wanted = self._partition_names(partitions), chosen(columns)
-        bounds = (start or "earliest", end or "latest")
-        if self._virtual is not None:
-            shape = Shape(self._rows, self._virtual, columns=wanted, where=where)
-            log = self._log_scan(bounds, partitions=within)
-            return AsyncScan(VirtualScan(log, shape, limit=limit), name=self.name)
-        if not self.info.is_keyed:
-            log = self._log_scan(
-                bounds, partitions=within, columns=wanted, where=where, limit=limit
-            )
-            return AsyncScan(log, name=self.name)
-        if start is not None or end is not None:
-            raise RequestError(
-                f"{self.path} has a primary key, so it is scanned as it is now, without bounds.",
-                hint=f"Scan {self.path}$changelog between offsets.",
-            )
-        return AsyncScan(
-            StateScan(
-                self._cluster,
-                self.info,
-                columns=wanted,
-                where=where,
-                limit=limit,
-                partitions=within,
-            ),
-            name=self.name,
-        )
-
-    def _log_scan(
-        self,
-        bounds: tuple[Start, Start],
-        *,
-        partitions: Collection[str] | None,
-        columns: Sequence[str] | None = None,
-        where: Where | None = None,
-        limit: int | None = None,
-    ) -> LogScan:
-        return LogScan(
-            self._cluster,
-            self.info,
-            start=bounds[0],
-            end=bounds[1],
-            columns=columns,
+        wish = Wish(token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode)
+        asked = Asked(
+            columns=chosen(columns),
             where=where,
             limit=limit,
-            partitions=partitions,
+            partitions=None if partitions is None else tuple(partitions),
+            start=start,
+            end=end,
+            wish=wish,
         )
+        if self._virtual is None:
+            return scan_of(self._cluster, self.info, asked)
+        if not wish.is_newest:
+            self._check_real("another position than offsets or moments of the log")
+        return AsyncScan(self._virtual_scan(asked, self._virtual), name=self.name)
+
+    def _virtual_scan(self, asked: Asked, virtual: VirtualKind) -> VirtualScan:
+        log = LogScan(
+            self._cluster,
+            self.info,
+            start=asked.start or "earliest",
+            end=asked.end or "latest",
+            partitions=self._partition_names(asked.partitions),
+        )
+        shape = Shape(self._rows, virtual, columns=asked.columns, where=asked.where)
+        return VirtualScan(log, shape, limit=asked.limit)
 
     async def tail(
         self,
@@ -379,6 +382,8 @@ class AsyncTable:
     async def count(self) -> int:
         """Return the number of rows."""
         self._check_real("count")
+        if has_lake(self.info):
+            return await count_union(self._cluster, self.info)
         buckets = await buckets_of(self._cluster, self.info)
         return await count_rows(self._cluster, self.info, buckets=buckets)
 

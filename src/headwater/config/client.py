@@ -10,7 +10,7 @@ ACKS_ALL = -1
 _ACKS = (ACKS_ALL, 0, 1)
 BATCHES_RECOGNISED = 5
 """Batches of a writer that servers remember, and do not write again."""
-_FREE = frozenset({"acks", "creates_partitions", "checks_crc"})
+_FREE = frozenset({"acks", "creates_partitions", "checks_crc", "union_tail_bytes_max"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,16 @@ class ClientSettings:
         4 * MIB, "Rows in one answer to a scan of a primary-key table."
     )
     lookup_keys_max: int = integer(10_000, "Keys in one lookup request.")
+    union_tail_bytes_max: int = integer(
+        128 * MIB,
+        "Rows of logs that are kept from one read of lake and log to the next, of all tables;"
+        " 0 keeps none.",
+    )
+    union_memory_bytes_max: int = integer(
+        256 * MIB,
+        "Changed rows of one bucket in memory while they are merged with the lake; more than that"
+        " goes to temporary files.",
+    )
     checks_crc: bool = switch("Check the checksum of every batch that is read.", default=True)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Opening and connecting for callers that do not await."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headwater.client import client
@@ -17,12 +17,14 @@ def open(  # noqa: A001 - headwater.open reads as it should
     port: int = 0,
     settings: ClientSettings | None = None,
     server_settings: ServerSettings | None = None,
+    lake: Mapping[str, str] | None = None,
 ) -> Client:
     """Open a data directory in this process, making it if it does not exist.
 
     No server has to run, and no port is taken. The directory is the one that `headwater serve`
     serves, and is held by one process at a time. With `listen` other processes of this machine
-    reach the storage at the client's `address`, as long as it is open.
+    reach the storage at the client's `address`, as long as it is open. `lake` holds options of the
+    lake's catalog, such as credentials, that stand above those of the storage.
 
     >>> import headwater
     >>> with headwater.open(directory / "data") as storage:
@@ -31,7 +33,12 @@ def open(  # noqa: A001 - headwater.open reads as it should
     """
     return Client.start(
         open_storage(
-            directory, listen=listen, port=port, settings=settings, server_settings=server_settings
+            directory,
+            listen=listen,
+            port=port,
+            settings=settings,
+            server_settings=server_settings,
+            lake=lake,
         )
     )
 
@@ -42,8 +49,12 @@ def connect(
     user: str | None = None,
     password: str | None = None,
     settings: ClientSettings | None = None,
+    lake: Mapping[str, str] | None = None,
 ) -> Client:
     """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
+
+    `lake` holds options of the lake's catalog, such as credentials, that stand above those that
+    the server tells.
 
     >>> import headwater
     >>> with headwater.open(directory / "shared", listen=True) as storage:
@@ -51,4 +62,6 @@ def connect(
     ...         other.list_databases()
     ['fluss']
     """
-    return Client.start(client.connect(address, user=user, password=password, settings=settings))
+    return Client.start(
+        client.connect(address, user=user, password=password, settings=settings, lake=lake)
+    )

@@ -1,5 +1,6 @@
 """Opening a data directory inside the caller's process."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from headwater.client.client import AsyncClient
@@ -8,6 +9,7 @@ from headwater.client.pool import Address, Pool
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
 from headwater.embedded.link import PEER, InProcessDialer
+from headwater.lake.lakes import Lakes
 from headwater.runtime.clock import SystemClock
 from headwater.server.server import Server
 
@@ -21,11 +23,13 @@ async def open_storage(
     port: int = 0,
     settings: ClientSettings | None = None,
     server_settings: ServerSettings | None = None,
+    lake: Mapping[str, str] | None = None,
 ) -> AsyncClient:
     """Open a directory and return a client of it; closing the client closes the storage.
 
     The storage lives on the event loop of the caller. With `listen` other processes of this
-    machine can reach it at the client's `address` as long as it is open.
+    machine can reach it at the client's `address` as long as it is open. `lake` holds options of
+    the lake's catalog that stand above those of the storage.
     """
     path = _place(directory)
     server = await Server.start(
@@ -39,6 +43,7 @@ async def open_storage(
             Pool(InProcessDialer(server.serve)),
             settings=settings or ClientSettings(),
             clock=SystemClock(),
+            lakes=Lakes(config=lake or {}),
         )
         await cluster.connect()
     except BaseException:

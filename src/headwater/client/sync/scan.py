@@ -1,13 +1,13 @@
 """A scan for callers that do not await."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headwater.client.frames import polars_frame
 from headwater.client.reading.log_batch import Offsets
-from headwater.client.scan import AsyncScan
+from headwater.client.scan import AsyncScan, Explanation
 from headwater.client.showing import few, shown
 from headwater.runtime.loops import LoopThread
 
@@ -40,18 +40,13 @@ class Scan:
         """Return where the last read ended in each bucket, which is where a tail goes on."""
         return self._scan.offsets
 
+    def explain(self) -> Explanation:
+        """Tell what a read does now: lake files, offsets of logs, what is left out, and why."""
+        return self._loop.run(self._scan.explain())
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows batch by batch, never all at once."""
-        batches = self._scan.batches()
-        try:
-            while True:
-                batch = self._loop.run(_next(batches))
-                if batch is None:
-                    return
-                yield batch
-        finally:
-            # Not waited for: a scan that was left behind is ended by whoever collects garbage.
-            self._loop.start(_close(batches))
+        return taken(self._loop, self._scan.batches())
 
     def to_arrow(self) -> pa.Table:
         """Read all rows."""
@@ -77,6 +72,18 @@ class Scan:
     def to_polars(self) -> "pl.DataFrame":
         """Read all rows into a Polars DataFrame."""
         return polars_frame(self.to_arrow())
+
+
+def taken(
+    loop: LoopThread, batches: AsyncGenerator[pa.RecordBatch, None]
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield what a generator gives on its loop, and close it in the end."""
+    try:
+        while (batch := loop.run(_next(batches))) is not None:
+            yield batch
+    finally:
+        # Not waited for: a scan that was left behind is ended by whoever collects garbage.
+        loop.start(_close(batches))
 
 
 async def _next(batches: AsyncGenerator[pa.RecordBatch, None]) -> pa.RecordBatch | None:

@@ -17,8 +17,10 @@ from headwater.client.showing import shown
 from headwater.client.sync.cursor import Cursor
 from headwater.client.sync.scan import Scan
 from headwater.client.sync.tail import Tail
+from headwater.client.sync.view import View
 from headwater.client.sync.writer import Writer
 from headwater.client.table import AsyncTable
+from headwater.client.union.positions import NamedOffsets
 from headwater.client.writing.receipts import Receipt
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
@@ -210,7 +212,33 @@ class Table:
 
     # ---- reading it all
 
-    def scan(
+    def view(
+        self,
+        *,
+        token: str | None = None,
+        snapshot_id: int | None = None,
+        as_of: datetime | int | None = None,
+        offsets: NamedOffsets | None = None,
+        mode: str = "union",
+    ) -> View:
+        """Return the table at one position, by default the newest, to be read however often.
+
+        A position is that of a `token`, the end of a lake snapshot, the moment `as_of`, or an
+        offset for each bucket. With a lake, rows come from a snapshot and from the log behind it;
+        `mode` leaves one of them out ("lake", "log").
+
+        >>> view = orders.view()
+        >>> view.scan(limit=3).to_arrow().num_rows
+        3
+        >>> orders.view(token=view.token()).offsets == view.offsets
+        True
+        """
+        view = self._table.view(
+            token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
+        )
+        return View(self._loop, self._loop.run(view))
+
+    def scan(  # noqa: PLR0913 - one argument per choice
         self,
         *,
         columns: str | Sequence[str] | None = None,
@@ -219,8 +247,16 @@ class Table:
         partitions: Iterable[Mapping[str, str]] | None = None,
         start: Start | None = None,
         end: Start | None = None,
+        token: str | None = None,
+        snapshot_id: int | None = None,
+        as_of: datetime | int | None = None,
+        offsets: NamedOffsets | None = None,
+        mode: str = "union",
     ) -> Scan:
         """Return the rows as they are now: of a log table all, by key the last of each.
+
+        Rows of the lake are part of them. With `token`, `snapshot_id`, `as_of` or `offsets` they
+        come as they were then; see `view`.
 
         >>> orders.scan(columns=["id", "city"], where=[("city", "==", "Ulm")]).to_pylist()
         [{'id': 1, 'city': 'Ulm'}]
@@ -232,6 +268,11 @@ class Table:
             partitions=partitions,
             start=start,
             end=end,
+            token=token,
+            snapshot_id=snapshot_id,
+            as_of=as_of,
+            offsets=offsets,
+            mode=mode,
         )
         return Scan(self._loop, scan)
 

@@ -1,0 +1,324 @@
+"""Finding the position that a caller asks for: which lake snapshot, and how far of each log."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from headwater.client.cluster import Cluster
+from headwater.client.lake.coordinator import LakeCoordinator
+from headwater.client.lake.values import ReportedSnapshot
+from headwater.client.reading.log_batch import Place
+from headwater.client.reading.offsets import list_offsets
+from headwater.client.reading.places import Buckets, buckets_of
+from headwater.client.union.lake_plans import LakePlans
+from headwater.client.union.newest import newest_table
+from headwater.client.union.positions import (
+    NamedOffsets,
+    Sought,
+    Wish,
+    choose_snapshot,
+    log_alone_serves,
+    serves,
+)
+from headwater.client.union.refusals import (
+    check_image,
+    check_reached,
+    gap,
+    missing_position,
+    missing_snapshot,
+)
+from headwater.client.union.token import Token, read_token
+from headwater.client.union.view import TableView, ViewedSnapshot
+from headwater.config.options import DATALAKE_ENABLED
+from headwater.errors import (
+    LakeSnapshotMissingError,
+    LogGapError,
+    OffsetOutOfRangeError,
+    PartitionMissingError,
+    RequestError,
+)
+from headwater.lake.lakes import lake_format
+from headwater.lake.spi import LakeSnapshot
+from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
+from headwater.model.bucket import OffsetRange
+from headwater.model.table import TableInfo
+
+# A snapshot can expire, a log move on and a partition be dropped while they are looked at.
+_ATTEMPTS = 3
+_RACES = (LakeSnapshotMissingError, LogGapError, PartitionMissingError)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def look_at(
+    cluster: Cluster, table: TableInfo, wish: Wish, *, renews_columns: bool
+) -> TableView:
+    """Return a table at a position.
+
+    With `renews_columns` it has all the columns that rows before the position can have, whatever
+    is known of the table so far.
+    """
+    for _ in range(1, _ATTEMPTS if wish.snapshot_id is None else 1):
+        try:
+            return await _Look(cluster, table, wish, renews_columns=renews_columns).view()
+        except _RACES:
+            continue
+    return await _Look(cluster, table, wish, renews_columns=renews_columns).view()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Logs:
+    """Hold how far the logs of a table reach."""
+
+    buckets: Buckets
+    starts: Mapping[LakeBucket, int]
+    ends: Mapping[LakeBucket, int]
+
+    @property
+    def partitions(self) -> dict[int, str]:
+        return {
+            bucket.partition_id: place.partition
+            for place, bucket in self.buckets.items()
+            if bucket.partition_id is not None and place.partition is not None
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lake:
+    """Hold what is known of the lake of a table before anything is chosen."""
+
+    reported: ReportedSnapshot | None = None
+    newest: ViewedSnapshot | None = None
+    """The reported one, as the lake tells it."""
+    notes: tuple[str, ...] = field(default=())
+
+
+class _Look:
+    """Look once."""
+
+    def __init__(
+        self, cluster: Cluster, table: TableInfo, wish: Wish, *, renews_columns: bool
+    ) -> None:
+        self._cluster = cluster
+        self._table = table
+        self._wish = wish
+        self._renews_columns = renews_columns
+        self._plans = LakePlans.of(cluster)
+
+    async def view(self) -> TableView:
+        """Return the view.
+
+        1. Find the newest snapshot, before the ends of the logs, so that none of it is behind
+        them. 2. Find the logs and the position in them. 3. Choose the snapshot that serves it.
+        4. Find the columns, after the ends, so that no row before them has others.
+        """
+        wish = self._wish
+        if wish.snapshot_id is not None or wish.mode == "lake":
+            return await self._snapshot_alone()
+        token = self._token()
+        lake = await self._lake()
+        logs = await self._logs()
+        sought = await self._sought(logs, token)
+        snapshot = await self._chosen(lake, sought)
+        if snapshot is None and not wish.is_newest:
+            check_image(self._table)
+        return TableView(
+            table=await self._columns(token),
+            snapshot=snapshot,
+            logs=_ranges(sought),
+            partitions=logs.partitions if token is None else token.partitions,
+            read_ms=self._cluster.clock.now_ms(),
+            notes=lake.notes,
+        )
+
+    def _token(self) -> Token | None:
+        text, table = self._wish.token, self._table
+        return None if text is None else read_token(text, path=table.path, table_id=table.table_id)
+
+    # ---- the lake
+
+    async def _lake(self) -> _Lake:
+        """Find the newest snapshot that the server knows of, which costs the lake nothing."""
+        path = self._table.path
+        if self._wish.mode == "log":
+            return _Lake(notes=("The lake is left out: mode='log'.",))
+        if not DATALAKE_ENABLED.of(self._table.descriptor.properties):
+            return _Lake(notes=("The table has no lake: 'table.datalake.enabled' is off.",))
+        coordinator = LakeCoordinator(self._cluster)
+        reported = await coordinator.snapshot(path, readable=True)
+        if reported is None:
+            # One that cannot be read yet still tells that rows were tiered.
+            reported = await coordinator.snapshot(path)
+            if reported is not None:
+                reported = replace(reported, ends={})
+        if reported is None:
+            return _Lake(notes=("Nothing was tiered yet.",))
+        if reported.table_id != self._table.table_id:
+            return _Lake(notes=("The lake holds rows of an earlier table of this name only.",))
+        found = await self._plans.snapshot(self._table, reported.snapshot_id)
+        newest = None if found is None else self._viewed(found, reported)
+        return _Lake(reported=reported, newest=newest)
+
+    def _viewed(
+        self, found: LakeSnapshot, reported: ReportedSnapshot | None
+    ) -> ViewedSnapshot | None:
+        """Return a snapshot with its boundary: its own, or where it has none, what was reported."""
+        is_reported = reported is not None and reported.snapshot_id == found.snapshot_id
+        boundary = found.boundary
+        ranges: Mapping[LakeBucket, OffsetRange] = {}
+        partitions: Mapping[int, str] = {}
+        if BOUNDARY_PROPERTY not in found.properties and is_reported and reported is not None:
+            ranges = {bucket: OffsetRange(0, end) for bucket, end in reported.ends.items()}
+        elif boundary is None or boundary.table.table_id != self._table.table_id:
+            return None
+        else:
+            ranges, partitions = boundary.ranges, boundary.partitions
+        return ViewedSnapshot(
+            format=lake_format(self._table),
+            snapshot_id=found.snapshot_id,
+            committed_ms=found.committed_ms,
+            ranges=ranges,
+            partitions=partitions,
+        )
+
+    async def _chosen(self, lake: _Lake, sought: Sought) -> ViewedSnapshot | None:
+        """Return the snapshot to read with, looking for others only if the newest does not do."""
+        newest, reported = lake.newest, lake.reported
+        if reported is None:
+            self._check_log_alone(sought, [], was_tiered=False)
+            return None
+        is_preferred = sought.preferred in (None, reported.snapshot_id)
+        if newest is not None and is_preferred and serves(newest, sought):
+            return newest
+        found = [self._viewed(each, reported) for each in await self._plans.kept(self._table)]
+        kept = [each for each in found if each is not None]
+        chosen = choose_snapshot(sought, kept)
+        if chosen is None:
+            self._check_log_alone(sought, kept, was_tiered=True)
+        return chosen
+
+    def _check_log_alone(
+        self, sought: Sought, kept: list[ViewedSnapshot], *, was_tiered: bool
+    ) -> None:
+        """Refuse a position that the logs do not hold without the lake."""
+        if self._wish.is_newest and not was_tiered:
+            return
+        origins = dict.fromkeys(sought.ends, 0) if was_tiered else {}
+        if log_alone_serves(sought, origins=origins):
+            return
+        if self._wish.is_newest:
+            raise gap(self._table, sought, kept)
+        raise missing_position(self._table, sought, kept)
+
+    async def _snapshot_alone(self) -> TableView:
+        """Return the rows of one snapshot: the position is where it ends."""
+        table, wanted = self._table, self._wish.snapshot_id
+        coordinator = LakeCoordinator(self._cluster)
+        reported = await coordinator.snapshot(table.path, wanted, readable=wanted is None)
+        if wanted is not None:
+            found = await self._plans.snapshot(table, wanted)
+        else:
+            found = await self._plans.newest(table)
+        if found is None:
+            kept = [] if wanted is None else await self._plans.kept(table)
+            raise missing_snapshot(table, wanted, kept)
+        viewed = self._viewed(found, reported)
+        if viewed is None:
+            viewed = ViewedSnapshot(
+                format=lake_format(table),
+                snapshot_id=found.snapshot_id,
+                committed_ms=found.committed_ms,
+                ranges={},
+            )
+        return TableView(
+            table=await self._columns(None),
+            snapshot=viewed,
+            logs=_logs_of_snapshot(table, viewed),
+            partitions=viewed.partitions,
+            read_ms=self._cluster.clock.now_ms(),
+            notes=("The lake is read alone.",),
+        )
+
+    # ---- the logs
+
+    async def _logs(self) -> _Logs:
+        buckets = await buckets_of(self._cluster, self._table)
+        starts, ends = await asyncio.gather(
+            list_offsets(self._cluster, self._table, "earliest", buckets=buckets),
+            list_offsets(self._cluster, self._table, "latest", buckets=buckets),
+        )
+        return _Logs(buckets=buckets, starts=_by_id(starts, buckets), ends=_by_id(ends, buckets))
+
+    async def _sought(self, logs: _Logs, token: Token | None) -> Sought:
+        sought = Sought(ends=logs.ends, starts=logs.starts, is_keyed=self._table.is_keyed)
+        if token is not None:
+            return replace(
+                sought,
+                ends=token.ends,
+                held_from={bucket: token.starts.get(bucket, 0) for bucket in token.ends},
+                is_closed=True,
+                preferred=token.snapshot_id,
+            )
+        if self._wish.as_of is not None:
+            return replace(sought, ends=await self._ends_at(self._wish.as_of, logs))
+        if self._wish.offsets is not None:
+            return replace(sought, ends=self._named_ends(self._wish.offsets, logs))
+        return sought
+
+    async def _ends_at(self, as_of: datetime | int, logs: _Logs) -> dict[LakeBucket, int]:
+        """Return the first offset of each bucket that was written at a moment or later."""
+        moment = as_of if isinstance(as_of, datetime) else _EPOCH + timedelta(milliseconds=as_of)
+        found = await list_offsets(self._cluster, self._table, moment, buckets=logs.buckets)
+        ends = _by_id(found, logs.buckets)
+        check_reached(self._table, moment, ends=ends, starts=logs.starts)
+        return ends
+
+    def _named_ends(self, offsets: NamedOffsets, logs: _Logs) -> dict[LakeBucket, int]:
+        """Return the offsets that were named, and the latest of the other buckets."""
+        ends = dict(logs.ends)
+        for key, offset in offsets.items():
+            place = key if isinstance(key, Place) else Place(None, key)
+            bucket = logs.buckets.get(place)
+            if bucket is None:
+                raise RequestError(f"{self._table.path} has no bucket {place}.")
+            at = LakeBucket(bucket.partition_id, bucket.bucket)
+            if not 0 <= offset <= ends[at]:
+                raise OffsetOutOfRangeError(
+                    f"Bucket {place.bucket} of {self._table.path} has no offset {offset}.",
+                    hint=f"Its log ends at {ends[at]}.",
+                )
+            ends[at] = offset
+        return ends
+
+    # ---- the columns
+
+    async def _columns(self, token: Token | None) -> TableInfo:
+        """Return the table under the schema of the position."""
+        table = self._table
+        if token is not None:
+            schema = await self._cluster.schema(table, token.schema_id)
+            descriptor = replace(table.descriptor, schema=schema)
+            return replace(table, descriptor=descriptor, schema_id=token.schema_id)
+        return await newest_table(self._cluster, table) if self._renews_columns else table
+
+
+def _by_id(offsets: Mapping[Place, int], buckets: Buckets) -> dict[LakeBucket, int]:
+    return {
+        LakeBucket(buckets[place].partition_id, place.bucket): offset
+        for place, offset in offsets.items()
+    }
+
+
+def _ranges(sought: Sought) -> dict[LakeBucket, OffsetRange]:
+    """Return what the logs hold of a position; of what they do not, the lake holds all."""
+    return {
+        bucket: OffsetRange(min(sought.starts.get(bucket, end), end), end)
+        for bucket, end in sought.ends.items()
+    }
+
+
+def _logs_of_snapshot(table: TableInfo, snapshot: ViewedSnapshot) -> dict[LakeBucket, OffsetRange]:
+    ends = {bucket: held.end for bucket, held in snapshot.ranges.items()}
+    if not table.is_partitioned:
+        ends = {LakeBucket(None, each): 0 for each in range(table.bucket_count)} | ends
+    return {bucket: OffsetRange(end, end) for bucket, end in ends.items()}
