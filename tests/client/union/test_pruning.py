@@ -91,7 +91,7 @@ def test_a_file_is_left_out_by_its_bounds():
     plan = in_lake(files, ("id", ">", 12))
 
     assert paths(plan) == ["/b"]
-    assert told(plan) == [("file /a", "id in [0, 9]")]
+    assert told(plan) == [("file …/a of bucket 0", "id in [0, 9]")]
     assert plan.pruned[0].row_count == 10
 
 
@@ -102,6 +102,15 @@ def test_many_files_are_told_of_in_one_line():
 
     assert paths(plan) == ["/5"]
     assert told(plan) == [("19 files of bucket 0", "bounds rule out born = 1970-01-06")]
+
+
+def test_files_of_many_buckets_are_told_of_in_one_line():
+    seen = view(dict.fromkeys(range(20), (0, 9)), dict.fromkeys(range(20), (0, 9)))
+    lake = [split(at, [file(f"/{at}", bounds=(bounds(4, at, at),))]) for at in range(20)]
+
+    plan = planned(seen, lake, ("born", "==", "1970-01-06"))
+
+    assert [each.what for each in plan.pruned] == ["19 files of 19 buckets"]
 
 
 def test_a_split_without_files_is_gone():
@@ -123,7 +132,9 @@ def test_columns_that_a_file_does_not_have_are_null_in_it():
 
     assert paths(in_lake([older], ("amount", ">", 1.0))) == []
     assert paths(in_lake([older], ("amount", "is null"))) == ["/a"]
-    assert told(in_lake([older], ("amount", ">", 1.0))) == [("file /a", "it has no amount")]
+    assert told(in_lake([older], ("amount", ">", 1.0))) == [
+        ("file …/a of bucket 0", "it has no amount")
+    ]
 
 
 def test_a_file_that_does_not_stand_alone_hides_rows_of_others():

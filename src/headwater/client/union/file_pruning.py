@@ -1,6 +1,6 @@
 """Which files of a lake can hold rows that a filter wants, told from their bounds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from operator import not_
@@ -17,6 +17,7 @@ from headwater.model.types import DoubleType, FloatType
 from headwater.rows.pruning import may_match
 from headwater.rows.statistics import BatchStatistics, ColumnStatistics
 
+PLACES_SHOWN_MAX = 8
 _DIFFERING = (LeafFunction.NOT_EQUAL, LeafFunction.NOT_IN)
 
 
@@ -105,8 +106,8 @@ def _absent(predicate: Predicate, file: LakeFile) -> frozenset[int]:
     return frozenset(columns_of(predicate)) - present
 
 
-def wanted_files(held: Held, test: FileTest) -> tuple[Held, list[Pruned]]:
-    """Return a place with the files that can hold wanted rows, and what is left out for it."""
+def wanted_files(held: Held, test: FileTest) -> tuple[Held, list[LakeFile]]:
+    """Return a place with the files that can hold wanted rows, and those that are left out."""
     kept, left_out = list[LakeSplit](), list[LakeFile]()
     for split in held.lake:
         is_wanted = _are_wanted(split.files, test)
@@ -114,9 +115,7 @@ def wanted_files(held: Held, test: FileTest) -> tuple[Held, list[Pruned]]:
         left_out += compress(split.files, map(not_, is_wanted))
         if files:
             kept.append(replace(split, files=files))
-    if not left_out:
-        return held, []
-    return replace(held, lake=tuple(kept)), [_pruned(held, left_out, test)]
+    return (replace(held, lake=tuple(kept)), left_out) if left_out else (held, left_out)
 
 
 def _are_wanted(files: tuple[LakeFile, ...], test: FileTest) -> list[bool]:
@@ -126,10 +125,18 @@ def _are_wanted(files: tuple[LakeFile, ...], test: FileTest) -> list[bool]:
     return [not file.stands_alone or test.may_hold(file) for file in files]
 
 
-def _pruned(held: Held, files: Sequence[LakeFile], test: FileTest) -> Pruned:
-    what = f"file {files[0].path}" if len(files) == 1 else f"{len(files)} files{_at(held.place)}"
+def pruned_files(left_out: Mapping[Place, Sequence[LakeFile]], test: FileTest) -> list[Pruned]:
+    """Tell which files are left out at each place, or of many places in one."""
+    if len(left_out) > PLACES_SHOWN_MAX:
+        files = [file for each in left_out.values() for file in each]
+        return [_pruned(files, test, at=f" of {len(left_out)} buckets")]
+    return [_pruned(files, test, at=_at(place)) for place, files in left_out.items()]
+
+
+def _pruned(files: Sequence[LakeFile], test: FileTest, *, at: str) -> Pruned:
+    name = files[0].path.rpartition("/")[2]
     return Pruned(
-        what=what,
+        what=f"file …/{name}{at}" if len(files) == 1 else f"{len(files)} files{at}",
         why=_reason(files, test),
         row_count=sum(file.row_count for file in files),
         byte_count=sum(file.byte_count for file in files),

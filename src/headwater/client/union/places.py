@@ -1,6 +1,6 @@
 """What lies at one place of a table: the files of the lake, and the log that goes on from them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headwater.client.reading.log_batch import Place
@@ -106,20 +106,19 @@ def _place_of(split: LakeSplit, view: TableView) -> Place:
     return Place(name, 0 if is_only and split.bucket == UNKNOWN_BUCKET else split.bucket)
 
 
-def _check_buckets(view: TableView, found: dict[Place, Held]) -> None:
+def _check_buckets(view: TableView, found: Mapping[Place, Held]) -> None:
     """Refuse a lake whose buckets are not those of the log: changes would miss their rows."""
-    live = set(view.partitions.values()) if view.table.is_partitioned else {None}
     for place, held in found.items():
-        if held.log_bucket is None and place.partition in live:
+        if not 0 <= place.bucket < view.table.bucket_count:
             raise LakeTableDiffersError(
-                f"The lake table of {view.table.path} has a bucket {place.bucket}, which the table"
-                f" has not.",
-                hint="Read with mode='log'; headwater lake drop lets it be tiered anew.",
+                f"The lake table of {view.table.path} has a bucket {place.bucket}; the buckets of"
+                f" the table are 0 to {view.table.bucket_count - 1}.",
+                hint="Read with mode='log'; 'headwater lake drop' lets it be tiered anew.",
             )
-        if len(held.lake) > 1 and place.partition in live:
+        if len(held.lake) > 1 and held.log_bucket is not None:
             raise LakeTableDiffersError(
                 f"The lake parts bucket {place.bucket} of {view.table.path} into"
-                f" {len(held.lake)} pieces, and changes cannot be told to be of one of them.",
+                f" {len(held.lake)} pieces, and cannot tell which of them a change is of.",
                 hint="Read with mode='log'.",
             )
 

@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.client.reading.filters import Filter
-from headwater.client.union.file_pruning import FileTest, wanted_files
+from headwater.client.reading.log_batch import Place
+from headwater.client.union.file_pruning import FileTest, pruned_files, wanted_files
 from headwater.client.union.limiting import enough
 from headwater.client.union.places import Held, check_seam, places_of, tail_of, tiered
 from headwater.client.union.pruning import chosen_places, possible
 from headwater.client.union.split import ReadPlan, Tier, UnionSplit
 from headwater.client.union.view import TableView
-from headwater.lake.split import LakeSplit
+from headwater.lake.split import LakeFile, LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 
@@ -44,15 +45,19 @@ def plan_read(view: TableView, lake: Sequence[LakeSplit], selection: Selection) 
         view, places_of(view, lake), partitions=selection.partitions, wanted=wanted
     )
     test = None if wanted is None else FileTest.of(wanted, view.table.schema)
-    splits: list[UnionSplit] = []
+    splits, left_out = list[UnionSplit](), dict[Place, list[LakeFile]]()
     for held in places:
+        kept = held
         if held.log_bucket is not None:
             check_seam(view, held.log_bucket)
-        kept, left_out = (held, []) if test is None else wanted_files(held, test)
-        pruned.extend(left_out)
+        if test is not None:
+            kept, files = wanted_files(held, test)
+            left_out |= {held.place: files} if files else {}
         splits.extend(
             _splits(view, kept, has_rows=bool(held.lake), split_rows=selection.split_rows)
         )
+    if test is not None:
+        pruned.extend(pruned_files(left_out, test))
     if selection.limit is not None and wanted is None:
         splits, left = enough(splits, selection.limit, is_keyed=view.table.is_keyed)
         pruned.extend(left)

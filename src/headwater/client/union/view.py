@@ -35,5 +35,7 @@ class TableView:
     """Id and name of every partition that the storage has."""
     read_ms: int = 0
     """When the view was taken, by the clock of the reader."""
+    is_newest: bool = True
+    """Whether the position is where the logs ended then, not one that was asked for."""
     notes: tuple[str, ...] = ()
     """What a person who asks for an explanation should know, e.g. why the lake is not read."""
