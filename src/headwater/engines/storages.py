@@ -100,7 +100,6 @@ def _place(at: str | Path | None) -> Path | str:
 
 
 def _client(place: Path | str, lake: Mapping[str, str]) -> Client:
-    options = {"lake": lake} if lake else {}
     if isinstance(place, Path):
-        return open_directory(place, settings=SETTINGS, **options)
-    return connect(place, settings=SETTINGS, **options)
+        return open_directory(place, settings=SETTINGS, lake=lake)
+    return connect(place, settings=SETTINGS, lake=lake)

@@ -1,0 +1,108 @@
+"""Making a connection to DuckDB ready for tables."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import duckdb
+from duckdb.func import FunctionNullHandling
+
+from headwater.client.sync.client import Client
+from headwater.engines.duckdb.hints import hinted
+from headwater.engines.duckdb.listing import offsets_sql, snapshots_sql, tables_sql
+from headwater.engines.duckdb.macros import function_name, macros
+from headwater.engines.duckdb.planner import Planner, Storages
+from headwater.engines.duckdb.quoting import name_sql
+from headwater.engines.duckdb.relations import Relations
+from headwater.engines.duckdb.request import Listing, listing_of
+from headwater.engines.duckdb.streams import NumberedStreams
+from headwater.engines.duckdb.views import Views
+from headwater.engines.storages import Place
+from headwater.errors import HeadwaterError, RequestError
+
+ALIAS = "hw"
+_TEXT = "VARCHAR"
+
+
+def install(
+    con: duckdb.DuckDBPyConnection,
+    at: Place | None = None,
+    *,
+    alias: str = ALIAS,
+    lake: Mapping[str, str] | None = None,
+) -> None:
+    """Teach DuckDB to read tables, as lake and log make them together at the moment of a query."""
+    storages = Storages(at, lake)
+    if at is not None:
+        storages.of(None)
+    streams = NumberedStreams()
+    relations = Relations(con, streams, alias=alias)
+    planner = Planner(storages, relations, streams)
+    views = Views(planner, storages, relations, alias=alias)
+    functions: dict[str, Callable[[str], str]] = {
+        "plan": planner.plan,
+        "tables": _listing(storages, lambda client, _: tables_sql(client)),
+        "offsets": _listing(storages, lambda client, asked: offsets_sql(client, asked.path)),
+        "snapshots": _listing(storages, lambda client, asked: snapshots_sql(client, asked.path)),
+        "refresh": lambda _: str(views.refresh()),
+    }
+    _attach(con, alias)
+    for name, function in functions.items():
+        _create_function(con, function_name(alias, name), function)
+    with con.cursor() as cursor:
+        for home in (f"{name_sql(alias)}.main.", ""):
+            for macro in macros(alias, home=home):
+                cursor.execute(macro)
+    if at is not None:
+        views.refresh()
+
+
+def refresh(con: duckdb.DuckDBPyConnection, *, alias: str = ALIAS) -> None:
+    """Bring the catalog of views up to date with the tables that there are."""
+    with con.cursor() as cursor:
+        cursor.execute(f"SELECT {name_sql(function_name(alias, 'refresh'))}('')").fetchall()
+
+
+def _attach(con: duckdb.DuckDBPyConnection, alias: str) -> None:
+    """Attach the home of macros and views, in the place of one that was installed before."""
+    with con.cursor() as cursor:
+        there = cursor.execute(
+            "SELECT path FROM duckdb_databases() WHERE lower(database_name) = lower(?)", [alias]
+        ).fetchall()
+        is_ours = cursor.execute(
+            "SELECT 1 FROM duckdb_functions() WHERE function_name = ?",
+            [function_name(alias, "plan")],
+        ).fetchall()
+        if there and not is_ours:
+            raise RequestError(
+                f"DuckDB has a database '{alias}' already.",
+                hint="Give another name: install(con, at, alias='tables').",
+            )
+        cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {name_sql(alias)}")
+
+
+def _create_function(
+    con: duckdb.DuckDBPyConnection, name: str, function: Callable[[str], str]
+) -> None:
+    with suppress(duckdb.Error):  # There is none the first time.
+        con.remove_function(name)
+    con.create_function(
+        name,
+        function,
+        [_TEXT],
+        _TEXT,
+        null_handling=FunctionNullHandling.SPECIAL,
+        side_effects=True,
+    )
+
+
+def _listing(
+    storages: Storages, list_sql: Callable[[Client, Listing], str]
+) -> Callable[[str], str]:
+    def listed(text: str) -> str:
+        try:
+            asked = listing_of(text)
+            return list_sql(storages.of(asked.bootstrap), asked)
+        except HeadwaterError as fault:
+            raise hinted(fault) from None
+
+    return listed

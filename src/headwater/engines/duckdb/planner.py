@@ -1,0 +1,198 @@
+"""The planner: takes what a query asks for when it is bound, and gives the SQL that answers it."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from itertools import chain
+from threading import Lock, local
+
+import pyarrow as pa
+
+from headwater.client.sync.client import Client
+from headwater.client.sync.table import Table
+from headwater.client.sync.view import View
+from headwater.client.union.split import NativePlan, Tier
+from headwater.engines.duckdb.columns import check_columns
+from headwater.engines.duckdb.hints import hinted
+from headwater.engines.duckdb.logged import log_range, log_schema, logged_name
+from headwater.engines.duckdb.relations import Relations
+from headwater.engines.duckdb.rendering import (
+    POSITION_COLUMNS,
+    StreamNumbers,
+    nothing,
+    rendered,
+)
+from headwater.engines.duckdb.request import NO_QUERY, Request, request_of
+from headwater.engines.duckdb.streams import NumberedStreams, Stream
+from headwater.engines.storages import Place, opened
+from headwater.errors import DatabaseMissingError, HeadwaterError, RequestError, TableMissingError
+from headwater.model.path import TablePath
+from headwater.model.schema import Schema
+
+SHARED_MAX = 64
+"""Reads whose SQL is kept for others of the same query."""
+
+
+class Storages:
+    """Find the storage that a query names, or the one that was installed."""
+
+    def __init__(self, installed: Place | None, lake: Mapping[str, str] | None) -> None:
+        self._installed = installed
+        self._lake = dict(lake or {})
+
+    def of(self, bootstrap: str | None) -> Client:
+        """Return a client."""
+        if bootstrap is not None:
+            return opened(bootstrap, lake=self._lake)
+        if self._installed is None:
+            raise RequestError(
+                "No storage was installed.",
+                hint="Name one first, as in fluss_read('host:port', database, table), or give it"
+                " to headwater.duckdb.install(con, 'host:port').",
+            )
+        return opened(self._installed, lake=self._lake)
+
+
+class Planner:
+    """Turn reads of tables into SQL."""
+
+    def __init__(self, storages: Storages, relations: Relations, streams: NumberedStreams) -> None:
+        self._storages = storages
+        self._relations = relations
+        self._streams = streams
+        self._shared: OrderedDict[str, str] = OrderedDict()
+        self._lock = Lock()
+        self._here = local()
+
+    def plan(self, text: str) -> str:
+        """Return the SQL for one read.
+
+        1. What is the same read of the same query as before gives the same rows.
+        2. A part of a log comes from a stream.
+        3. Anything else is a view of the table: files for DuckDB, streams for the rest.
+        """
+        with self._lock:
+            if text in self._shared:
+                return self._shared[text]
+        try:
+            request = request_of(text)
+            sql = self._planned(request)
+        except HeadwaterError as fault:
+            raise hinted(fault) from None
+        if request.query != NO_QUERY and not self.describes:
+            with self._lock:
+                self._shared[text] = sql
+                while len(self._shared) > SHARED_MAX:
+                    self._shared.popitem(last=False)
+        return sql
+
+    @property
+    def describes(self) -> bool:
+        """Tell whether only columns are wanted in this thread."""
+        return bool(getattr(self._here, "describes", False))
+
+    @contextmanager
+    def describing(self) -> Iterator[None]:
+        """Plan without rows in this thread: a view is made from the columns of a query."""
+        self._here.describes = True
+        try:
+            yield
+        finally:
+            self._here.describes = False
+
+    def _planned(self, request: Request) -> str:
+        client = self._storages.of(request.bootstrap)
+        virtual = logged_name(request)
+        table = found_table(client, TablePath(request.database, virtual or request.table))
+        schema = log_schema(table)
+        check_columns(schema)
+        if self.describes:
+            return nothing(schema)
+        if virtual is not None or request.is_range:
+            return self._logged(table, schema, request)
+        return self._viewed(table, request)
+
+    def _logged(self, table: Table, schema: Schema, request: Request) -> str:
+        stream = log_range(table, request).stream()
+        plan = NativePlan(groups=(), tail=())
+        return rendered(schema, plan, self._numbers(table.schema, rows=stream))
+
+    def _viewed(self, table: Table, request: Request) -> str:
+        view = table.view(
+            token=request.token,
+            snapshot_id=request.snapshot_id,
+            as_of=request.moment,
+            offsets=request.to_offsets or None,
+            mode=request.mode,
+        )
+        schema = view.value.table.schema
+        check_columns(schema)
+        plan = _native(view, schema)
+        numbers = self._numbers(view.schema, rows=_rows(view, plan), keys=_keys(view, plan))
+        return rendered(schema, plan, numbers)
+
+    def _numbers(
+        self, schema: pa.Schema, *, rows: Stream | None, keys: Stream | None = None
+    ) -> StreamNumbers:
+        relation, marker = self._relations.of(schema)
+        return StreamNumbers(
+            relation=relation,
+            marker=marker,
+            rows=None if rows is None else self._streams.add(rows),
+            keys=None if keys is None else self._streams.add(keys),
+        )
+
+
+def found_table(client: Client, path: TablePath) -> Table:
+    """Return a table, or say that it is missing, and which have names like it."""
+    try:
+        return client.table(path)
+    except DatabaseMissingError as fault:
+        raise _with_names(fault, path.database, client.list_databases) from None
+    except TableMissingError as fault:
+        raise _with_names(fault, path.table, lambda: client.list_tables(path.database)) from None
+
+
+def _with_names(
+    fault: HeadwaterError, wanted: str, names: Callable[[], list[str]]
+) -> HeadwaterError:
+    try:
+        there = names()
+    except HeadwaterError:
+        return fault
+    near = get_close_matches(wanted, there, n=3, cutoff=0.5) or sorted(there)[:5]
+    hint = f"Did you mean {' or '.join(near)}?" if near else "There are none yet."
+    return type(fault)(fault.message, hint=hint)
+
+
+def _native(view: View, schema: Schema) -> NativePlan:
+    plan = view.native_plan()
+    names = {name.casefold() for group in plan.groups for _, name in group.names}
+    if not names & POSITION_COLUMNS or not any(group.files[0].deletes for group in plan.groups):
+        return plan
+    # DuckDB could not tell such a column from the position of a row.
+    return NativePlan(groups=(), tail=(), others=view.plan().splits, key=schema.primary_key)
+
+
+def _rows(view: View, plan: NativePlan) -> Stream | None:
+    if not plan.tail and not plan.others:
+        return None
+
+    def stream(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return chain(
+            view.tail_rows(plan.tail, columns=columns), view.read(plan.others, columns=columns)
+        )
+
+    return stream
+
+
+def _keys(view: View, plan: NativePlan) -> Stream | None:
+    if not any(group.is_touched for group in plan.groups):
+        return None
+    tail = [split for split in plan.tail if split.tier is Tier.HYBRID]
+
+    def stream(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return iter(view.changed_keys(tail).select(list(columns)).to_batches())
+
+    return stream
