@@ -1,0 +1,1 @@
+"""Tables in DataFusion: native plans, a table function and a catalog."""

@@ -1,0 +1,1 @@
+"""Tables as lazy frames of Polars."""

@@ -1,0 +1,48 @@
+"""Headwater in Polars: `headwater.polars.scan(table)` is a lazy frame of lake and log as one.
+
+It needs the extra `headwater[polars]`.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import polars as pl
+
+from headwater.client.reading.log_batch import Place
+from headwater.engines.polars.scan import lazy_frame
+from headwater.engines.viewing import Asked, Position, Source, told, view_of
+from headwater.errors import HeadwaterError
+
+__all__ = ["scan"]
+
+
+def scan(  # noqa: PLR0913 - one argument per choice
+    source: Source,
+    table: str | None = None,
+    *,
+    token: str | None = None,
+    snapshot_id: int | None = None,
+    as_of: datetime | int | None = None,
+    offsets: Mapping[Place | int, int] | None = None,
+    mode: str = "union",
+    lake: Mapping[str, str] | None = None,
+) -> pl.LazyFrame:
+    """Return the rows of a table as a lazy frame of Polars.
+
+    `source` is a table, a view, or a storage (a client, `host:port`, or a data directory) with
+    the name of a table in it. The position is taken here: the frame gives the same rows whenever
+    it is collected, and `scan` called again gives those that came since. Files of the lake are
+    read by Polars itself; of the log, the columns that a query needs are read when it is
+    collected. Filters, columns and limits reach both.
+
+    >>> import headwater.polars
+    >>> headwater.polars.scan(orders).select("id").head(1).collect().rows()
+    [(0,)]
+    """
+    position = Position(
+        token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
+    )
+    try:
+        return lazy_frame(view_of(source, Asked(table=table, position=position, lake=lake)))
+    except HeadwaterError as fault:
+        raise pl.exceptions.ComputeError(told(fault)) from fault
