@@ -21,6 +21,8 @@ from headwater.client.sync.view import View
 from headwater.client.sync.writer import Writer
 from headwater.client.table import AsyncTable
 from headwater.client.union.positions import NamedOffsets
+from headwater.client.union.view import TableView
+from headwater.client.union.viewing import AsyncView
 from headwater.client.writing.receipts import Receipt
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
@@ -237,6 +239,14 @@ class Table:
             token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
         )
         return View(self._loop, self._loop.run(view))
+
+    def view_of(self, value: TableView) -> View:
+        """Return the view of a value, which another process may have taken.
+
+        >>> orders.view_of(before.value).token() == before.token()
+        True
+        """
+        return View(self._loop, AsyncView.of(self._table.cluster, value))
 
     def scan(  # noqa: PLR0913 - one argument per choice
         self,
