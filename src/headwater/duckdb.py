@@ -3,6 +3,14 @@
 It needs the extra `headwater[duckdb]`.
 """
 
-from headwater.engines.duckdb.installing import install, refresh
+try:
+    from headwater.engines.duckdb.installing import install, refresh
+except ModuleNotFoundError as fault:
+    if fault.name != "duckdb":
+        raise
+    raise ModuleNotFoundError(
+        "The package 'duckdb' is not installed. Run: pip install 'headwater[duckdb]'",
+        name=fault.name,
+    ) from fault
 
 __all__ = ["install", "refresh"]

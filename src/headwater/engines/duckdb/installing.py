@@ -6,14 +6,13 @@ from contextlib import suppress
 import duckdb
 from duckdb.func import FunctionNullHandling
 
-from headwater.client.sync.client import Client
 from headwater.engines.duckdb.hints import hinted
 from headwater.engines.duckdb.listing import offsets_sql, snapshots_sql, tables_sql
 from headwater.engines.duckdb.macros import function_name, macros
 from headwater.engines.duckdb.planner import Planner, Storages
 from headwater.engines.duckdb.quoting import name_sql
 from headwater.engines.duckdb.relations import Relations
-from headwater.engines.duckdb.request import Listing, listing_of
+from headwater.engines.duckdb.request import table_asked, tables_asked
 from headwater.engines.duckdb.streams import NumberedStreams
 from headwater.engines.duckdb.views import Views
 from headwater.engines.storages import Place
@@ -40,15 +39,16 @@ def install(
     views = Views(planner, storages, relations, alias=alias)
     functions: dict[str, Callable[[str], str]] = {
         "plan": planner.plan,
-        "tables": _listing(storages, lambda client, _: tables_sql(client)),
-        "offsets": _listing(storages, lambda client, asked: offsets_sql(client, asked.path)),
-        "snapshots": _listing(storages, lambda client, asked: snapshots_sql(client, asked.path)),
+        "tables": _listing(storages, planner, _tables),
+        "offsets": _listing(storages, planner, _offsets),
+        "snapshots": _listing(storages, planner, _snapshots),
         "refresh": lambda _: str(views.refresh()),
     }
     _attach(con, alias)
     for name, function in functions.items():
         _create_function(con, function_name(alias, name), function)
-    with con.cursor() as cursor:
+    # Macros without arguments are planned when they are made.
+    with planner.describing(), con.cursor() as cursor:
         for home in (f"{name_sql(alias)}.main.", ""):
             for macro in macros(alias, home=home):
                 cursor.execute(macro)
@@ -96,13 +96,28 @@ def _create_function(
 
 
 def _listing(
-    storages: Storages, list_sql: Callable[[Client, Listing], str]
+    storages: Storages, planner: Planner, list_sql: Callable[[Storages, str], str]
 ) -> Callable[[str], str]:
     def listed(text: str) -> str:
+        if planner.describes:
+            return "SELECT NULL"
         try:
-            asked = listing_of(text)
-            return list_sql(storages.of(asked.bootstrap), asked)
+            return list_sql(storages, text)
         except HeadwaterError as fault:
             raise hinted(fault) from None
 
     return listed
+
+
+def _tables(storages: Storages, text: str) -> str:
+    return tables_sql(storages.of(tables_asked(text)))
+
+
+def _offsets(storages: Storages, text: str) -> str:
+    asked = table_asked(text)
+    return offsets_sql(storages.of(asked.bootstrap), asked.path)
+
+
+def _snapshots(storages: Storages, text: str) -> str:
+    asked = table_asked(text)
+    return snapshots_sql(storages.of(asked.bootstrap), asked.path)

@@ -43,12 +43,12 @@ class LogRange:
 
 def logged_name(request: Request) -> str | None:
     """Return the virtual table that is asked for by mode or by name; None for a plain table."""
-    base, kind = split_virtual(request.table)
+    base, kind = split_virtual(request.places.table)
     if request.mode != CHANGELOG:
-        return None if kind is None else request.table
+        return None if kind is None else request.places.table
     if kind is VirtualKind.BINLOG:
         raise RequestError(
-            f"'{request.table}' is read in mode '{CHANGELOG}'.", hint="Leave the mode out."
+            f"'{request.places.table}' is read in mode '{CHANGELOG}'.", hint="Leave the mode out."
         )
     return f"{base}${VirtualKind.CHANGELOG}"
 

@@ -14,6 +14,7 @@ from headwater.client.sync.table import Table
 from headwater.client.sync.view import View
 from headwater.client.union.split import NativePlan, Tier
 from headwater.engines.duckdb.columns import check_columns
+from headwater.engines.duckdb.held_views import HeldViews
 from headwater.engines.duckdb.hints import hinted
 from headwater.engines.duckdb.logged import log_range, log_schema, logged_name
 from headwater.engines.duckdb.relations import Relations
@@ -61,6 +62,7 @@ class Planner:
         self._storages = storages
         self._relations = relations
         self._streams = streams
+        self._views = HeldViews()
         self._shared: OrderedDict[str, str] = OrderedDict()
         self._lock = Lock()
         self._here = local()
@@ -102,9 +104,9 @@ class Planner:
             self._here.describes = False
 
     def _planned(self, request: Request) -> str:
-        client = self._storages.of(request.bootstrap)
-        virtual = logged_name(request)
-        table = found_table(client, TablePath(request.database, virtual or request.table))
+        places, virtual = request.places, logged_name(request)
+        client = self._storages.of(places.bootstrap)
+        table = found_table(client, TablePath(places.database, virtual or places.table))
         schema = log_schema(table)
         check_columns(schema)
         if self.describes:
@@ -129,7 +131,8 @@ class Planner:
         schema = view.value.table.schema
         check_columns(schema)
         plan = _native(view, schema)
-        numbers = self._numbers(view.schema, rows=_rows(view, plan), keys=_keys(view, plan))
+        kept = self._views.keep(table, view)
+        numbers = self._numbers(view.schema, rows=_rows(kept, plan), keys=_keys(kept, plan))
         return rendered(schema, plan, numbers)
 
     def _numbers(
@@ -175,24 +178,25 @@ def _native(view: View, schema: Schema) -> NativePlan:
     return NativePlan(groups=(), tail=(), others=view.plan().splits, key=schema.primary_key)
 
 
-def _rows(view: View, plan: NativePlan) -> Stream | None:
+def _rows(view: Callable[[], View], plan: NativePlan) -> Stream | None:
     if not plan.tail and not plan.others:
         return None
 
     def stream(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        held = view()
         return chain(
-            view.tail_rows(plan.tail, columns=columns), view.read(plan.others, columns=columns)
+            held.tail_rows(plan.tail, columns=columns), held.read(plan.others, columns=columns)
         )
 
     return stream
 
 
-def _keys(view: View, plan: NativePlan) -> Stream | None:
+def _keys(view: Callable[[], View], plan: NativePlan) -> Stream | None:
     if not any(group.is_touched for group in plan.groups):
         return None
     tail = [split for split in plan.tail if split.tier is Tier.HYBRID]
 
     def stream(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return iter(view.changed_keys(tail).select(list(columns)).to_batches())
+        return iter(view().changed_keys(tail).select(list(columns)).to_batches())
 
     return stream

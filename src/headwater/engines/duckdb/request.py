@@ -21,13 +21,25 @@ _PLACES = "Write MAP {0: 17} for bucket 0; with partitions MAP {'2026-11-16/0': 
 Offsets = dict[Place, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Say which table of which storage is meant; None is the installed one."""
+
+    bootstrap: str | None
+    database: str
+    table: str
+
+    @property
+    def path(self) -> TablePath:
+        """Return database and name."""
+        return TablePath(self.database, self.table)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Hold the arguments of `fluss_read`, and which query they stand in."""
 
-    database: str
-    table: str
-    bootstrap: str | None = None
+    places: Places
     mode: str = "union"
     token: str | None = None
     snapshot_id: int | None = None
@@ -49,19 +61,14 @@ class Request:
         return self.as_of or self.to_ts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """Hold the arguments of functions that list what a storage has."""
-
-    bootstrap: str | None
-    path: TablePath
+def tables_asked(text: str) -> str | None:
+    """Return the storage whose tables are asked for; None for the installed one."""
+    return _text(object_of(json.loads(text), what="request"), "bootstrap")
 
 
-def listing_of(text: str) -> Listing:
-    """Read a listing from the JSON that its macro makes; that of tables names no table."""
-    node = object_of(json.loads(text), what="request")
-    path = TablePath(str(node.get("database") or ""), str(node.get("table") or ""))
-    return Listing(bootstrap=_text(node, "bootstrap"), path=path)
+def table_asked(text: str) -> Places:
+    """Return the table of which something is asked."""
+    return _places(object_of(json.loads(text), what="request"))
 
 
 def request_of(text: str) -> Request:
@@ -69,9 +76,7 @@ def request_of(text: str) -> Request:
     node = object_of(json.loads(text), what="request")
     zone = node.get("zone")
     request = Request(
-        database=_named(node, "database"),
-        table=_named(node, "table"),
-        bootstrap=_text(node, "bootstrap"),
+        places=_places(node),
         mode=_mode(node.get("mode")),
         token=_text(node, "token"),
         snapshot_id=_whole(node, "snapshot_id"),
@@ -107,11 +112,16 @@ def _check_one(request: Request) -> None:
         )
 
 
-def _named(node: Mapping[str, Json], name: str) -> str:
-    found = _text(node, name)
-    if not found:
-        raise RequestError(f"The {name} is NULL or empty.", hint="Name one.")
-    return found
+def _places(node: Mapping[str, Json]) -> Places:
+    """Read the names by their order: two are database and table of the installed storage."""
+    first, second, third = (_text(node, name) for name in ("bootstrap", "database", "table"))
+    bootstrap, database, table = (None, first, second) if third is None else (first, second, third)
+    if not database or not table:
+        raise RequestError(
+            "The name of the database or of the table is NULL or empty.",
+            hint="Write fluss_read('host:port', 'database', 'table').",
+        )
+    return Places(bootstrap, database, table)
 
 
 def _text(node: Mapping[str, Json], name: str) -> str | None:
