@@ -14,6 +14,7 @@ from headwater.config.setting import described
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = reference_pages()
+WRITTEN = {"split-json.md"}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -21,8 +22,8 @@ def test_a_generated_page_is_up_to_date(name):
     assert (REFERENCE / name).read_text() == PAGES[name], "run `make docs` and commit the page"
 
 
-def test_every_generated_page_is_in_the_reference_and_no_other():
-    assert {path.name for path in REFERENCE.glob("*.md")} == set(PAGES)
+def test_every_generated_page_is_in_the_reference_and_no_other_but_written_ones():
+    assert {path.name for path in REFERENCE.glob("*.md")} == {*PAGES, *WRITTEN}
 
 
 @pytest.mark.parametrize("name", TABLE_OPTIONS)

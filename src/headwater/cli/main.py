@@ -7,9 +7,12 @@ import typer
 from headwater import __version__
 from headwater.cli import cursor, database, lake, partition, table
 from headwater.cli.exits import EPILOG
+from headwater.cli.explain import explain
 from headwater.cli.offsets import offsets
+from headwater.cli.plan import plan
 from headwater.cli.read import count, lookup, scan
 from headwater.cli.serve import serve
+from headwater.cli.sql import sql
 from headwater.cli.tail import tail
 from headwater.cli.tier import tier
 from headwater.cli.top import top
@@ -46,7 +49,7 @@ app.command()(user)
 app.add_typer(database.app, name="database")
 app.add_typer(table.app, name="table")
 app.add_typer(partition.app, name="partition")
-for command in (append, upsert, scan, tail, lookup, count, offsets):
+for command in (append, upsert, scan, tail, lookup, count, offsets, sql, explain, plan):
     app.command()(command)
 app.add_typer(cursor.app, name="cursor")
 app.command()(tier)

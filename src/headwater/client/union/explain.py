@@ -174,11 +174,11 @@ class Explanation:
     def _table(self) -> list[str]:
         if not self.buckets:
             return ["", "nothing is read"]
-        cells = [_HEAD, *(_cells(each) for each in self.buckets[:LINES_MAX])]
-        is_parted = any(each.partition is not None for each in self.buckets)
-        first = 0 if is_parted else 1
-        right = [at - first for at in _NUMBERS]
-        lines = ["", *aligned([row[first:] for row in cells], right=right)]
+        rows = [_cells(each) for each in self.buckets[:LINES_MAX]]
+        used = [at for at in range(len(_HEAD)) if any(row[at] for row in rows)]
+        cells = [[row[at] for at in used] for row in (_HEAD, *rows)]
+        right = [place for place, at in enumerate(used) if at in _NUMBERS]
+        lines = ["", *aligned(cells, right=right)]
         hidden = len(self.buckets) - LINES_MAX
         return [*lines, f"… and {hidden:,} more"] if hidden > 0 else lines
 
