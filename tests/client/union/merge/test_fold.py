@@ -6,30 +6,18 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.union.merge.fold import TailFold
-from headwater.client.union.merge.folded import Folded
-from headwater.model.arrow import arrow_schema
 from headwater.model.types import BigIntType
+from tests.client.union.merge.folds import LIMITS, fold_of, folded_of
 from tests.client.union.merge.histories import History, histories, identity, table_of, values_of
 
-MEMORY = 64 * 1024 * 1024
 SIZES = st.integers(1, 50)
 
 
-def fold_of(history: History) -> TailFold:
-    return TailFold(history.table, arrow_schema(history.table.schema), memory_bytes_max=MEMORY)
-
-
-def folded_of(history: History, *, size: int = 7) -> Folded:
-    fold = fold_of(history)
-    for batch in history.batches(size):
-        fold.add(batch)
-    return fold.folded()
-
-
-@given(histories(), SIZES)
-def test_rows_of_the_lake_and_the_tail_are_the_rows_there_are(history: History, size: int) -> None:
-    folded = folded_of(history, size=size)
+@given(histories(), SIZES, LIMITS)
+def test_rows_of_the_lake_and_the_tail_are_the_rows_there_are(
+    history: History, size: int, limit: int
+) -> None:
+    folded = folded_of(history, size=size, limit=limit)
 
     kept = folded.without_changed(iter(history.lake_batches(size)))
     rows = history.seen([*kept, *folded.live()])
@@ -37,9 +25,9 @@ def test_rows_of_the_lake_and_the_tail_are_the_rows_there_are(history: History, 
     assert rows == values_of(history.state)
 
 
-@given(histories(), SIZES)
-def test_every_changed_key_is_told_once(history: History, size: int) -> None:
-    folded = folded_of(history, size=size)
+@given(histories(), SIZES, LIMITS)
+def test_every_changed_key_is_told_once(history: History, size: int, limit: int) -> None:
+    folded = folded_of(history, size=size, limit=limit)
 
     keys = folded.changed_keys()
 
@@ -48,13 +36,13 @@ def test_every_changed_key_is_told_once(history: History, size: int) -> None:
     assert folded.key_count == len(history.changed)
 
 
-@given(histories(), SIZES, st.data())
+@given(histories(), SIZES, LIMITS, st.data())
 def test_a_fold_goes_on_and_what_it_gave_before_stays(
-    history: History, size: int, data: st.DataObject
+    history: History, size: int, limit: int, data: st.DataObject
 ) -> None:
     batches = history.batches(size)
     cut = data.draw(st.integers(0, len(batches)))
-    fold = fold_of(history)
+    fold = fold_of(history, limit=limit)
     for batch in batches[:cut]:
         fold.add(batch)
     before = fold.folded()

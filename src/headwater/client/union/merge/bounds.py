@@ -12,25 +12,36 @@ import pyarrow.compute as pc
 from headwater.client.union.merge.changed_keys import Mask
 from headwater.client.union.merge.order import NAN, ascending, float_ranks, orderable
 from headwater.lake.split import ColumnBounds, LakeFile
-from headwater.model.arrow import time_unit
+from headwater.model.arrow import arrow_type, time_unit
 from headwater.model.predicate import Literal
 from headwater.model.schema import Column
 from headwater.model.table import TableInfo
 from headwater.model.types import (
     DECIMAL_PRECISION_MAX,
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    BytesType,
+    CharType,
     DataType,
+    DateType,
     DecimalType,
     DoubleType,
     FloatType,
+    IntType,
+    SmallIntType,
+    StringType,
     TimestampLtzType,
     TimestampType,
     TimeType,
+    TinyIntType,
 )
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _EXACT = Context(prec=1_000)
 _FLOATS = (FloatType, DoubleType)
+_WHOLE = (BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, DateType)
 
 Limit = int | bytes | Decimal | None
 """A value in the order of keys; None: there is no limit."""
@@ -77,6 +88,22 @@ class KeyValues:
             is_within &= _mask(pc.less_equal(values, pa.scalar(upper, _wide(values.type))))
         return is_within
 
+    def reaching(self, more: pa.Array) -> "KeyValues":
+        """Return the lowest and the highest of these and further values."""
+        further = KeyValues.of(self.column, more)
+        values = pa.concat_arrays([self.values, further.values])
+        order = ascending([values])
+        ends = pa.array(order[[0, -1]] if len(order) else order)
+        return KeyValues(self.column, values.take(ends), self.has_nan or further.has_nan)
+
+    def reaches(self, lower: Limit, upper: Limit) -> bool:
+        """Tell whether something between the lowest and the highest value is within limits."""
+        if not len(self.values):
+            return False
+        _, below = self.span(None, upper)
+        above, _ = self.span(lower, None)
+        return below > 0 and above < len(self.values)
+
     def _value(self, place: int) -> int | bytes | Decimal:
         value: int | bytes | Decimal = self.values[place].as_py()
         return value
@@ -114,6 +141,34 @@ class KeyRanges:
             limits = other.limits(bounds.get(other.column.column_id))
             is_within &= other.within(*limits, start=start, end=end)
         return bool(is_within.any())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyExtent:
+    """Hold how far changed keys reach, column by column, where they are too many to compare."""
+
+    columns: tuple[KeyValues, ...]
+    """The lowest and the highest value of each column, or none."""
+
+    @classmethod
+    def of(cls, table: TableInfo) -> "KeyExtent":
+        """Reach nowhere yet."""
+        columns = [table.schema.column(name) for name in table.descriptor.physical_primary_key]
+        none = [pa.array([], arrow_type(column.type)) for column in columns]
+        return cls(tuple(KeyValues.of(*each) for each in zip(columns, none, strict=True)))
+
+    def with_keys(self, keys: pa.RecordBatch) -> "KeyExtent":
+        """Reach as far as further keys as well."""
+        return KeyExtent(
+            tuple(held.reaching(keys.column(held.column.name)) for held in self.columns)
+        )
+
+    def may_meet(self, file: LakeFile) -> bool:
+        """Tell whether a key may lie within the bounds of every column of a file."""
+        bounds = {each.column_id: each for each in file.bounds}
+        return all(
+            held.reaches(*held.limits(bounds.get(held.column.column_id))) for held in self.columns
+        )
 
 
 def _mask(found: pa.BooleanArray) -> Mask:
@@ -156,23 +211,21 @@ def _upper(literal: Literal, kind: DataType) -> Limit:
 
 
 def _plain(literal: Literal, kind: DataType) -> Limit:
-    if isinstance(kind, _FLOATS):
-        return _rank(literal)
-    match literal:
-        case bool() | int():
-            return _whole(int(literal))
-        case str():
+    match kind, literal:
+        case FloatType() | DoubleType(), int() | float():
+            return _rank(literal)
+        case StringType() | CharType(), str():
             return literal.encode()
-        case bytes():
+        case BytesType() | BinaryType(), bytes():
             return literal
+        case _, int() if isinstance(kind, _WHOLE):
+            return _whole(int(literal))
         case _:
             return None
 
 
-def _rank(literal: Literal) -> Limit:
-    if not isinstance(literal, int | float) or math.isnan(literal):
-        return None
-    return int(float_ranks(np.array([float(literal)]))[0])
+def _rank(literal: float) -> Limit:
+    return None if math.isnan(literal) else int(float_ranks(np.array([float(literal)]))[0])
 
 
 def _whole(number: int) -> int:

@@ -1,6 +1,6 @@
 """A set of keys that finds the rows that have one of them, many rows at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,18 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.client.union.merge.keys import Columns, Words, hashes_of, numbers_of
+from headwater.lake.folding import KeySet
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _WORD_BITS = 64
-# One byte for each number between the lowest and the highest: a look costs no search.
+# One bit for each number between the lowest and the highest.
 _MARKS_MAX = 64 * 1024 * 1024
-_MARKS_PER_KEY = 256
-_SIEVE_BITS_MIN, _SIEVE_BITS_MAX = 10, 24
-# So many places for each key let one row of so many through that has none of them.
+_MARKS_PER_KEY = 512
+# So many places for each key (a power of two) let one row of so many pass that has none of them.
 _SIEVE_PLACES_BITS = 4
+_SIEVE_BITS_MIN = 10
+_SIEVE_BYTES_MAX = 64 * 1024 * 1024
+_BYTE, _BIT, _ONE = np.uint64(3), np.uint8(7), np.uint8(1)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_ALIKE_MAX = 16
+_HALF = np.uint64(32)
 _BLOCK_ROWS = 16_384
 
 Find: TypeAlias = Callable[[Columns], Mask]
@@ -33,7 +38,9 @@ def finder(keys: Columns) -> Find:
         return _none
     numbers = numbers_of(keys)
     if numbers is None:
-        return HashedKeys.of(keys).mask
+        hashed = HashedKeys.of(keys)
+        # Somebody chose the keys so that they are alike.
+        return hashed.mask if hashed.alike <= _ALIKE_MAX else KeySet.of(keys).mask
     low, high = int(numbers.min()), int(numbers.max())
     if high - low < min(_MARKS_MAX, _MARKS_PER_KEY * len(numbers) + _BLOCK_ROWS):
         return MarkedNumbers.of(numbers, low=low, high=high).mask
@@ -45,65 +52,105 @@ def _none(rows: Columns) -> Mask:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Bits:
+    """Hold small numbers as one bit each, which stay in the processor's cache as bytes do not."""
+
+    packed: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, marks: Mask) -> "Bits":
+        """Hold the numbers of the places that are marked."""
+        return cls(np.packbits(marks, bitorder="little"))
+
+    def look(self, places: Words) -> Mask:
+        """Tell of every number whether it is held; all have a place."""
+        # None is beyond the end: with `wrap` NumPy does without a second look at that.
+        found = self.packed.take((places >> _BYTE).view(np.int64), mode="wrap")
+        found >>= places.astype(np.uint8) & _BIT
+        found &= _ONE
+        mask: Mask = found.view(np.bool_)
+        return mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MarkedNumbers:
-    """Hold whole numbers that lie close together, as one mark each."""
+    """Hold whole numbers that lie close together, so that a look costs no search."""
 
     low: int
-    marks: Mask
-    """Whether each number from the lowest on is held; the last mark stands for all others."""
+    beyond: int
+    """The first place after the highest number, which stands for all numbers that are not held."""
+    bits: Bits
 
     @classmethod
     def of(cls, numbers: Numbers, *, low: int, high: int) -> "MarkedNumbers":
         """Mark numbers."""
-        marks = np.zeros(high - low + 2, np.bool_)
+        beyond = high - low + 1
+        marks = np.zeros(beyond + 1, np.bool_)
         marks[numbers - low] = True
-        return cls(low, marks)
+        return cls(low, beyond, Bits.of(marks))
 
     def mask(self, rows: Columns) -> Mask:
         """Tell of every row whether its key is held."""
         numbers = numbers_of(rows)
         assert numbers is not None
         found = np.empty(len(numbers), np.bool_)
-        beyond = np.uint64(len(self.marks) - 1)
-        # A number below the lowest wraps around to a large one.
-        low = np.int64(self.low)
+        low, beyond = np.int64(self.low), np.uint64(self.beyond)
         for start in range(0, len(numbers), _BLOCK_ROWS):
-            block = numbers[start : start + _BLOCK_ROWS]
-            places = np.subtract(block, low).view(np.uint64)
+            # A number below the lowest wraps around to a large one.
+            places = np.subtract(numbers[start : start + _BLOCK_ROWS], low).view(np.uint64)
             np.minimum(places, beyond, out=places)
-            self.marks.take(
-                places.view(np.int64), out=found[start : start + len(block)], mode="clip"
-            )
+            found[start : start + len(places)] = self.bits.look(places)
         return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sieve:
-    """Let few pass but those words that are held."""
+    """Let few words pass but those that are held."""
 
     shift: np.uint64
-    marks: Mask
+    bits: Bits
 
     @classmethod
     def of(cls, words: Words) -> "Sieve":
         """Let words pass."""
-        wanted = len(words).bit_length() + _SIEVE_PLACES_BITS
-        bits = min(max(wanted, _SIEVE_BITS_MIN), _SIEVE_BITS_MAX)
-        shift = np.uint64(_WORD_BITS - bits)
-        marks = np.zeros(1 << bits, np.bool_)
-        marks[(words * _FACTOR) >> shift] = True
-        return cls(shift, marks)
+        return cls.over(iter([words]), len(words), bytes_max=_SIEVE_BYTES_MAX)
 
-    def passing(self, words: Words) -> Numbers:
-        """Return the places of the words that may be held, and of all that are."""
+    @classmethod
+    def over(cls, words: Iterator[Words], count: int, *, bytes_max: int) -> "Sieve":
+        """Let about so many words pass, which come one part after the other.
+
+        It takes up to an eighth of the bytes, and all of them while it is made. The fewer they
+        are, the more others pass.
+        """
+        wanted = count.bit_length() + _SIEVE_PLACES_BITS
+        width = max(min(wanted, bytes_max.bit_length() - 1), _SIEVE_BITS_MIN)
+        shift = np.uint64(_WORD_BITS - width)
+        marks = np.zeros(1 << width, np.bool_)
+        for some in words:
+            marks[_mixed(some, shift).view(np.int64)] = True
+        return cls(shift, Bits.of(marks))
+
+    def passes(self, words: Words) -> Mask:
+        """Tell of every word whether it may be held."""
         found = np.empty(len(words), np.bool_)
         for start in range(0, len(words), _BLOCK_ROWS):
-            block = words[start : start + _BLOCK_ROWS] * _FACTOR
-            block >>= self.shift
-            self.marks.take(
-                block.view(np.int64), out=found[start : start + len(block)], mode="clip"
-            )
-        return np.flatnonzero(found)
+            block = _mixed(words[start : start + _BLOCK_ROWS], self.shift)
+            found[start : start + len(block)] = self.bits.look(block)
+        return found
+
+    def passing(self, words: Words) -> Numbers:
+        """Return the places of words that may be held, in the order of the words."""
+        places = np.flatnonzero(self.passes(words))
+        return places[np.argsort(words[places])]
+
+
+def _mixed(words: Words, shift: np.uint64) -> Words:
+    """Return the first bits of words whose bits are scattered."""
+    mixed = words * _FACTOR
+    mixed ^= mixed >> _HALF
+    mixed *= _FACTOR
+    mixed >>= shift
+    return mixed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,6 +172,7 @@ class SortedNumbers:
         found = np.zeros(len(numbers), np.bool_)
         passing = self.sieve.passing(numbers.view(np.uint64))
         wanted = numbers[passing]
+        # What is looked for in order is found in the processor's cache.
         places = np.searchsorted(self.numbers, wanted)
         np.minimum(places, len(self.numbers) - 1, out=places)
         found[passing] = self.numbers[places] == wanted

@@ -1,122 +1,24 @@
-"""What the changes of a log leave: the last change of each key, for a reader to merge."""
+"""What the changes of a log leave: the last change of each key, for a reader to merge.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Protocol
+Both forms have the same methods, and neither changes when its fold goes on:
 
-import pyarrow as pa
+- `key_count`, `byte_count`, `is_spilled`: how many keys were changed, what they take, and whether
+  in files.
+- `live(columns)`: the rows that are there after the changes, in no order.
+- `without_changed(rows)`: the rows of a lake, which hold the columns of the key, whose key was not
+  changed. In memory, they come in their order; with changes in files, in no order.
+- `changed_keys()`: the primary key of every changed row, each once. It is a table for engines to
+  join with, so all keys are in memory at once even where the changes are in files: what Arrow
+  takes for them, e.g. 8 MB for a million BIGINTs.
+- `may_touch(file)`: whether a changed row may be in a file of the lake; True if not known.
+- `parts()`: the changes themselves, no key twice, as many at a time as memory should hold.
 
-from headwater.client.union.merge.bounds import KeyRanges
-from headwater.client.union.merge.changed_keys import Find, finder
-from headwater.client.union.merge.keys import TableKey, joined
-from headwater.client.union.merge.part import Part
-from headwater.lake.split import LakeFile
-from headwater.model.table import TableInfo
+Live rows and rows that were not changed, together, are the rows of the table.
+"""
 
-# So many rows are looked through together at least, as that takes little longer than for a few.
-ROWS_TOGETHER = 65_536
+from typing import TypeAlias
 
+from headwater.client.union.merge.in_files import FoldedInFiles
+from headwater.client.union.merge.in_memory import FoldedInMemory
 
-class Folded(Protocol):
-    """Hold the last change of each key. It does not change when its fold goes on."""
-
-    @property
-    def key_count(self) -> int:
-        """Return how many keys were changed."""
-        ...
-
-    @property
-    def byte_count(self) -> int:
-        """Return the bytes that the changes take in memory, or in files where they are spilled."""
-        ...
-
-    @property
-    def is_spilled(self) -> bool:
-        """Tell whether the changes are in files."""
-        ...
-
-    def changed_keys(self) -> pa.Table:
-        """Return the primary key of every changed row, each once, in no order.
-
-        All keys are in memory at once, even where the changes are in files: engines join with a
-        whole table. That is what their bytes take in Arrow, e.g. 8 MB for a million BIGINTs.
-        """
-        ...
-
-    def live(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are there after the changes, in no order."""
-        ...
-
-    def without_changed(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows of a lake whose key was not changed. They hold the columns of the key.
-
-        Where the changes are in files, rows may come in another order.
-        """
-        ...
-
-    def may_touch(self, file: LakeFile) -> bool:
-        """Tell whether a changed row may be in a file; True if that is not known."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class FoldedInMemory:
-    """Hold the last change of each key in memory."""
-
-    table: TableInfo
-    key: TableKey
-    schema: pa.Schema
-    parts: tuple[Part, ...]
-    """No two of them have a key in common."""
-    is_spilled: bool = False
-
-    @cached_property
-    def key_count(self) -> int:
-        """Return how many keys were changed."""
-        return sum(map(len, self.parts))
-
-    @cached_property
-    def byte_count(self) -> int:
-        """Return the bytes that the changes take."""
-        return sum(part.byte_count for part in self.parts)
-
-    def changed_keys(self) -> pa.Table:
-        """Return the primary key of every changed row, each once, in no order."""
-        names = list(self.key.names)
-        batches = [part.rows.select(names) for part in self.parts]
-        return pa.Table.from_batches(batches, self._schema_of(names))
-
-    def live(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are there after the changes, in no order."""
-        for part in self.parts:
-            rows = part.live() if columns is None else part.narrowed(columns).live()
-            if rows.num_rows:
-                yield rows
-
-    def without_changed(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows of a lake whose key was not changed, in their order."""
-        if not self.key_count:
-            yield from rows
-            return
-        for batch in rows:
-            is_changed = self._find(self.key.columns(batch))
-            if not is_changed.any():
-                yield batch
-            elif not is_changed.all():
-                yield batch.filter(pa.array(~is_changed))
-
-    def may_touch(self, file: LakeFile) -> bool:
-        """Tell whether a changed row may be in a file; True if that is not known."""
-        return self.key_count > 0 and self._ranges.may_meet(file)
-
-    @cached_property
-    def _find(self) -> Find:
-        return finder(joined([part.keys for part in self.parts]))
-
-    @cached_property
-    def _ranges(self) -> KeyRanges:
-        return KeyRanges.of(self.table, self.changed_keys())
-
-    def _schema_of(self, names: Sequence[str]) -> pa.Schema:
-        return pa.schema([self.schema.field(name) for name in names])
+Folded: TypeAlias = FoldedInMemory | FoldedInFiles

@@ -19,7 +19,6 @@ from headwater.rows.row_bytes import RowBytes, overlapping_words
 Words: TypeAlias = npt.NDArray[np.uint64]
 Columns: TypeAlias = tuple[pa.Array, ...]
 
-_BITS_OF_LONG = 64
 _BYTES_OF_WORD = 8
 _LENGTH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _WORD_FACTOR = np.uint64(0xD6E8FEB86659FD93)
@@ -53,15 +52,12 @@ class TableKey:
 
     def columns(self, rows: pa.RecordBatch) -> Columns:
         """Return the keys of rows in comparable form."""
-        return tuple(
-            comparable(_as(rows.column(name), kind))
-            for name, kind in zip(self.distinct, self.types, strict=True)
-        )
+        return tuple(comparable(column) for column in self.values(rows))
 
-    @property
-    def no_columns(self) -> Columns:
-        """Return comparable columns without rows."""
-        return tuple(comparable(pa.array([], kind)) for kind in self.types)
+    def values(self, rows: pa.RecordBatch) -> Columns:
+        """Return the columns that tell rows apart, as the table holds them."""
+        columns = (rows.column(name) for name in self.distinct)
+        return tuple(map(as_type, columns, self.types))
 
 
 def comparable(column: pa.Array) -> pa.Array:
@@ -108,7 +104,8 @@ def joined(parts: Sequence[Columns]) -> Columns:
     return tuple(pa.concat_arrays(columns) for columns in zip(*parts, strict=True))
 
 
-def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a column in a type of Arrow."""
     return column if column.type == kind else column.cast(kind)
 
 
@@ -120,9 +117,12 @@ def _mix_in(hashes: Words, column: pa.Array) -> None:
     values = RowBytes.from_arrow(column)
     words, lengths = overlapping_words(values.data), values.lengths
     hashes ^= lengths.view(np.uint64) * _LENGTH_FACTOR
-    longest = int(lengths.max(initial=0))
+    shortest, longest = int(lengths.min()), int(lengths.max())
     for at in range(0, longest, _BYTES_OF_WORD):
-        rows = np.flatnonzero(lengths > at) if at else slice(None)
+        if shortest >= at + _BYTES_OF_WORD:
+            _step(hashes, words[values.starts + at])
+            continue
+        rows = np.flatnonzero(lengths > at) if shortest <= at else slice(None)
         mask = _MASKS[np.minimum(lengths[rows] - at, _BYTES_OF_WORD)]
         mixed = hashes[rows]
         _step(mixed, words[values.starts[rows] + at] & mask)

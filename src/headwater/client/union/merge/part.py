@@ -88,8 +88,16 @@ def part_of(
     )
 
 
+def latest(parts: Sequence[Part]) -> Part:
+    """Make one of parts, of which later ones replace what earlier ones say of their keys."""
+    found = together(parts)
+    is_last = np.zeros(len(found), np.bool_)
+    is_last[last_of_each(found.keys)] = True
+    return found.where(is_last)
+
+
 def together(parts: Sequence[Part]) -> Part:
-    """Make one of parts that have no key in common."""
+    """Put parts one after the other, which have no key in common unless one is chosen later."""
     if len(parts) == 1:
         return parts[0]
     return Part(

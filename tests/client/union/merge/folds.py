@@ -1,0 +1,34 @@
+"""Folds of histories, with so much memory that they stay there, or so little that they do not."""
+
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from headwater.client.union.merge.fold import TailFold
+from headwater.client.union.merge.folded import Folded
+from headwater.client.union.merge.spill import SpillPlace
+from headwater.model.arrow import arrow_schema
+from tests.client.union.merge.histories import History
+
+PLENTY = 64 * 1024 * 1024
+LIMITS = st.sampled_from([PLENTY, 4_000, 300])
+
+
+def fold_of(history: History, *, limit: int = PLENTY, place: Path | None = None) -> TailFold:
+    """Return a fold without changes."""
+    return TailFold(
+        history.table,
+        arrow_schema(history.table.schema),
+        memory_bytes_max=limit,
+        spill=None if place is None else SpillPlace(place),
+    )
+
+
+def folded_of(
+    history: History, *, size: int = 7, limit: int = PLENTY, place: Path | None = None
+) -> Folded:
+    """Return what the changes of a history leave."""
+    fold = fold_of(history, limit=limit, place=place)
+    for batch in history.batches(size):
+        fold.add(batch)
+    return fold.folded()

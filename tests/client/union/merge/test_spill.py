@@ -1,0 +1,171 @@
+"""Changes that are too many for memory lie in files, which do not stay."""
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headwater.client.reading.log_batch import LogBatch
+from headwater.client.union.merge.fold import TailFold
+from headwater.client.union.merge.sorted import merged_in_order
+from headwater.client.union.merge.spill import SpillPlace
+from headwater.errors import StorageError
+from headwater.model.arrow import arrow_schema
+from headwater.model.bucket import TableBucket
+from headwater.model.types import BigIntType, StringType
+from headwater.rows.log_batch import ChangeType
+from tests.client.union.merge.folds import fold_of, folded_of
+from tests.client.union.merge.histories import History, table_of, values_of
+
+LIMIT = 2_000
+MEGABYTE = 1024 * 1024
+KEYED = table_of([BigIntType()])
+TEXTS = table_of([StringType()])
+
+
+def written(count: int = 500) -> History:
+    """Return a history whose changes do not fit into the limit."""
+    history = History(table_of([BigIntType()]))
+    for key in range(0, 2 * count, 2):
+        history.put((key,), 1, is_wal=True)
+    history.lake, history.changes, history.changed = dict(history.state), [], {}
+    for key in range(count):
+        history.put((key,), None if key % 5 == 0 else 2, is_wal=False)
+    return history
+
+
+def batch_of(numbers: np.ndarray, change: ChangeType, table=KEYED) -> LogBatch:
+    kind = arrow_schema(table.schema).field("k0").type
+    rows = pa.record_batch(
+        [pa.array(numbers).cast(kind), pa.array(numbers.astype(np.int32))],
+        schema=arrow_schema(table.schema),
+    )
+    changes = np.full(len(numbers), change, np.uint8)
+    return LogBatch(rows, changes, np.arange(len(numbers)), 0, TableBucket(1, 0), None)
+
+
+def test_rows_are_the_same_from_files(tmp_path: Path) -> None:
+    history = written()
+
+    folded = folded_of(history, limit=LIMIT, place=tmp_path)
+    kept = list(folded.without_changed(iter(history.lake_batches(100))))
+
+    assert folded.is_spilled
+    assert history.seen([*kept, *folded.live()]) == values_of(history.state)
+    assert folded.key_count == len(history.changed)
+    assert folded.byte_count > LIMIT
+
+
+def test_the_files_go_with_those_who_read_them(tmp_path: Path) -> None:
+    fold = fold_of(written(), limit=LIMIT, place=tmp_path)
+    for batch in written().batches(50):
+        fold.add(batch)
+    folded = fold.folded()
+
+    del fold
+    there = len(list(tmp_path.iterdir()))
+    del folded
+    gc.collect()
+
+    assert there == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_files_of_a_reader_that_stops_halfway_are_removed(
+    tmp_path: Path, in_order: bool
+) -> None:
+    history = written()
+    folded = folded_of(history, limit=LIMIT, place=tmp_path)
+    lake = iter(history.lake_batches(100))
+
+    reader = merged_in_order(lake, folded) if in_order else folded.without_changed(lake)
+    next(reader)
+    during = len(list(tmp_path.iterdir()))
+    reader.close()
+
+    assert (during, len(list(tmp_path.iterdir()))) == (2, 1)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_files_of_a_reader_that_fails_are_removed(tmp_path: Path, in_order: bool) -> None:
+    history = written()
+    folded = folded_of(history, limit=LIMIT, place=tmp_path)
+
+    def failing():
+        yield history.lake_batches(100)[0]
+        raise LookupError
+
+    reader = merged_in_order(failing(), folded) if in_order else folded.without_changed(failing())
+    with pytest.raises(LookupError):
+        list(reader)
+
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_was_given_before_stays_when_the_fold_goes_to_files(tmp_path: Path) -> None:
+    history = written()
+    batches = history.batches(10)
+    fold = fold_of(history, limit=LIMIT, place=tmp_path)
+    fold.add(batches[0])
+    small = fold.folded()
+    for batch in batches[1:60]:
+        fold.add(batch)
+    large = fold.folded()
+    first = history.seen(list(large.live()))
+
+    for batch in batches[60:]:
+        fold.add(batch)
+
+    assert (small.is_spilled, large.is_spilled) == (False, True)
+    assert small.key_count <= 10
+    assert history.seen(list(large.live())) == first
+    kept = fold.folded().without_changed(iter(history.lake_batches(100)))
+    assert history.seen([*kept, *fold.folded().live()]) == values_of(history.state)
+
+
+def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot be put into files"):
+        folded_of(written(), limit=LIMIT, place=tmp_path / "missing")
+
+
+@pytest.mark.parametrize("table", [KEYED, TEXTS])
+@pytest.mark.parametrize("reading", ["live", "without_changed", "in_order"])
+def test_memory_stays_within_about_the_limit(tmp_path: Path, table, reading: str) -> None:
+    limit = 4 * MEGABYTE
+    schema = arrow_schema(table.schema)
+    fold = TailFold(table, schema, memory_bytes_max=limit, spill=SpillPlace(tmp_path))
+    before = pa.total_allocated_bytes()
+    peaks = []
+    for at in range(100):
+        numbers = np.random.default_rng(at).permutation(1_000_000)[:20_000]
+        fold.add(batch_of(numbers, ChangeType.UPDATE_AFTER, table))
+        peaks.append(pa.total_allocated_bytes() - before)
+    folded = fold.folded()
+
+    texts = np.sort(np.arange(1_000_000).astype(str)).astype(np.int64)
+    ordered = texts if table is TEXTS else np.arange(1_000_000)
+    lake = (
+        batch_of(ordered[at : at + 10_000], ChangeType.INSERT, table).rows
+        for at in range(0, 1_000_000, 10_000)
+    )
+    match reading:
+        case "live":
+            rows = folded.live()
+        case "without_changed":
+            rows = folded.without_changed(lake)
+        case _:
+            rows = merged_in_order(lake, folded)
+    count = 0
+    for batch in rows:
+        count += batch.num_rows
+        peaks.append(pa.total_allocated_bytes() - before)
+
+    assert folded.byte_count > 4 * limit
+    assert max(peaks) < limit
+    changed = folded.key_count
+    assert count == {"live": changed, "without_changed": 1_000_000 - changed}.get(
+        reading, 1_000_000
+    )
