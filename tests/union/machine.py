@@ -63,7 +63,7 @@ class UnionMachine(RuleBasedStateMachine):
     def fitting(self, row):
         """Return a row in the columns that the table has."""
         wanted = set(self.table.schema.names)
-        added = {name: row["n"] for name in self.extra}
+        added = dict.fromkeys(self.extra, row["n"])
         text = next(name for name in wanted if name.startswith("text"))
         full = {**row, **added, text: row["text"]}
         # A partition that was dropped comes back under its name; by key that is another story.
@@ -220,9 +220,9 @@ class UnionMachine(RuleBasedStateMachine):
         places = self.story.places(self.table.offsets())
         now = self.story.now()
         chosen = {
-            place: chance.randint(0, now.ends[bucket])
+            place: self.story.aligned(bucket, chance.randint(0, now.ends[bucket]))
             for place, bucket in places.items()
-            if chance.random() < 0.5  # noqa: PLR2004
+            if chance.random() < 0.5
         }
         ends = {**now.ends, **{places[place]: end for place, end in chosen.items()}}
         position = Position(ends=ends, held={}, schema_id=now.schema_id, live=now.live)
@@ -252,7 +252,7 @@ class UnionMachine(RuleBasedStateMachine):
     def check(self, position: Position, expected: Counter, **travel) -> None:
         """Compare the rows of a position, or see that it is gone for a reason."""
         try:
-            found = counted(self.table.scan(**travel).to_arrow())
+            found = counted(self.table.view(**travel).scan().to_arrow())
         except GONE:
             assert not must_work(self.story, position)
         else:

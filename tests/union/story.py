@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -38,6 +38,10 @@ class Traits:
     key: tuple[str, ...] = ("id",)
     schema: tuple[tuple[str, str], ...] = tuple(COLUMNS.items())
     options: tuple[tuple[str, object], ...] = ()
+
+    def __str__(self) -> str:
+        kind = "keyed" if self.is_keyed else "log"
+        return f"{self.format}-{kind}{'-partitioned' if self.is_partitioned else ''}"
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ class Story:
         self.has_dropped = False
         self._turn = 0
         self._note_schema()
+        self.absorb()
 
     # ---- writing
 
@@ -160,7 +165,7 @@ class Story:
 
     def create_partition(self, name: str) -> None:
         self.table.create_partition({PARTITION_COLUMN: name}, exists_ok=True)
-        self._note_partitions()
+        self.absorb()
 
     def drop_partition(self, name: str) -> None:
         self._note_partitions()
@@ -273,6 +278,13 @@ class Story:
         offsets = self.table.offsets("earliest")
         places = self.places(offsets)
         return {places[place]: start for place, start in offsets.items()}
+
+    def aligned(self, bucket: LakeBucket, end: int) -> int:
+        """Return the end of the last change that is whole."""
+        log = self.oracle.logs[bucket]
+        while end and log[end - 1].is_ignored and log[end - 1].row:
+            end -= 1
+        return end
 
     # ---- what has to come out
 
