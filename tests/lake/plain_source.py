@@ -8,11 +8,12 @@ from itertools import groupby
 import pyarrow as pa
 
 from headwater.errors import LakeSnapshotMissingError
+from headwater.lake.castable import is_castable
 from headwater.lake.columns import picked, picked_schema
 from headwater.lake.spi import ColumnPath, FilterAnswer, LakeSnapshot
-from headwater.lake.split import UNKNOWN_BUCKET, LakeFile, LakeSplit
+from headwater.lake.split import UNKNOWN_BUCKET, ColumnBounds, LakeFile, LakeSplit
 from headwater.lake.table import LakeTableSpec
-from headwater.model.arrow import arrow_schema
+from headwater.model.arrow import arrow_schema, arrow_type
 from headwater.model.predicate import Leaf, LeafFunction, Predicate
 from tests.lake.plain_table import DataFile, PlainTable
 
@@ -87,20 +88,44 @@ class PlainSource:
                     row_count=file.row_count,
                     byte_count=file.byte_count,
                     is_plain=not self.spec.is_keyed and file.columns == columns,
+                    names=self._names(file),
+                    stands_alone=self._stands_alone(files),
+                    bounds=tuple(self._bounds(file)),
+                    payload=json.dumps(asdict(file)).encode(),
                 )
                 for file in files
             ),
-            payload=json.dumps([asdict(file) for file in files]).encode(),
+            payload=b"",
         )
 
+    def _names(self, file: DataFile) -> tuple[tuple[int, str], ...] | None:
+        columns = self.spec.schema.columns
+        types = [arrow_type(column.type) for column in columns]
+        if any(map(file.lacks, columns)) or not all(is_castable(each, each) for each in types):
+            return None
+        known = {column.column_id for column in columns}
+        return tuple((column, name) for column, name in file.columns if column in known)
+
+    def _stands_alone(self, files: Sequence[DataFile]) -> bool:
+        return not self.spec.is_keyed or (len(files) == 1 and not files[0].deleted_count)
+
+    def _bounds(self, file: DataFile) -> Iterator[ColumnBounds]:
+        known = {column.column_id for column in self.spec.schema.columns}
+        for column_id, lower, upper, nulls in file.bounds:
+            if column_id in known:
+                yield ColumnBounds(column_id=column_id, lower=lower, upper=upper, null_count=nulls)
+
     def read(self, split: LakeSplit, *, in_key_order: bool = False) -> Iterator[pa.RecordBatch]:
-        files = [DataFile.of(node) for node in json.loads(split.payload)]
-        rows = self.table.current_rows(files, self.spec.schema)
-        if in_key_order:
-            rows = rows.sort_by([(name, "ascending") for name in self.spec.schema.primary_key])
+        files = [DataFile.of(json.loads(file.payload)) for file in split.files]
         schema = arrow_schema(self.spec.schema)
         if self.columns is not None:
             schema = picked_schema(schema, self.columns)
+        held = self.spec.schema
+        needed = {*schema.names, *held.primary_key, held.names[0]}
+        wanted = tuple(column for column in held.columns if column.name in needed)
+        rows = self.table.current_rows(files, replace(held, columns=wanted))
+        if in_key_order:
+            rows = rows.sort_by([(name, "ascending") for name in held.primary_key])
         for batch in rows.combine_chunks().to_batches():
             yield picked(batch, schema)
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,12 +15,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.errors import InvalidValueError, LakeMovedError, LakeUnreachableError
+from headwater.lake.dropped import values_gone
 from headwater.lake.spi import LakeSnapshot, PartitionValues
 from headwater.lake.table import LakeTableSpec
 from headwater.model.arrow import arrow_schema
 from headwater.model.boundary import boundary_from_json
 from headwater.model.path import TablePath
-from headwater.model.schema import Schema
+from headwater.model.predicate import Literal
+from headwater.model.schema import Column, Schema
 from headwater.runtime.clock import SystemClock
 
 DELETED = "_deleted"
@@ -36,10 +39,20 @@ class DataFile:
     byte_count: int
     columns: tuple[tuple[int, str], ...]
     """Ids and names of its columns."""
+    highest_id: int = 0
+    """The highest id that a column had when it was written."""
+    deleted_count: int = 0
+    bounds: tuple[tuple[int, Literal, Literal, int], ...] = ()
+    """Of columns of whole numbers and text: the id, the bounds, and how many values are null."""
+
+    def lacks(self, column: Column) -> bool:
+        """Tell whether a column was dropped when the file was written."""
+        return column.column_id <= self.highest_id and column.column_id not in dict(self.columns)
 
     @classmethod
     def of(cls, node: Mapping[str, object]) -> "DataFile":
-        pairs = {name: tuple(map(tuple, node[name])) for name in ("partition", "columns")}
+        names = ("partition", "columns", "bounds")
+        pairs = {name: tuple(map(tuple, node[name])) for name in names}
         return cls(**{**node, **pairs})
 
 
@@ -172,11 +185,17 @@ class PlainTable:
                 row_count=rows.num_rows,
                 byte_count=path.stat().st_size,
                 columns=tuple((each.column_id, each.name) for each in spec.schema.columns),
+                highest_id=spec.schema.highest_field_id,
+                deleted_count=pc.sum(rows[DELETED]).as_py() if DELETED in rows.schema.names else 0,
+                bounds=tuple(_bounds(rows, spec.schema)),
                 **place,
             )
 
     def current_rows(self, files: Sequence[DataFile], schema: Schema) -> pa.Table:
         """Return what files hold, later rows in the place of earlier ones with the same key."""
+        for file, column in product(files, schema.columns):
+            if file.lacks(column):
+                raise values_gone(self.path, column.name, file.path)
         with reaching(self.place):
             parts = [_seen(pq.read_table(file.path), file, schema) for file in files]
         rows = pa.concat_tables(parts)
@@ -202,6 +221,14 @@ def _storable(rows: pa.Table) -> pa.Table:
         for column in rows.columns
     ]
     return pa.table(columns, names=rows.column_names)
+
+
+def _bounds(rows: pa.Table, schema: Schema) -> Iterator[tuple[int, Literal, Literal, int]]:
+    for column in schema.columns:
+        values = rows[column.name]
+        if pa.types.is_integer(values.type) or pa.types.is_string(values.type):
+            found = pc.min_max(values).as_py()
+            yield column.column_id, found["min"], found["max"], values.null_count
 
 
 def _seen(held: pa.Table, file: DataFile, schema: Schema) -> pa.Table:
