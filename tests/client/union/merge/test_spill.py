@@ -1,6 +1,7 @@
 """Changes that are too many for memory lie in files, which do not stay."""
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,13 @@ import pytest
 
 from headwater.client.reading.log_batch import LogBatch
 from headwater.client.union.merge.fold import TailFold
+from headwater.client.union.merge.folded import Folded
 from headwater.client.union.merge.sorted import merged_in_order
 from headwater.client.union.merge.spill import SpillPlace
 from headwater.errors import StorageError
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
+from headwater.model.table import TableInfo
 from headwater.model.types import BigIntType, StringType
 from headwater.rows.log_batch import ChangeType
 from tests.client.union.merge.folds import fold_of, folded_of
@@ -21,6 +24,7 @@ from tests.client.union.merge.histories import History, table_of, values_of
 
 LIMIT = 2_000
 MEGABYTE = 1024 * 1024
+ROWS = 250_000
 KEYED = table_of([BigIntType()])
 TEXTS = table_of([StringType()])
 
@@ -131,41 +135,41 @@ def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         folded_of(written(), limit=LIMIT, place=tmp_path / "missing")
 
 
-@pytest.mark.parametrize("table", [KEYED, TEXTS])
+@pytest.mark.parametrize("table", [KEYED, TEXTS], ids=["numbers", "texts"])
 @pytest.mark.parametrize("reading", ["live", "without_changed", "in_order"])
 def test_memory_stays_within_about_the_limit(tmp_path: Path, table, reading: str) -> None:
-    limit = 4 * MEGABYTE
-    schema = arrow_schema(table.schema)
-    fold = TailFold(table, schema, memory_bytes_max=limit, spill=SpillPlace(tmp_path))
-    before = pa.total_allocated_bytes()
-    peaks = []
-    for at in range(100):
-        numbers = np.random.default_rng(at).permutation(1_000_000)[:20_000]
-        fold.add(batch_of(numbers, ChangeType.UPDATE_AFTER, table))
-        peaks.append(pa.total_allocated_bytes() - before)
-    folded = fold.folded()
-
-    texts = np.sort(np.arange(1_000_000).astype(str)).astype(np.int64)
-    ordered = texts if table is TEXTS else np.arange(1_000_000)
-    lake = (
-        batch_of(ordered[at : at + 10_000], ChangeType.INSERT, table).rows
-        for at in range(0, 1_000_000, 10_000)
+    before, peak, count = pa.total_allocated_bytes(), 0, 0
+    fold = TailFold(
+        table, arrow_schema(table.schema), memory_bytes_max=MEGABYTE, spill=SpillPlace(tmp_path)
     )
+    for numbers in np.random.default_rng(1).integers(0, ROWS, (80, 5_000)):
+        fold.add(batch_of(numbers, ChangeType.UPDATE_AFTER, table))
+        peak = max(peak, pa.total_allocated_bytes() - before)
+
+    folded = fold.folded()
+    for rows in read(folded, reading, lake_of(table)):
+        count += rows.num_rows
+        peak = max(peak, pa.total_allocated_bytes() - before)
+
+    changed = folded.key_count
+    assert folded.byte_count > 4 * MEGABYTE
+    assert peak < MEGABYTE
+    assert count == {"live": changed, "without_changed": ROWS - changed, "in_order": ROWS}[reading]
+
+
+def lake_of(table: TableInfo) -> Iterator[pa.RecordBatch]:
+    """Yield all rows in the order of their keys."""
+    numbers = list(range(ROWS))
+    ordered = np.array(sorted(numbers, key=str) if table is TEXTS else numbers)
+    for at in range(0, ROWS, 5_000):
+        yield batch_of(ordered[at : at + 5_000], ChangeType.INSERT, table).rows
+
+
+def read(folded: Folded, reading: str, lake: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     match reading:
         case "live":
-            rows = folded.live()
+            return folded.live()
         case "without_changed":
-            rows = folded.without_changed(lake)
+            return folded.without_changed(lake)
         case _:
-            rows = merged_in_order(lake, folded)
-    count = 0
-    for batch in rows:
-        count += batch.num_rows
-        peaks.append(pa.total_allocated_bytes() - before)
-
-    assert folded.byte_count > 4 * limit
-    assert max(peaks) < limit
-    changed = folded.key_count
-    assert count == {"live": changed, "without_changed": 1_000_000 - changed}.get(
-        reading, 1_000_000
-    )
+            return merged_in_order(lake, folded)

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from headwater.client.union.merge.changed_keys import Numbers
 from headwater.client.union.merge.folded import Folded
 from headwater.client.union.merge.in_files import SHARE, FoldedInFiles, part_read, with_deletions
 from headwater.client.union.merge.in_memory import FoldedInMemory
 from headwater.client.union.merge.keys import TableKey, as_type
 from headwater.client.union.merge.order import ascending, is_ascending, order_of
-from headwater.client.union.merge.part import Part
-from headwater.client.union.merge.spill import PARTITION_COUNT, SpillFiles, SpillRun
+from headwater.client.union.merge.part import Part, together
+from headwater.client.union.merge.spill import SpillFiles, SpillRun
 from headwater.client.union.merge.stretch import Limit, Run, Stretch, one_after_the_other
 from headwater.errors import CorruptFileError
 from headwater.lake.folding import last_of_each
@@ -116,8 +117,8 @@ def _lake_run(
 def _in_memory(key: TableKey, part: Part, names: Sequence[str]) -> Iterator[Stretch]:
     rows = part.narrowed(names).live()
     order = ascending(order_of(key, rows))
-    for start in range(0, len(order), _ROWS_TOGETHER):
-        yield Stretch.of(key, rows.take(pa.array(order[start : start + _ROWS_TOGETHER])))
+    for taken in _taken(rows, order, _ROWS_TOGETHER):
+        yield Stretch.of(key, taken)
 
 
 def _sorted_runs(
@@ -125,17 +126,31 @@ def _sorted_runs(
 ) -> Iterator[SpillRun]:
     """Write changes in order, as many at a time as memory should hold."""
     share = folded.memory_bytes_max // SHARE
-    run_count = max(PARTITION_COUNT, folded.byte_count // max(share, 1))
-    for part in folded.parts():
+    run_count = folded.byte_count // max(share, 1) + 1
+    for part in _larger(folded.parts(), bytes_max=share):
         row_bytes = max(part.byte_count // len(part), 1)
-        together = min(max(share // run_count // row_bytes, _ROWS_TOGETHER_MIN), _ROWS_TOGETHER)
+        count = min(max(share // run_count // row_bytes, _ROWS_TOGETHER_MIN), _ROWS_TOGETHER)
         rows = with_deletions(part.narrowed(names))
         order = ascending(order_of(folded.key, rows))
-        section = [
-            rows.take(pa.array(order[start : start + together]))
-            for start in range(0, len(order), together)
-        ]
-        yield files.write(rows.schema, iter([section]))
+        yield files.write(rows.schema, [_taken(rows, order, count)])
+
+
+def _larger(parts: Iterator[Part], *, bytes_max: int) -> Iterator[Part]:
+    """Put parts together as far as they stay within a limit, as fewer runs merge quicker."""
+    gathered: list[Part] = []
+    for part in parts:
+        if gathered and sum(each.byte_count for each in [*gathered, part]) > bytes_max:
+            yield together(gathered)
+            gathered = []
+        gathered.append(part)
+    if gathered:
+        yield together(gathered)
+
+
+def _taken(rows: pa.RecordBatch, order: Numbers, count: int) -> Iterator[pa.RecordBatch]:
+    """Yield rows in an order, so many at a time."""
+    for start in range(0, len(order), count):
+        yield rows.take(pa.array(order[start : start + count]))
 
 
 def _from_file(key: TableKey, run: SpillRun) -> Iterator[Stretch]:

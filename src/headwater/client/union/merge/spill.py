@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -57,23 +57,25 @@ class SpillFiles:
         """Remove the files. What was read of them stays."""
         self._remove()
 
-    def write(self, schema: pa.Schema, sections: Iterator[Sequence[pa.RecordBatch]]) -> "SpillRun":
+    def write(self, schema: pa.Schema, sections: Iterable[Iterable[pa.RecordBatch]]) -> "SpillRun":
         """Write sections of rows into a file of their own, one after the other."""
         path = self.directory / f"{self._written}.arrow"
         self._written += 1
-        ends, byte_counts, count = [0], [], 0
+        ends, byte_counts, row_count = [0], [], 0
         try:
             # Not compressed, so that reading takes no memory but that of the system's cache.
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
                 for section in sections:
+                    ends.append(ends[-1])
+                    byte_counts.append(0)
                     for rows in section:
                         writer.write_batch(rows)
-                    ends.append(ends[-1] + len(section))
-                    byte_counts.append(sum(rows.nbytes for rows in section))
-                    count += sum(rows.num_rows for rows in section)
+                        ends[-1] += 1
+                        byte_counts[-1] += rows.nbytes
+                        row_count += rows.num_rows
         except OSError as fault:
             raise _unwritable(fault) from fault
-        return SpillRun(self, path, tuple(ends), tuple(byte_counts), count)
+        return SpillRun(self, path, tuple(ends), tuple(byte_counts), row_count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

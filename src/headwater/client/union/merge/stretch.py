@@ -38,6 +38,11 @@ class Stretch:
         """Return the highest key."""
         return [column[len(column) - 1] for column in self.order]
 
+    def is_up_to(self, limit: Limit) -> bool:
+        """Tell whether the highest key is not above a limit."""
+        last = [column.slice(len(column) - 1) for column in self.order]
+        return count_below(last, limit, with_equal=True) == 1
+
     def cut(self, at: int) -> tuple["Stretch", "Stretch"]:
         """Divide the rows at a place."""
         return self._between(0, at), self._between(at, len(self))
@@ -75,12 +80,9 @@ class Run:
         """Give away what comes before a limit, or all that is here without one."""
         if self.head is None:
             return None
-        everything = len(self.head)
-        count = (
-            everything
-            if limit is None
-            else count_below(self.head.order, limit, with_equal=with_equal)
-        )
+        count = len(self.head)
+        if limit is not None:
+            count = count_below(self.head.order, limit, with_equal=with_equal)
         taken, self.head = self.head.cut(count)
         return taken if count else None
 
@@ -90,6 +92,6 @@ class Run:
         if head is None or limit is None or following is None:
             self.head = head if head is not None and len(head) else None
             return
-        if count_below(head.order, limit, with_equal=True) == len(head):
+        if not len(head) or head.is_up_to(limit):
             self.head = one_after_the_other([head, following] if len(head) else [following])
             self._following = next(self._coming, None)
