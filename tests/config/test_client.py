@@ -9,7 +9,12 @@ from headwater.config.setting import described
 from headwater.errors import InvalidAcksError, InvalidOptionError
 
 SWITCHES = {"creates_partitions", "checks_crc"}
-LIMITS = [each.name for each in fields(ClientSettings) if each.name not in {"acks", *SWITCHES}]
+MAY_BE_ZERO = {"union_tail_bytes_max"}
+LIMITS = [
+    each.name
+    for each in fields(ClientSettings)
+    if each.name not in {"acks", *SWITCHES, *MAY_BE_ZERO}
+]
 
 
 def test_every_setting_is_described_by_a_sentence():
@@ -24,6 +29,14 @@ def test_every_setting_is_described_by_a_sentence():
 def test_a_limit_that_makes_no_sense_is_refused(name, value):
     with pytest.raises(InvalidOptionError, match=name):
         ClientSettings(**{name: value})
+
+
+@pytest.mark.parametrize("name", MAY_BE_ZERO)
+def test_what_can_be_turned_off_is_not_negative(name):
+    assert getattr(ClientSettings(**{name: 0}), name) == 0
+
+    with pytest.raises(InvalidOptionError, match=name):
+        ClientSettings(**{name: -1})
 
 
 def test_no_more_batches_travel_than_servers_recognise():

@@ -37,4 +37,5 @@ def lakes(lake_format, tmp_path) -> Lakes:
 
 @pytest.fixture
 def world(hw, lakes, lake_format, tmp_path) -> World:
+    hw.cluster.lakes = lakes
     return World(hw, lakes, TABLE_FORMATS[lake_format], tmp_path / "lake")

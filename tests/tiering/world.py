@@ -134,6 +134,8 @@ class World:
         found = self.lake_rows(table, head.snapshot_id) - (kept or Counter())
         assert found == folded(below, table)
         assert folded([*below, *above], table) == await self.now(table)
+        union = counted([batch async for batch in table.scan()])
+        assert union == await self.now(table) + (kept or Counter())
         return head
 
     async def ends(self, table: AsyncTable, head: LakeSnapshot | None) -> dict[Place, int]:
@@ -148,8 +150,8 @@ class World:
         }
 
     async def now(self, table: AsyncTable) -> Counter:
-        """Return all rows of a table."""
-        return counted([batch async for batch in table.scan()])
+        """Return all rows of a table that the storage itself holds."""
+        return counted([batch async for batch in table.scan(mode="log")])
 
 
 def counted(batches) -> Counter:

@@ -67,6 +67,8 @@ class ClientSettings:
 
     def __post_init__(self) -> None:
         check_positive(self, free=_FREE)
+        if self.union_tail_bytes_max < 0:
+            raise InvalidOptionError("'union_tail_bytes_max' must not be below 0.")
         if self.acks not in _ACKS:
             raise InvalidAcksError(f"'acks' must be -1, 0 or 1, not {self.acks}.")
         if self.inflight_per_bucket_max > BATCHES_RECOGNISED:

@@ -22,13 +22,14 @@ from headwater.client.reading.log_batch import Place
 from headwater.client.reading.offsets import list_offsets
 from headwater.client.reading.value_reader import ValueReader
 from headwater.client.reading.view import View
+from headwater.config.choices import ChangelogImage
+from headwater.config.options import CHANGELOG_IMAGE
 from headwater.errors import OffsetOutOfRangeError, UnsupportedError
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.rows.log_batch import ChangeType
 from headwater.rows.row_bytes import RowBytes
 
 _BEFORE = (ChangeType.UPDATE_BEFORE, ChangeType.DELETE)
-_AFTER = (ChangeType.INSERT, ChangeType.UPDATE_AFTER)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +47,12 @@ class StateAt:
     Every read gives the same rows, in any order. The changelog of a table whose changelog image
     is WAL does not tell what a row was before an update. A row that was updated since is then
     given as it is now, or with `keeps_unknown=False` left out, for those who read on in the log
-    and meet it there.
+    and meet it there, or with `refuses_unknown` an error.
+
+    An offset can lie between the two halves of an update: the row is the old one then.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per choice
         self,
         cluster: Cluster,
         view: View,
@@ -58,12 +61,14 @@ class StateAt:
         bucket: TableBucket,
         at: int,
         keeps_unknown: bool,
+        refuses_unknown: bool = False,
     ) -> None:
         self._cluster = cluster
         self._view = view
         self._place, self._bucket = place, bucket
         self._at = at
         self._keeps_unknown = keeps_unknown
+        self._refuses_unknown = refuses_unknown
         self._keys = RowKeys(view.table)
         read = {*(column.name for column in view.read_columns), *self._keys.names}
         # Without the filter: whether a row is wanted is told by what it was, not by what it is.
@@ -133,13 +138,35 @@ class StateAt:
         first = await self._changes(OffsetRange(self._at, scanned_at), which="first")
         # The row before this one is not told, in a log that has no rows before updates.
         is_unknown = first.changes == ChangeType.UPDATE_AFTER
+        if is_unknown.any() and await self._is_cut():
+            first = await self._changes(OffsetRange(self._at - 1, scanned_at), which="first")
+            is_unknown = first.changes == ChangeType.UPDATE_AFTER
+        if is_unknown.any() and self._refuses_unknown:
+            raise self._unknown()
         left_out = first.where(~is_unknown).keys if self._keeps_unknown else first.keys
         return Correction(left_out, first.where(np.isin(first.changes, _BEFORE)).rows)
+
+    async def _is_cut(self) -> bool:
+        """Tell whether the first half of an update stands right before the wanted offset."""
+        image = CHANGELOG_IMAGE.required(self._view.table.descriptor.properties)
+        if image is ChangelogImage.WAL or self._at == 0:
+            return False
+        half = await self._changes(OffsetRange(self._at - 1, self._at), which="first")
+        return ChangeType.UPDATE_BEFORE in half.changes
+
+    def _unknown(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"The rows of {self._view.table.path} at offset {self._at} of {self._bucket} are not"
+            f" known any more: rows were updated since, and as its '{CHANGELOG_IMAGE.name}' is"
+            f" {ChangelogImage.WAL}, the log does not tell what they were before.",
+            hint="Read the newest rows.",
+        )
 
     async def _redone(self, missing: OffsetRange) -> Correction:
         """Return what makes up for changes that a scan does not have yet."""
         last = await self._changes(missing, which="last")
-        return Correction(last.keys, last.where(np.isin(last.changes, _AFTER)).rows)
+        # Where it is only the first half of an update, the row is still the old one.
+        return Correction(last.keys, last.where(last.changes != ChangeType.DELETE).rows)
 
     async def _folded(self) -> pa.RecordBatch:
         """Return the rows as the changelog makes them, where servers cannot be asked for them."""

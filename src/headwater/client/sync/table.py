@@ -20,7 +20,7 @@ from headwater.client.sync.tail import Tail
 from headwater.client.sync.view import View
 from headwater.client.sync.writer import Writer
 from headwater.client.table import AsyncTable
-from headwater.client.union.positions import NamedOffsets
+from headwater.client.union.positions import NamedOffsets, Wish
 from headwater.client.union.view import TableView
 from headwater.client.union.viewing import AsyncView
 from headwater.client.writing.receipts import Receipt
@@ -271,6 +271,11 @@ class Table:
         >>> orders.scan(columns=["id", "city"], where=[("city", "==", "Ulm")]).to_pylist()
         [{'id': 1, 'city': 'Ulm'}]
         """
+        wish = Wish(token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode)
+        if wish.token is not None and start is None and end is None:
+            # The columns are those of the token, so the position is looked for before.
+            view = self.view(token=token, mode=mode)
+            return view.scan(columns=columns, where=where, limit=limit, partitions=partitions)
         scan = self._table.scan(
             columns=columns,
             where=where,

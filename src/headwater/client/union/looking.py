@@ -128,6 +128,7 @@ class _Look:
             logs=_ranges(sought),
             partitions=logs.partitions if token is None else token.partitions,
             read_ms=self._cluster.clock.now_ms(),
+            is_newest=wish.is_newest,
             notes=lake.notes,
         )
 
@@ -236,6 +237,7 @@ class _Look:
             logs=_logs_of_snapshot(table, viewed),
             partitions=viewed.partitions,
             read_ms=self._cluster.clock.now_ms(),
+            is_newest=False,
             notes=("The lake is read alone.",),
         )
 

@@ -11,8 +11,9 @@ from headwater.client.cluster import Cluster
 from headwater.client.reading.view import View
 from headwater.client.union.lake_plans import LakePlans
 from headwater.client.union.split import Tier, UnionSplit
-from headwater.client.union.streams import Rows, Source, pumped, side_by_side
-from headwater.client.union.tails import FoldedTail, Tails
+from headwater.client.union.streams import Rows, Source, in_turn, pumped, side_by_side
+from headwater.client.union.tail_cache import FoldedTail
+from headwater.client.union.tails import Tails
 from headwater.lake.spi import LakeSource
 from headwater.model.boundary import LakeBucket
 
@@ -40,8 +41,9 @@ class UnionReader:
         if left == 0:
             return
         # With a limit one after the other, as the first may have rows enough.
-        at_once = SPLITS_AT_ONCE if limit is None else 1
-        async with aclosing(side_by_side(self._sources(splits), at_once=at_once)) as found:
+        sources = self._sources(splits, keeps=limit is None)
+        rows = side_by_side(sources, at_once=SPLITS_AT_ONCE) if limit is None else in_turn(sources)
+        async with aclosing(rows) as found:
             async for batch in found:
                 rows = batch if left is None else batch.slice(0, left)
                 left = None if left is None else left - rows.num_rows
@@ -69,26 +71,24 @@ class UnionReader:
 
     # ---- splits
 
-    def _sources(self, splits: Sequence[UnionSplit], *, has_lake: bool = True) -> list[Source]:
+    def _sources(
+        self, splits: Sequence[UnionSplit], *, has_lake: bool = True, keeps: bool = True
+    ) -> list[Source]:
+        """Return what gives the rows of splits; the logs of a log table are read together."""
         logs = [split for split in splits if split.tier is Tier.LOG_ONLY]
-        others = [split for split in splits if split.tier is not Tier.LOG_ONLY]
         sources: list[Source] = []
-        for split in others:
-            if split.tier is Tier.HYBRID:
-                sources.append(partial(self._hybrid, split, has_lake=has_lake))
-            elif has_lake:
-                sources.append(partial(self._lake_only, split))
-        if not self._table.is_keyed:
-            if logs:
-                sources.append(partial(self._tails.logged, self._wanted, logs))
-            return sources
-        for split in logs:
-            read = self._tails.state if split.reads_state else None
-            sources.append(
-                partial(self._tail_only, split)
-                if read is None
-                else partial(read, self._wanted, split)
-            )
+        for split in splits:
+            match split.tier:
+                case Tier.HYBRID:
+                    sources.append(partial(self._hybrid, split, has_lake=has_lake))
+                case Tier.LAKE_ONLY if has_lake:
+                    sources.append(partial(self._lake_only, split))
+                case Tier.LOG_ONLY if split.reads_state:
+                    sources.append(partial(self._tails.state, self._wanted, split))
+                case Tier.LOG_ONLY if self._table.is_keyed:
+                    sources.append(partial(self._hybrid, split, has_lake=False))
+        if logs and not self._table.is_keyed:
+            sources.append(partial(self._tails.logged, self._wanted, logs, keeps=keeps))
         return sources
 
     async def _lake_only(self, split: UnionSplit) -> Rows:
@@ -111,11 +111,6 @@ class UnionReader:
 
         async with aclosing(pumped(rows)) as batches:
             async for batch in batches:
-                yield batch
-
-    async def _tail_only(self, split: UnionSplit) -> Rows:
-        async with aclosing(self._hybrid(split, has_lake=False)) as rows:
-            async for batch in rows:
                 yield batch
 
     # ---- the lake

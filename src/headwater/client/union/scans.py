@@ -15,6 +15,7 @@ from headwater.client.union.looking import look_at
 from headwater.client.union.positions import Wish
 from headwater.client.union.ranges import RangeScan
 from headwater.client.union.scanning import UnionScan
+from headwater.client.union.token import read_token
 from headwater.client.union.viewing import AsyncView
 from headwater.config.options import DATALAKE_ENABLED
 from headwater.errors import RequestError
@@ -47,6 +48,18 @@ def scan_of(cluster: Cluster, table: TableInfo, asked: Asked) -> AsyncScan:
         name=str(table.path),
         explain=lambda: _explained(cluster, table, asked),
     )
+
+
+def check_columns(table: TableInfo, wish: Wish) -> None:
+    """Refuse a token of other columns than the table is known to have: a view has those."""
+    if wish.token is None:
+        return
+    token = read_token(wish.token, path=table.path, table_id=table.table_id)
+    if token.schema_id != table.schema_id:
+        raise RequestError(
+            f"The columns of {table.path} were others when the token was taken.",
+            hint="Scan the view of the token: (await table.view(token=…)).scan()",
+        )
 
 
 async def _explained(cluster: Cluster, table: TableInfo, asked: Asked) -> Explanation:
@@ -112,6 +125,7 @@ class _Scans:
 
     def _union(self, wish: Wish) -> UnionScan:
         asked = self._asked
+        check_columns(self._table, wish)
         return UnionScan(
             self._cluster,
             self._table,

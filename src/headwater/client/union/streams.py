@@ -33,17 +33,16 @@ def _steps(
     yield from make()
 
 
-async def side_by_side(sources: Sequence[Source], *, at_once: int) -> Rows:
-    """Yield the rows of some sources at a time; with one at a time, in their order.
+async def in_turn(sources: Sequence[Source]) -> Rows:
+    """Yield the rows of one source after the other."""
+    for source in sources:
+        async with aclosing(source()) as batches:
+            async for batch in batches:
+                yield batch
 
-    Closing it ends all of them.
-    """
-    if at_once == 1:
-        for source in sources:
-            async with aclosing(source()) as batches:
-                async for batch in batches:
-                    yield batch
-        return
+
+async def side_by_side(sources: Sequence[Source], *, at_once: int) -> Rows:
+    """Yield the rows of some sources at a time. Closing it ends all of them."""
     waiting, parts, tasks = deque(sources), _Parts(), Tasks()
     try:
         for number in range(min(at_once, len(waiting))):
@@ -59,10 +58,7 @@ async def _work(waiting: deque[Source], parts: "_Parts") -> None:
     """Read one source after another while there are any."""
     try:
         while waiting:
-            async with aclosing(waiting.popleft()()) as batches:
-                async for batch in batches:
-                    if batch.num_rows:
-                        await parts.queue.put(batch)
+            await parts.take(waiting.popleft()())
     except Exception as fault:  # noqa: BLE001 - the outer edge of a task; the caller is told
         await parts.queue.put(fault)
     else:
@@ -77,6 +73,13 @@ class _Parts:
         self.queue: asyncio.Queue[pa.RecordBatch | Exception | None] = asyncio.Queue(
             BATCHES_WAITING_MAX
         )
+
+    async def take(self, rows: Rows) -> None:
+        """Pass all rows of a source on."""
+        async with aclosing(rows) as batches:
+            async for batch in batches:
+                if batch.num_rows:
+                    await self.queue.put(batch)
 
     async def next(self) -> pa.RecordBatch | None:
         """Return more rows, None when all sources have ended, or raise why one failed."""

@@ -19,7 +19,7 @@ from headwater.client.union.native import LOCAL_ONLY, native_plan
 from headwater.client.union.plan import Selection, plan_read
 from headwater.client.union.reader import UnionReader
 from headwater.client.union.split import NativePlan, ReadPlan, Tier, UnionSplit
-from headwater.client.union.tails import FoldedTail
+from headwater.client.union.tail_cache import FoldedTail
 from headwater.client.union.token import token_text
 from headwater.client.union.view import TableView
 from headwater.errors import RequestError
@@ -28,6 +28,7 @@ from headwater.model.arrow import arrow_schema
 from headwater.model.boundary import LakeBucket
 from headwater.model.partition import complete_spec, name_of_spec
 from headwater.model.path import TablePath
+from headwater.model.types import DoubleType, FloatType
 
 Partitions = Iterable[Mapping[str, str]]
 
@@ -117,8 +118,15 @@ class AsyncView:
             assert split.log_bucket is not None
             return self._held[split.log_bucket].folded.may_touch(file)
 
-        key = self._value.table.schema.primary_key
-        return native_plan(plan, key=key, is_touched=is_touched, schemes=schemes)
+        schema = self._value.table.schema
+        kinds = [schema.column(name).type for name in schema.primary_key]
+        return native_plan(
+            plan,
+            key=schema.primary_key,
+            is_touched=is_touched,
+            schemes=schemes,
+            tells_keys_apart=not any(isinstance(kind, FloatType | DoubleType) for kind in kinds),
+        )
 
     async def _plan(
         self, wanted: Filter | None, partitions: Partitions | None, *, limit: int | None
