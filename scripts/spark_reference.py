@@ -8,6 +8,7 @@ from scripts.python_reference import function_text, value_text
 # In the order in which they are needed; every public name stands in one of these.
 GROUPS = {
     "A session": ("session", "register"),
+    "Tables with a lake": ("read",),
     "SQL": ("catalog", "views"),
     "Streams": ("read_stream", "set_watermark", "drop_watermark", "each_batch"),
     "Rows on their way": ("lookup_join", "by_bucket"),

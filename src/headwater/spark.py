@@ -6,6 +6,7 @@ one so. It needs the extra `headwater[spark]`.
 
 from headwater.engines.spark.catalog.install import catalog
 from headwater.engines.spark.lookup_join import lookup_join
+from headwater.engines.spark.native.read import read
 from headwater.engines.spark.registration import register
 from headwater.engines.spark.session import session
 from headwater.engines.spark.source import HeadwaterSource
@@ -23,6 +24,7 @@ __all__ = [
     "drop_watermark",
     "each_batch",
     "lookup_join",
+    "read",
     "read_stream",
     "register",
     "session",

@@ -133,11 +133,43 @@ def test_changes_are_read_by_option_or_by_suffix():
     assert by_option.virtual == "changelog"
 
 
-def test_a_snapshot_of_a_lake_that_is_not_there_is_refused():
-    with pytest.raises(InvalidOptionError, match="no lake table") as caught:
-        SourceOptions.of(TABLE | {"scan.snapshot-id": "7"})
+@pytest.mark.parametrize(
+    ("option", "text", "field", "value"),
+    [
+        ("scan.snapshot-id", "7", "snapshot_id", 7),
+        ("scan.token", "hw1.abc", "token", "hw1.abc"),
+        ("scan.offsets", '{"0": 5}', "ends", {"0": 5}),
+        ("scan.mode", "LAKE", "mode", "lake"),
+    ],
+)
+def test_a_position_needs_a_view_of_lake_and_log(option, text, field, value):
+    position = SourceOptions.of(TABLE | {option: text}).position
 
-    assert "scan.timestamp-millis" in str(caught.value.hint)
+    assert getattr(position, field) == value
+    assert position.needs_view
+    assert not position.is_latest
+
+
+def test_one_position_is_named():
+    with pytest.raises(InvalidOptionError, match=r"scan\.token.*scan\.timestamp-millis"):
+        SourceOptions.of(TABLE | {"scan.token": "hw1.a", "scan.timestamp-millis": "1"})
+
+
+def test_changes_are_not_read_by_a_position_of_the_lake():
+    with pytest.raises(InvalidOptionError, match="its changes") as caught:
+        SourceOptions.of({"table": "shop.orders$changelog", "scan.snapshot-id": "7"})
+
+    assert "shop.orders" in str(caught.value.hint)
+
+
+def test_options_of_the_lake_are_json_and_not_shown():
+    text = '{"fs.s3.accessKeySecret": "secret"}'
+    options = SourceOptions.of(TABLE | {"lake.options": text})
+
+    assert options.connection.lake == (("fs.s3.accessKeySecret", "secret"),)
+    assert "secret" not in repr(options)
+    with pytest.raises(InvalidOptionError, match=r"lake\.options"):
+        SourceOptions.of(TABLE | {"lake.options": "secret"})
 
 
 def test_a_password_is_not_shown():

@@ -8,7 +8,7 @@ from functools import lru_cache
 from headwater.client.client import AsyncClient, connect
 from headwater.client.sync.client import Client
 from headwater.config.client import ClientSettings
-from headwater.engines.spark.options import CONNECT_TIMEOUT, DEADLINE, PASSWORD, SERVERS, USER
+from headwater.engines.spark.options import CONNECT_TIMEOUT, DEADLINE, LAKE, PASSWORD, SERVERS, USER
 from headwater.runtime.loops import LoopThread
 
 CLIENTS_MAX = 16
@@ -33,6 +33,8 @@ class Connection:
     password: str | None = field(default=None, repr=False)
     deadline_s: float = 120.0
     connect_timeout_s: float = 10.0
+    lake: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Options of the lake's catalog, which may be secrets."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Connection":
@@ -43,6 +45,7 @@ class Connection:
             password=PASSWORD.of(options),
             deadline_s=DEADLINE.required(options) / _MS,
             connect_timeout_s=CONNECT_TIMEOUT.required(options) / _MS,
+            lake=tuple(sorted((LAKE.of(options) or {}).items())),
         )
 
     def client(self) -> Client:
@@ -65,6 +68,7 @@ def _link(connection: Connection, _process: int) -> Link:
         user=connection.user,
         password=connection.password,
         settings=settings,
+        lake=dict(connection.lake),
     )
     loop = LoopThread("headwater")
     try:

@@ -35,6 +35,14 @@ class StartupMode(StrEnum):
     CURSOR = "cursor"
 
 
+class ScanMode(StrEnum):
+    """Name what of a table with a lake is read."""
+
+    UNION = "union"
+    LAKE = "lake"
+    LOG = "log"
+
+
 class Nanoseconds(StrEnum):
     """Name what happens to times that are finer than Spark keeps them."""
 
@@ -68,8 +76,19 @@ def read_offsets(text: str) -> Mapping[str, int] | None:
     return given if is_right else None
 
 
+def read_texts(text: str) -> Mapping[str, str] | None:
+    """Read options within an option: `{"s3.region": "eu-west-1"}`."""
+    try:
+        given = json.loads(text)
+    except ValueError:
+        return None
+    is_right = isinstance(given, dict) and all(isinstance(each, str) for each in given.values())
+    return given if is_right else None
+
+
 _MOMENT = Kind("moment", "milliseconds, or a time such as '2026-11-16 08:00:00'", read_moment_ms)
 _OFFSETS = Kind("offsets", 'JSON such as {"0": 120, "1": 98}', read_offsets)
+_TEXTS = Kind("options", 'JSON such as {"s3.region": "eu-west-1"}', read_texts)
 
 SERVERS = Option(
     name="bootstrap.servers",
@@ -127,15 +146,42 @@ STARTUP_CURSOR = Option(
     kind=TEXT,
     description="Name of the cursor whose committed offsets are the start, with the mode `cursor`.",
 )
+LAKE = Option(
+    name="lake.options",
+    kind=_TEXTS,
+    description="Options of the lake's catalog, such as credentials, as JSON. They stand above "
+    "those that the server tells.",
+)
+SCAN_MODE = Option(
+    name="scan.mode",
+    kind=choice(ScanMode),
+    default="union",
+    description="What a batch reads of a table with a lake: `union` (the lake up to where it ends, "
+    "and the log from there on: all rows, each once), `lake` (its newest snapshot alone) or `log` "
+    "(what the servers hold).",
+)
 SNAPSHOT_ID = Option(
     name="scan.snapshot-id",
     kind=whole_number(low=0, high=LONG_MAX),
-    description="Snapshot of the lake to read. Refused for a table that has none.",
+    description="Read exactly the rows that a snapshot of the lake holds, by its id.",
 )
 TIMESTAMP_MILLIS = Option(
     name="scan.timestamp-millis",
     kind=_MOMENT,
-    description="Read the table in a batch as it was at this moment, as far as its log goes back.",
+    description="Read the table in a batch as it was at this moment, as far as its log goes back. "
+    "What was tiered since does not change the answer.",
+)
+TOKEN = Option(
+    name="scan.token",
+    kind=TEXT,
+    description="Read the table at the position of a token, as `view.token()` gives it: the same "
+    "rows in every engine, and later.",
+)
+OFFSETS = Option(
+    name="scan.offsets",
+    kind=_OFFSETS,
+    description='Read each bucket in a batch up to an offset: `{"0": 120}`, for a partition '
+    '`{"day=2026-11-16/0": 3}`. Buckets that are left out are read to their ends.',
 )
 COLUMNS = Option(
     name="scan.columns",
@@ -251,8 +297,12 @@ SOURCE_OPTIONS: tuple[Option[object], ...] = (
     STARTUP_TIMESTAMP,
     STARTUP_OFFSETS,
     STARTUP_CURSOR,
+    SCAN_MODE,
     TIMESTAMP_MILLIS,
     SNAPSHOT_ID,
+    TOKEN,
+    OFFSETS,
+    LAKE,
     COLUMNS,
     FILTER,
     LIMIT,

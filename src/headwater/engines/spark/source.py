@@ -2,6 +2,7 @@
 
 from types import TracebackType
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -13,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from headwater.engines.spark.reading.batch import BatchReader
 from headwater.engines.spark.reading.stream import StreamReader
+from headwater.engines.spark.reading.views import viewed
 from headwater.engines.spark.sink_options import SinkOptions
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.engines.spark.types import spark_schema
@@ -35,8 +37,7 @@ class HeadwaterSource(DataSource):
         """Return the columns of the table, or those that are asked for."""
         with _Plainly():
             options = SourceOptions.of(self.options)
-            table = options.connection.client().table(options.table)
-            return spark_schema(table.schema, columns=options.columns, path=options.table)
+            return spark_schema(_columns(options), columns=options.columns, path=options.table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the table once."""
@@ -61,6 +62,13 @@ class HeadwaterSource(DataSource):
         """Return what writes the rows of a stream into the table."""
         with _Plainly():
             return StreamWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
+
+
+def _columns(options: SourceOptions) -> pa.Schema:
+    if options.virtual is not None or options.position.is_latest:
+        return options.connection.client().table(options.table).schema
+    # Of a position before a change of the table, those that it had then.
+    return viewed(options)[0].whole_schema
 
 
 class _Plainly:

@@ -19,7 +19,9 @@ from headwater.engines.spark.options import (
     MAX_BYTES,
     MAX_ROWS,
     NANOSECONDS,
+    OFFSETS,
     PARTITIONS,
+    SCAN_MODE,
     SNAPSHOT_ID,
     SOURCE_OPTIONS,
     SPLIT_ROWS,
@@ -29,12 +31,16 @@ from headwater.engines.spark.options import (
     STARTUP_TIMESTAMP,
     TABLE,
     TIMESTAMP_MILLIS,
+    TOKEN,
     Nanoseconds,
+    ScanMode,
     StartupMode,
     given_options,
 )
 from headwater.errors import InvalidOptionError
 
+# Not for users: how a read that Spark shares with us says which splits are ours.
+PLANNED = "__headwater.planned"
 _MS = 1000
 _SUFFIX = f"${VirtualKind.CHANGELOG}"
 # The mode in which each of these says where to begin.
@@ -43,6 +49,31 @@ _STARTS: Mapping[StartupMode, Option[object]] = {
     StartupMode.OFFSETS: STARTUP_OFFSETS,
     StartupMode.CURSOR: STARTUP_CURSOR,
 }
+# Each of these says at which position a batch reads.
+_POSITIONS: tuple[Option[object], ...] = (TOKEN, SNAPSHOT_ID, TIMESTAMP_MILLIS, OFFSETS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Say at which position of a table with a lake to read, and what of it."""
+
+    mode: ScanMode = ScanMode.UNION
+    token: str | None = None
+    snapshot_id: int | None = None
+    as_of_ms: int | None = None
+    ends: Mapping[str, int] | None = None
+    """The first offset of each bucket that is not read, by the names that people write."""
+
+    @property
+    def needs_view(self) -> bool:
+        """Tell whether only a view of lake and log can answer, whatever the table is."""
+        named = (self.token, self.snapshot_id, self.ends)
+        return self.mode is ScanMode.LAKE or any(each is not None for each in named)
+
+    @property
+    def is_latest(self) -> bool:
+        """Tell whether rows are read as they are now."""
+        return self.as_of_ms is None and not self.needs_view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +91,15 @@ class SourceOptions:
     timestamp_ms: int | None = None
     offsets: Mapping[str, int] | None = None
     cursor: str | None = None
-    as_of_ms: int | None = None
+    position: Position = Position()
     split_rows: int = 2_000_000
     discovery_s: float = 10.0
     rows_max: int | None = None
     bytes_max: int | None = None
     fails_on_loss: bool = True
     truncates_nanoseconds: bool = False
+    planned: str | None = None
+    """Splits that are planned already, as `reading.planned` writes them."""
 
     @property
     def path(self) -> str:
@@ -78,12 +111,17 @@ class SourceOptions:
         """Return the shape in which changes are read, if they are."""
         return split_virtual(self.table)[1]
 
+    @property
+    def as_of_ms(self) -> int | None:
+        """Return the moment of which the rows are, if one is named."""
+        return self.position.as_of_ms
+
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Read the options that a user gave, or say what is wrong with them."""
         given = given_options(options, SOURCE_OPTIONS)
         _check_start(given)
-        _check_no_snapshot(given)
+        _check_position(given)
         return cls(
             connection=Connection.of(given),
             table=_table(given),
@@ -95,14 +133,37 @@ class SourceOptions:
             timestamp_ms=STARTUP_TIMESTAMP.of(given),
             offsets=STARTUP_OFFSETS.of(given),
             cursor=STARTUP_CURSOR.of(given),
-            as_of_ms=TIMESTAMP_MILLIS.of(given),
+            position=Position(
+                mode=SCAN_MODE.required(given),
+                token=TOKEN.of(given),
+                snapshot_id=SNAPSHOT_ID.of(given),
+                as_of_ms=TIMESTAMP_MILLIS.of(given),
+                ends=OFFSETS.of(given),
+            ),
             split_rows=SPLIT_ROWS.required(given),
             discovery_s=DISCOVERY.required(given) / _MS,
             rows_max=MAX_ROWS.of(given),
             bytes_max=MAX_BYTES.of(given),
             fails_on_loss=FAIL_ON_DATA_LOSS.required(given),
             truncates_nanoseconds=NANOSECONDS.required(given) is Nanoseconds.TRUNCATE,
+            planned=_planned(options),
         )
+
+
+def position_option(position: Position) -> str | None:
+    """Return the name of an option that says at which position a batch reads, if one does."""
+    given = {
+        TOKEN.name: position.token,
+        SNAPSHOT_ID.name: position.snapshot_id,
+        TIMESTAMP_MILLIS.name: position.as_of_ms,
+        OFFSETS.name: position.ends,
+        SCAN_MODE.name: position.mode if position.mode is ScanMode.LAKE else None,
+    }
+    return next((name for name, value in given.items() if value is not None), None)
+
+
+def _planned(options: Mapping[str, str]) -> str | None:
+    return next((text for name, text in options.items() if name.lower() == PLANNED), None)
 
 
 def _table(given: Mapping[str, str]) -> str:
@@ -152,10 +213,19 @@ def _check_start(given: Mapping[str, str]) -> None:
             )
 
 
-def _check_no_snapshot(given: Mapping[str, str]) -> None:
-    if SNAPSHOT_ID.of(given) is not None:
+def _check_position(given: Mapping[str, str]) -> None:
+    """Refuse two positions, and one of the lake for changes, which only the log has."""
+    named = [option.name for option in _POSITIONS if option.name in given]
+    if len(named) > 1:
         raise InvalidOptionError(
-            f"'{SNAPSHOT_ID.name}' names a snapshot of the lake, and {required_table(given)} has"
-            " no lake table.",
-            hint=f"Use '{TIMESTAMP_MILLIS.name}' to read the table as it was.",
+            f"'{named[0]}' and '{named[1]}' are given, and each names a position.",
+            hint="Leave one of them out.",
+        )
+    of_view = [name for name in named if name != TIMESTAMP_MILLIS.name]
+    if SCAN_MODE.required(given) is ScanMode.LAKE:
+        of_view.append(SCAN_MODE.name)
+    if of_view and split_virtual(_table(given))[1] is not None:
+        raise InvalidOptionError(
+            f"'{of_view[0]}' is for the rows of a table, and {_table(given)} are its changes.",
+            hint=f"Leave it out, or read {split_virtual(_table(given))[0]}.",
         )

@@ -25,7 +25,7 @@ def stream_reader(table: Table, address: str, **options: str) -> StreamReader:
 
 def source_options(table: Table, address: str, options: Mapping[str, str]) -> SourceOptions:
     """Return options; their names are written with `__` for dots."""
-    named = {name.replace("__", "."): text for name, text in options.items()}
+    named = {name.replace("__", ".").replace("_", "-"): text for name, text in options.items()}
     return SourceOptions.of({"bootstrap.servers": address, "table": table.name} | named)
 
 

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from headwater.client.reading.log_batch import Place
 from headwater.engines.spark.reading.names import partition_of, partition_text, place_of, place_text
-from headwater.engines.spark.reading.stream_offset import StreamOffset, offset_document, read_offset
+from headwater.engines.spark.reading.stream_offset import (
+    FirstView,
+    StreamOffset,
+    offset_document,
+    read_offset,
+)
 from headwater.errors import InvalidPartitionError, RequestError
 from headwater.model.bucket import TableBucket
 from headwater.model.descriptor import TableDescriptor
@@ -117,3 +122,29 @@ def test_a_table_without_partitions_has_buckets_by_number_only():
         place_of("day=1/3", ())
     with pytest.raises(RequestError, match="has no partitions"):
         partition_of("day=1", ())
+
+
+def test_a_view_that_comes_first_is_told_in_words_and_by_its_token():
+    before = StreamOffset(positions={}, is_before_view=True)
+    after = StreamOffset(positions={Place(None, 0): 7}, view=FirstView("hw1.abc", 42))
+    table = table_of()
+
+    documents = [offset_document(each, table) for each in (before, after)]
+
+    assert documents[0] == {"table": "shop.orders", "table_id": 3, "offsets": {}, "view": "next"}
+    assert documents[1]["view"] == {"snapshot": 42, "token": "hw1.abc"}
+    assert [read_offset(each, table) for each in documents] == [before, after]
+
+
+def test_a_view_is_read_by_the_micro_batch_that_ends_with_it():
+    before = StreamOffset(positions={}, is_before_view=True)
+    after = StreamOffset(positions={Place(None, 0): 7}, view=FirstView("hw1.abc"))
+    later = StreamOffset(positions={Place(None, 0): 9})
+
+    assert after.view_since(before) == after.view_since(later) == FirstView("hw1.abc")
+    assert after.view_since(after) is later.view_since(after) is None
+
+
+def test_a_view_that_is_none_is_refused():
+    with pytest.raises(RequestError, match="no offset"):
+        read_offset({"table_id": 3, "offsets": {}, "view": 5}, table_of())

@@ -30,7 +30,15 @@ from headwater.engines.spark.catalog.jvm import Jvm
 from headwater.engines.spark.catalog.proxy import Proxy
 from headwater.engines.spark.catalog.table import CatalogTable, NewTable, texts_of
 from headwater.engines.spark.clients import Connection
-from headwater.engines.spark.options import TIMESTAMP_MILLIS
+from headwater.engines.spark.options import (
+    SNAPSHOT_ID,
+    SOURCE_OPTIONS,
+    TABLE,
+    TIMESTAMP_MILLIS,
+    TOKEN,
+)
+from headwater.engines.spark.reading.views import viewed
+from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import (
     DatabaseExistsError,
     DatabaseMissingError,
@@ -40,6 +48,7 @@ from headwater.errors import (
     TableMissingError,
     UnsupportedError,
 )
+from headwater.model.table import TableInfo
 
 _MICROS_PER_MILLI = 1000
 
@@ -163,19 +172,28 @@ class Catalog:
         return True
 
     def load_table(self, identifier: JavaObject, as_of: object = None) -> Proxy:
-        """Return a table, as it is or, in microseconds since 1970, as it was."""
-        options = dict(self._options)
+        """Return a table, as it is or as it was.
+
+        A moment comes in microseconds since 1970, a version as a text: the id of a snapshot of
+        the lake, or a token. What else comes are the privileges that a writer asks for, of which
+        a server has its own idea.
+        """
+        found = self._table(identifier)
         match as_of:
             case str():
-                raise UnsupportedError(
-                    "Tables have no versions to be read by.", hint="Use TIMESTAMP AS OF."
-                )
+                name = SNAPSHOT_ID.name if as_of.isdigit() else TOKEN.name
+                return self._past(found, {**self._options, name: as_of})
             case int():
-                options[TIMESTAMP_MILLIS.name] = str(as_of // _MICROS_PER_MILLI)
+                millis = str(as_of // _MICROS_PER_MILLI)
+                return self._past(found, {**self._options, TIMESTAMP_MILLIS.name: millis})
             case _:
-                # The privileges that a writer asks for; a server has its own idea of them.
-                pass
-        return self._shown(self._table(identifier), options)
+                return self._shown(found, self._options)
+
+    def _past(self, table: Table, options: Mapping[str, str]) -> Proxy:
+        declared = {option.name for option in SOURCE_OPTIONS}
+        given = {name: text for name, text in options.items() if name in declared}
+        read = SourceOptions.of({**given, TABLE.name: table.name})
+        return self._shown(table, options, past=viewed(read)[0].table)
 
     def _table(self, identifier: JavaObject) -> Table:
         try:
@@ -183,8 +201,10 @@ class Catalog:
         except (TableMissingError, DatabaseMissingError, InvalidNameError) as fault:
             raise self._thrown(NO_TABLE, identifier) from fault
 
-    def _shown(self, table: Table, options: Mapping[str, str]) -> Proxy:
-        shown = CatalogTable(self._jvm, table, catalog=self._name, options=options)
+    def _shown(
+        self, table: Table, options: Mapping[str, str], *, past: TableInfo | None = None
+    ) -> Proxy:
+        shown = CatalogTable(self._jvm, table, catalog=self._name, options=options, past=past)
         return Proxy(self._jvm, shown, shown.interfaces())
 
     def invalidate_table(self, _identifier: JavaObject) -> None:

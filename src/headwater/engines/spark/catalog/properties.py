@@ -1,10 +1,12 @@
 """What Spark SQL shows of a table: columns and TBLPROPERTIES."""
 
+import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
-from headwater.client.sync.table import Table
 from headwater.engines.spark.types import spark_schema
+from headwater.model.arrow import arrow_schema
 from headwater.model.descriptor import TableDescriptor
+from headwater.model.schema import Schema
 
 # The names that the catalog of Apache Fluss gives them.
 PRIMARY_KEY = "primary.key"
@@ -27,27 +29,23 @@ def properties_of(descriptor: TableDescriptor) -> dict[str, str]:
     return {**descriptor.custom_properties, **descriptor.properties, **shown, PROVIDER: FORMAT}
 
 
-def read_schema(table: Table) -> StructType:
+def read_schema(rows: pa.Schema, *, name: str) -> StructType:
     """Return the columns of a table as its readers give them, all of which may be null."""
-    return spark_schema(table.schema, columns=None, path=table.name)
+    return spark_schema(rows, columns=None, path=name)
 
 
-def table_schema(table: Table) -> StructType:
+def table_schema(declared: Schema, *, name: str) -> StructType:
     """Return the columns of a table as it declares them: which take no nulls, and comments."""
-    schema = read_schema(table)
-    if table.name != str(table.path):
-        # The log has rows of a table from before its columns were what they are.
-        return schema
-    declared = {column.name: column for column in table.info.schema.columns}
+    read = read_schema(arrow_schema(declared), name=name)
     return StructType(
         [
             StructField(
                 each.name,
                 each.dataType,
-                nullable=declared[each.name].type.nullable,
-                metadata=_metadata(declared[each.name].comment),
+                nullable=column.type.nullable,
+                metadata=_metadata(column.comment),
             )
-            for each in schema
+            for each, column in zip(read, declared.columns, strict=True)
         ]
     )
 

@@ -24,7 +24,6 @@ from headwater.engines.spark.catalog.statistics import Statistics
 from headwater.engines.spark.catalog.where_text import where_text
 from headwater.engines.spark.catalog.widths import row_width
 from headwater.engines.spark.reading.batch import BatchReader
-from headwater.engines.spark.reading.sizes import estimated_rows
 from headwater.engines.spark.source import HeadwaterSource
 from headwater.engines.spark.source_options import SourceOptions
 
@@ -95,7 +94,12 @@ class Scan:
 
     @cached_property
     def _rows(self) -> int:
-        return estimated_rows(self._options)
+        return self._reader.estimated_rows()
+
+    @cached_property
+    def _reader(self) -> BatchReader:
+        # One for all that is asked, so that a table with a lake is looked at once.
+        return BatchReader(self._options, self._schema)
 
     # ---- in batch
 
@@ -124,7 +128,7 @@ class Scan:
         out = BytesIO()
         write_read_func_and_partitions(
             out,
-            reader=BatchReader(self._options, self._schema),
+            reader=self._reader,
             data_source=HeadwaterSource({}),
             schema=self._schema,
             max_arrow_batch_size=_ROWS_PER_BATCH,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from py4j.java_gateway import JavaObject
+from pyspark.sql.types import StructType
 
 from headwater.client.schema_in import schema_of
 from headwater.client.sync.client import Client
@@ -44,7 +45,9 @@ from headwater.engines.spark.options import (
 from headwater.engines.spark.options import COLUMNS as COLUMNS_READ
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import InvalidOptionError, UnsupportedError
+from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Schema
+from headwater.model.table import TableInfo
 
 _READS = ("BATCH_READ", "MICRO_BATCH_READ")
 _WRITES = ("BATCH_WRITE", "STREAMING_WRITE")
@@ -53,16 +56,26 @@ _WRITES = ("BATCH_WRITE", "STREAMING_WRITE")
 class CatalogTable:
     """Read, write and describe a table; a virtual table is read and described only."""
 
-    def __init__(self, jvm: Jvm, table: Table, *, catalog: str, options: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        jvm: Jvm,
+        table: Table,
+        *,
+        catalog: str,
+        options: Mapping[str, str],
+        past: TableInfo | None = None,
+    ) -> None:
         self._jvm = jvm
         self._table = table
         self._name = f"{catalog}.{table.name}"
         self._options = options
+        # What it is, or what it was where it is read as it was.
+        self._info = past or table.info
         self._is_real = table.name == str(table.path)
 
     def __str__(self) -> str:
         # Two are the same where all is: Spark compares them to find what it has in its cache.
-        info = self._table.info
+        info = self._info
         options = hash(tuple(sorted(self._options.items())))
         return f"{self._name} {info.table_id} {info.schema_id} {options}"
 
@@ -89,15 +102,25 @@ class CatalogTable:
 
     def schema(self) -> JavaObject:
         """Return the columns as a schema."""
-        return self._jvm.struct(table_schema(self._table))
+        return self._jvm.struct(self._shown_schema())
 
     def columns(self) -> JavaObject:
         """Return the columns."""
-        schema = table_schema(self._table)
+        schema = self._shown_schema()
         return self._jvm.kept(
             ("columns", schema.json()),
             lambda: self._jvm.named(COLUMNS).structTypeToV2Columns(self._jvm.struct(schema), False),
         )
+
+    def _shown_schema(self) -> StructType:
+        if not self._is_real:
+            # The log has rows of a table from before its columns were what they are.
+            return self._read_schema()
+        return table_schema(self._info.schema, name=self._table.name)
+
+    def _read_schema(self) -> StructType:
+        rows = arrow_schema(self._info.schema) if self._is_real else self._table.schema
+        return read_schema(rows, name=self._table.name)
 
     def partitioning(self) -> JavaObject:
         """Return the partition columns."""
@@ -145,7 +168,7 @@ class CatalogTable:
         given = {**known, **texts_of(options), TABLE.name: self._table.name}
         read = SourceOptions.of(given)
         self._check_columns(read)
-        schema = read_schema(self._table)
+        schema = self._read_schema()
         builder = ScanBuilder(self._jvm, read, schema, filterable=self._filterable(), given=given)
         return Proxy(self._jvm, builder, ScanBuilder.interfaces)
 
@@ -163,7 +186,7 @@ class CatalogTable:
             )
 
     def _filterable(self) -> Schema:
-        return self._table.info.schema if self._is_real else schema_of(self._table.schema)
+        return self._info.schema if self._is_real else schema_of(self._table.schema)
 
     # ---- writing
 
@@ -180,7 +203,7 @@ class CatalogTable:
         )
         builder = WriteBuilder(
             self._jvm,
-            python_table(self._jvm, read_schema(self._table)).newWriteBuilder(told),
+            python_table(self._jvm, self._read_schema()).newWriteBuilder(told),
             table=self._table.name,
             is_partial=PARTIAL_UPDATE.required(given_options(given, SINK_OPTIONS)),
         )

@@ -39,13 +39,7 @@ class Reading:
     @classmethod
     def of(cls, options: SourceOptions, schema: StructType, *, follows: bool) -> "Reading":
         """Find the table, and check that it has what is asked for."""
-        reading = replace(cls.whole(options), columns=tuple(schema.names), follows=follows)
-        check_columns(schema, reading.whole_schema, path=options.table)
-        if reading.virtual is VirtualKind.BINLOG:
-            check_image(reading.table, wanted="Updates with both their rows")
-        # What is wrong with the filter is said before anything is read.
-        reading.filter()
-        return reading
+        return cls.whole(options).asked(schema, follows=follows)
 
     @classmethod
     def whole(cls, options: SourceOptions) -> "Reading":
@@ -63,6 +57,21 @@ class Reading:
             follows=False,
             fails_on_loss=options.fails_on_loss,
         )
+
+    def asked(self, schema: StructType, *, follows: bool) -> "Reading":
+        """Return what reads some columns, once it is clear that the table has them."""
+        reading = replace(self, columns=tuple(schema.names), follows=follows)
+        check_columns(schema, reading.whole_schema, path=reading.name)
+        if reading.virtual is VirtualKind.BINLOG:
+            check_image(reading.table, wanted="Updates with both their rows")
+        # What is wrong with the filter is said before anything is read.
+        reading.filter()
+        return reading
+
+    @property
+    def name(self) -> str:
+        """Return the path, with the suffix of a virtual table if its changes are read."""
+        return str(self.table.path) if self.virtual is None else f"{self.table.path}${self.virtual}"
 
     @property
     def is_state(self) -> bool:

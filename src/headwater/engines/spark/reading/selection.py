@@ -10,21 +10,22 @@ from headwater.engines.spark.source_options import SourceOptions
 
 async def selected(cluster: Cluster, reading: Reading, options: SourceOptions) -> Buckets:
     """Return the buckets that can hold wanted rows, or say which partition there is not."""
-    names = _named(reading, options)
+    names = selected_names(reading, options)
     found = await buckets_of(cluster, reading.table, partitions=names)
     return wanted_buckets(found, reading.table.descriptor, reading.filter())
 
 
 async def selected_still(cluster: Cluster, reading: Reading, options: SourceOptions) -> Buckets:
     """Return the buckets that are there by now; a partition may have come or gone."""
-    names = _named(reading, options)
+    names = selected_names(reading, options)
     found = await buckets_of(cluster, reading.table)
     if names is not None:
         found = {place: bucket for place, bucket in found.items() if place.partition in names}
     return wanted_buckets(found, reading.table.descriptor, reading.filter())
 
 
-def _named(reading: Reading, options: SourceOptions) -> frozenset[str] | None:
+def selected_names(reading: Reading, options: SourceOptions) -> frozenset[str] | None:
+    """Return the names of the partitions that are asked for, or None for all of them."""
     if options.partitions is None:
         return None
     keys = reading.table.descriptor.partition_keys

@@ -1,10 +1,15 @@
 """How many rows a read has, told without reading them."""
 
+from dataclasses import replace
+
 from headwater.client.cluster import Cluster
 from headwater.client.reading.offsets import count_rows
 from headwater.engines.spark.reading.batch_plan import splits_of
 from headwater.engines.spark.reading.reading import Reading
 from headwater.engines.spark.reading.selection import selected
+from headwater.engines.spark.reading.union_count import exact_rows
+from headwater.engines.spark.reading.view_read import view_splits
+from headwater.engines.spark.reading.views import reads_view, viewed
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import UnsupportedError
 
@@ -14,9 +19,26 @@ def row_count(options: SourceOptions) -> int | None:
     reading = Reading.whole(options)
     if options.where is not None:
         return None
+    if reads_view(reading, options):
+        return _limited(_rows_of_view(options), options)
     link = reading.link()
     rows = link.loop.run(_rows(link.awaiting.cluster, reading, options))
     return _limited(rows, options)
+
+
+def _rows_of_view(options: SourceOptions) -> int | None:
+    reading, view = viewed(options)
+    assert view is not None
+    splits = view_splits(view, reading, replace(options, limit=None))
+    rows = exact_rows(splits, is_keyed=view.table.is_keyed)
+    if rows is not None or not options.position.is_latest:
+        return rows
+    live = set(view.partitions.values())
+    if reading.table.is_partitioned and any(split.partition not in live for split in splits):
+        # Servers do not know of partitions that only the lake has still.
+        return None
+    link = reading.link()
+    return link.loop.run(_rows(link.awaiting.cluster, reading, options))
 
 
 def estimated_rows(options: SourceOptions) -> int:

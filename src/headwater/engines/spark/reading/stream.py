@@ -1,6 +1,7 @@
 """Reading a table as a stream."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -14,8 +15,14 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from headwater.engines.spark.clients import Link
-from headwater.engines.spark.options import LIMIT, MAX_ROWS, TIMESTAMP_MILLIS
+from headwater.engines.spark.options import LIMIT, MAX_ROWS
 from headwater.engines.spark.reading.cursor_marks import CursorMarks
+from headwater.engines.spark.reading.first_view import (
+    BEFORE_VIEW,
+    begins_with_view,
+    first_shares,
+    offset_after_view,
+)
 from headwater.engines.spark.reading.follower import Follower
 from headwater.engines.spark.reading.plan import shares
 from headwater.engines.spark.reading.progress import splits_between
@@ -28,7 +35,8 @@ from headwater.engines.spark.reading.stream_offset import (
     read_offset,
 )
 from headwater.engines.spark.reading.task import read_share
-from headwater.engines.spark.source_options import SourceOptions
+from headwater.engines.spark.reading.view_read import ViewShare, read_view
+from headwater.engines.spark.source_options import SourceOptions, position_option
 from headwater.errors import InvalidOptionError
 
 
@@ -54,19 +62,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Document:  # noqa: N802 - Spark's
         """Return where to begin."""
-        link = self._reading.link()
-        found = link.loop.run(first_offset(link.awaiting, self._reading, self._options))
-        return self._document(found)
+        if begins_with_view(self._reading, self._options):
+            return self._document(BEFORE_VIEW)
+        return self._document(self._first())
 
     def latestOffset(self, start: Document, limit: ReadLimit) -> Document:  # noqa: N802
         """Return how far to read now, or the start where there is nothing to read."""
-        link = self._reading.link()
         before = self._offset(start)
+        if before.is_before_view:
+            return self._document(offset_after_view(self._reading, self._options))
+        link = self._reading.link()
         is_limited = not isinstance(limit, ReadAllAvailable)
         work = self._following(link).advance(before, is_limited=is_limited)
         end = self._document(link.loop.run(work))
         # As it was, since another text would be taken for another offset.
-        return start if self._offset(end) == before else end
+        return start if self._offset(end) == replace(before, view=None) else end
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
         """Return the limit that the options set; where they set two, both are kept to."""
@@ -94,6 +104,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Document, end: Document) -> list[InputPartition]:
         """Return what each task reads between two offsets, which never changes."""
         first, last = self._offset(start), self._offset(end)
+        if view := last.view_since(first):
+            found = first_shares(view, self._reading, self._options)
+            return [InputPartition(share) for share in found]
+        if first.is_before_view:
+            # The table had no lake when the micro-batch was planned.
+            first = self._first()
         link = self._reading.link()
         link.loop.run(self._following(link).check_kept(first))
         planned = shares(
@@ -106,9 +122,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task."""
+        share = partition.value or ()
+        if isinstance(share, ViewShare):
+            return read_view(self._reading, share, schema=self._schema, options=self._options)
         return read_share(
             self._reading,
-            partition.value or (),
+            share,
             schema=self._schema,
             truncates_nanoseconds=self._options.truncates_nanoseconds,
         )
@@ -142,6 +161,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._found = Reading.of(self._options, self._schema, follows=True)
         return self._found
 
+    def _first(self) -> StreamOffset:
+        link = self._reading.link()
+        return link.loop.run(first_offset(link.awaiting, self._reading, self._options))
+
     def _following(self, link: Link) -> Follower:
         if self._follower is None:
             self._follower = Follower(link.awaiting, self._reading, self._options)
@@ -160,8 +183,8 @@ def _check(options: SourceOptions) -> None:
             f"'{LIMIT.name}' is for batch reads, and this is a stream.",
             hint=f"Use '{MAX_ROWS.name}' to limit what one micro-batch reads.",
         )
-    if options.as_of_ms is not None:
+    if (named := position_option(options.position)) is not None:
         raise InvalidOptionError(
-            f"'{TIMESTAMP_MILLIS.name}' is for batch reads, and this is a stream.",
-            hint="Use 'scan.startup.mode' and 'scan.startup.timestamp' to say where to begin.",
+            f"'{named}' is for batch reads, and this is a stream.",
+            hint="Use 'scan.startup.mode' and what goes with it to say where to begin.",
         )

@@ -9,6 +9,13 @@ table whose rows were not read yet; they are read all at once, and from then on 
 bucket that is not named has rows that were not there before, and is read from offset 0. Ids of
 partitions tell one that was dropped from another of the same name. The moment is that of the last
 read of rows by key; in a changelog such rows say that they were written then.
+
+The first micro-batch of a table with a lake reads a view of lake and log, from `"view": "next"` to
+
+    {"table": "shop.orders", "table_id": 3, "offsets": {"0": 120},
+     "view": {"snapshot": 4711, "token": "hw1.…"}}
+
+The token names the same rows however often the micro-batch is run; the log goes on at the offsets.
 """
 
 from collections.abc import Mapping
@@ -32,6 +39,16 @@ Position: TypeAlias = int | None
 """The offset that is read next, or None where a state is."""
 
 _STATE = "state"
+_NEXT = "next"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstView:
+    """Name the view that a stream begins with."""
+
+    token: str
+    snapshot_id: int | None = None
+    """For people who look into a checkpoint; the token has it too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +58,14 @@ class StreamOffset:
     positions: Mapping[Place, Position]
     partition_ids: Mapping[str, int] = field(default_factory=dict)
     state_ms: int | None = None
+    is_before_view: bool = False
+    """Whether a view of lake and log comes first, and then the logs from where it ends."""
+    view: FirstView | None = None
+    """The view that was read to get here, in the micro-batch that ends here."""
+
+    def view_since(self, start: "StreamOffset") -> FirstView | None:
+        """Return the view that the micro-batch between a start and this end reads, if it does."""
+        return self.view if self.view != start.view else None
 
     def position(self, place: Place, bucket: TableBucket) -> Position:
         """Return what is read next in a bucket; new ones are read from their first row."""
@@ -75,6 +100,10 @@ def offset_document(offset: StreamOffset, table: TableInfo) -> Document:
         }
     if offset.state_ms is not None:
         document["state_read_ms"] = offset.state_ms
+    if offset.is_before_view:
+        document["view"] = _NEXT
+    elif offset.view is not None:
+        document["view"] = {"snapshot": offset.view.snapshot_id, "token": offset.view.token}
     return document
 
 
@@ -97,6 +126,8 @@ def read_offset(document: Mapping[str, object], table: TableInfo) -> StreamOffse
             for text, number in _mapping(document, "partitions")
         },
         state_ms=_whole(document["state_read_ms"]) if "state_read_ms" in document else None,
+        is_before_view=document.get("view") == _NEXT,
+        view=_view(document.get("view")),
     )
 
 
@@ -105,6 +136,16 @@ def _mapping(document: Mapping[str, object], name: str) -> list[tuple[str, objec
     if not isinstance(found, dict):
         raise _malformed(found)
     return list(found.items())
+
+
+def _view(given: object) -> FirstView | None:
+    match given:
+        case None | "next":
+            return None
+        case {"token": str(token), "snapshot": int() | None as snapshot_id}:
+            return FirstView(token, snapshot_id)
+        case _:
+            raise _malformed(given)
 
 
 def _position(given: object) -> Position:
