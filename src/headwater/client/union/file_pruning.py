@@ -22,14 +22,52 @@ _DIFFERING = (LeafFunction.NOT_EQUAL, LeafFunction.NOT_IN)
 
 
 @dataclass(frozen=True, slots=True)
+class _Told:
+    """Hold a part of a filter that bounds can tell, and the columns that it looks at."""
+
+    predicate: Predicate
+    columns: frozenset[int]
+
+    @classmethod
+    def of(cls, predicate: Predicate | None, *, floats: set[int]) -> "_Told | None":
+        told = _without_differing(predicate, floats)
+        return None if told is None else cls(told, frozenset(columns_of(told)))
+
+    def may_match(self, file: LakeFile) -> bool:
+        """Return False only if no row of a file matches."""
+        if not file.row_count:
+            return False
+        columns = {
+            each.column_id: _statistics(each, file.row_count)
+            for each in file.bounds
+            if each.column_id in self.columns
+        }
+        present = self.columns if file.names is None else {number for number, _ in file.names}
+        return may_match(
+            self.predicate,
+            BatchStatistics(columns),
+            # One row more than there are: so a count of nulls that is not known is neither none
+            # nor all of them.
+            record_count=file.row_count + 1,
+            absent=self.columns - present,
+        )
+
+
+def _statistics(bounds: ColumnBounds, row_count: int) -> ColumnStatistics:
+    nulls = 1 if bounds.null_count is None else bounds.null_count
+    is_all = bounds.null_count is not None and nulls >= row_count
+    return ColumnStatistics(row_count + 1 if is_all else nulls, bounds.lower, bounds.upper)
+
+
+@dataclass(frozen=True, slots=True)
 class FileTest:
     """Tell from bounds whether files can hold rows that a filter wants."""
 
     schema: Schema
     wanted: Filter
-    predicate: Predicate | None
+    told: _Told | None
     """What bounds can tell of all columns."""
-    by_key: Predicate | None
+    by_key: _Told | None
     """What bounds of key columns can tell, which hold for every version of a row."""
 
     @classmethod
@@ -42,20 +80,17 @@ class FileTest:
             for column in schema.columns
             if isinstance(column.type, FloatType | DoubleType)
         }
-        return cls(
-            schema,
-            wanted,
-            _without_differing(wanted.predicate(ids), floats),
-            _without_differing(wanted.predicate(key), floats),
-        )
+        told = _Told.of(wanted.predicate(ids), floats=floats)
+        by_key = _Told.of(wanted.predicate(key), floats=floats)
+        return cls(schema, wanted, told, by_key)
 
     def may_hold(self, file: LakeFile) -> bool:
         """Return False only if no row of a file that stands alone is wanted."""
-        return self.predicate is None or _may_match(self.predicate, file)
+        return self.told is None or self.told.may_match(file)
 
     def may_hold_key(self, file: LakeFile) -> bool:
         """Return False only if no row of a file is wanted, nor any that replaces one of them."""
-        return self.by_key is None or _may_match(self.by_key, file)
+        return self.by_key is None or self.by_key.may_match(file)
 
 
 def _without_differing(predicate: Predicate | None, floats: set[int]) -> Predicate | None:
@@ -73,37 +108,6 @@ def _without_differing(predicate: Predicate | None, floats: set[int]) -> Predica
             told = [_without_differing(child, floats) for child in children]
             kept = tuple(child for child in told if child is not None)
             return Or(kept) if len(kept) == len(told) else None
-
-
-def _may_match(predicate: Predicate, file: LakeFile) -> bool:
-    if not file.row_count:
-        return False
-    # One row more than there are: so a count of nulls that is not known is neither none nor all.
-    count = file.row_count + 1
-    columns = {each.column_id: _statistics(each, file.row_count) for each in file.bounds}
-    return may_match(
-        predicate,
-        BatchStatistics(columns),
-        record_count=count,
-        absent=_absent(predicate, file),
-    )
-
-
-def _statistics(bounds: ColumnBounds, row_count: int) -> ColumnStatistics:
-    match bounds.null_count:
-        case None:
-            nulls = 1
-        case count:
-            nulls = count + 1 if count >= row_count else count
-    return ColumnStatistics(nulls, bounds.lower, bounds.upper)
-
-
-def _absent(predicate: Predicate, file: LakeFile) -> frozenset[int]:
-    """Return the columns that a file does not have."""
-    if file.names is None:
-        return frozenset()
-    present = {column_id for column_id, _ in file.names}
-    return frozenset(columns_of(predicate)) - present
 
 
 def wanted_files(held: Held, test: FileTest) -> tuple[Held, list[LakeFile]]:
