@@ -35,14 +35,19 @@ class Side:
         self._threads.append(thread)
         thread.start()
 
-    def run_for(self, seconds: float) -> None:
-        """Let all go on for a while, then stop them and raise what went wrong."""
-        self.stopping.wait(seconds)
+    def run_until(self, is_done: Callable[[], bool], *, within_s: float) -> None:
+        """Let all go on until enough has happened, then stop them and raise what went wrong."""
+        give_up = threading.Timer(within_s, self.stopping.set)
+        give_up.start()
+        while not self.stopping.wait(0.02) and not is_done():
+            pass
         self.stopping.set()
+        give_up.cancel()
         for thread in self._threads:
             thread.join(60)
         if self.faults:
             raise self.faults[0]
+        assert is_done(), "not enough happened in time"
 
 
 class Numbers:
@@ -104,7 +109,7 @@ class Accounts:
     """Move money between the accounts of a table by key: one batch never changes the sum."""
 
     def __init__(self, story: Story) -> None:
-        self.story, self.moved = story, 0
+        self.story, self.moved, self.looks = story, 0, 0
         self.balances = dict.fromkeys(range(ACCOUNTS), BALANCE)
         story.table.upsert(self._rows(self.balances))
 
@@ -120,8 +125,8 @@ class Accounts:
     def _rows(self, accounts) -> list[dict[str, object]]:
         return [{"id": each, "n": self.balances[each], "text": "x"} for each in accounts]
 
-
-def check_balances(rows: list[tuple[int, int]]) -> None:
-    """Check that no account is missing or twice, and that no money came or went."""
-    assert sorted(number for number, _ in rows) == list(range(ACCOUNTS))
-    assert sum(balance for _, balance in rows) == ACCOUNTS * BALANCE
+    def check(self, rows: list[tuple[int, int]]) -> None:
+        """Check that no account is missing or twice, and that no money came or went."""
+        assert sorted(number for number, _ in rows) == list(range(ACCOUNTS))
+        assert sum(balance for _, balance in rows) == ACCOUNTS * BALANCE
+        self.looks += 1

@@ -1,73 +1,134 @@
 """Readers beside writers, tierers and upkeep never see a row twice, or not at all."""
 
+import subprocess
+import sys
+from contextlib import ExitStack
+
 import pytest
 
 import headwater
 from tests.union.engines import DuckDB
-from tests.union.numbers_in_a_row import Accounts, Keeper, Numbers, Seen, Side, check_balances
+from tests.union.numbers_in_a_row import Accounts, Keeper, Numbers, Seen, Side
 from tests.union.story import Story, Traits
 
-SHORT_S = 4.0
-LONG_S = 120.0
 FORMATS = ("iceberg", "paimon")
+SHORT = 6
+LONG = 500
+WITHIN_S = 90.0
+LONG_S = 900.0
+TURNS = 1000
 
 
-def numbers_of(connection, name):
-    return [row[0] for row in connection.execute(f"SELECT id FROM hw.{name}").fetchall()]
+class Readers:
+    """Two who read all numbers over and over: a scan of another client, and SQL."""
+
+    def __init__(self, story, numbers, stack):
+        self._name = str(story.table.path)
+        duck = DuckDB(story.storage.client)
+        stack.callback(duck.close)
+        self._connection = duck.connection
+        other = stack.enter_context(headwater.connect(story.storage.address))
+        self._table = other.table(self._name)
+        is_in_order = story.traits.buckets == 1
+        self.seen = [Seen(lambda: numbers.next, is_in_order) for _ in range(2)]
+
+    def scan(self):
+        self.seen[0].look(self._scanned)
+
+    def _scanned(self):
+        return self._table.scan(columns="id").to_arrow()["id"].to_pylist()
+
+    def query(self):
+        found = self._connection.execute
+        self.seen[1].look(
+            lambda: [row[0] for row in found(f"SELECT id FROM hw.{self._name}").fetchall()]
+        )
+
+    @property
+    def looks(self):
+        return min(each.looks for each in self.seen)
 
 
-def race_of_numbers(storage, traits, *, seconds):
+def race_of_numbers(storage, traits, *, count, within_s=WITHIN_S):
     story = Story(storage, traits)
-    numbers, side, name = Numbers(story), Side(), str(story.table.path)
+    numbers, side, keeper = Numbers(story), Side(), Keeper(story)
     numbers.write()
-    duck = DuckDB(storage.client)
-    with headwater.connect(storage.address) as other:
-        table = other.table(name)
-        by_scan, by_sql = (Seen(lambda: numbers.next, traits.buckets == 1) for _ in range(2))
-
-        def scanned():
-            return table.scan(columns="id").to_arrow()["id"].to_pylist()
-
-        side.repeat(numbers.write)
-        side.repeat(Keeper(story).keep)
-        side.repeat(lambda: by_scan.look(scanned))
-        side.repeat(lambda: by_sql.look(lambda: numbers_of(duck.connection, name)))
-        side.run_for(seconds)
-    duck.close()
-    assert by_scan.looks
-    assert by_sql.looks
+    with ExitStack() as stack:
+        readers = Readers(story, numbers, stack)
+        for step in (numbers.write, keeper.keep, readers.scan, readers.query):
+            side.repeat(step)
+        side.run_until(lambda: min(keeper.rounds, readers.looks) >= count, within_s=within_s)
     return story
 
 
-def race_of_accounts(storage, traits, *, seconds):
+def race_of_accounts(storage, traits, *, count, within_s=WITHIN_S):
     story = Story(storage, traits)
-    accounts, side, name = Accounts(story), Side(), str(story.table.path)
-    duck = DuckDB(storage.client)
+    accounts, side, keeper = Accounts(story), Side(), Keeper(story)
+    name, duck = str(story.table.path), DuckDB(storage.client)
     with headwater.connect(storage.address) as other:
         table = other.table(name)
 
         def scan():
             rows = table.scan(columns=["id", "n"]).to_arrow()
-            check_balances(list(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True)))
+            accounts.check(list(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True)))
 
-        side.repeat(accounts.move)
-        side.repeat(Keeper(story).keep)
-        side.repeat(scan)
-        side.repeat(
-            lambda: check_balances(
-                duck.connection.execute(f"SELECT id, n FROM hw.{name}").fetchall()
-            )
+        def query():
+            accounts.check(duck.connection.execute(f"SELECT id, n FROM hw.{name}").fetchall())
+
+        for step in (accounts.move, keeper.keep, scan, query):
+            side.repeat(step)
+        side.run_until(
+            lambda: keeper.rounds >= count and accounts.looks >= 2 * count, within_s=within_s
         )
-        side.run_for(seconds)
     duck.close()
+    return story
+
+
+def kill_tierers(story, *, times):
+    """Have the table tiered by processes that are killed one after the other, somewhere."""
+    for number in range(times):
+        arguments = [story.storage.address, str(story.table.path), story.traits.format]
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.union.tiering_apart",
+                *arguments,
+                str(number * TURNS + 1),
+            ],
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(1 + number):
+            process.stdout.readline()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    story._turn = times * TURNS
+
+
+def race_of_killed_tierers(storage, traits, *, times, within_s=WITHIN_S):
+    story = Story(storage, traits)
+    numbers, side, killed = Numbers(story), Side(), []
+
+    def kill():
+        if not killed:
+            kill_tierers(story, times=times)
+            killed.append(times)
+        side.stopping.wait(0.1)
+
+    numbers.write()
+    with ExitStack() as stack:
+        readers = Readers(story, numbers, stack)
+        for step in (numbers.write, kill, readers.scan, readers.query):
+            side.repeat(step)
+        side.run_until(lambda: bool(killed) and readers.looks >= times, within_s=within_s)
+    story.absorb()
     return story
 
 
 @pytest.mark.parametrize(("lake_format", "buckets"), [("iceberg", 1), ("paimon", 2)])
 def test_numbers_in_a_row_have_no_gap_and_none_comes_twice(storage, lake_format, buckets):
-    traits = Traits(format=lake_format, buckets=buckets)
-
-    story = race_of_numbers(storage, traits, seconds=SHORT_S)
+    story = race_of_numbers(storage, Traits(format=lake_format, buckets=buckets), count=SHORT)
 
     assert len(story.snapshots) > 1
 
@@ -76,23 +137,39 @@ def test_numbers_in_a_row_have_no_gap_and_none_comes_twice(storage, lake_format,
 def test_money_that_is_moved_is_never_lost_or_made(storage, lake_format):
     traits = Traits(format=lake_format, is_keyed=True, buckets=1)
 
-    story = race_of_accounts(storage, traits, seconds=SHORT_S)
+    story = race_of_accounts(storage, traits, count=SHORT)
 
     assert len(story.snapshots) > 1
 
 
+def test_a_tierer_that_is_killed_leaves_nothing_twice(storage):
+    story = race_of_killed_tierers(storage, Traits(), times=1)
+
+    story.tier()
+    assert story.table.scan().to_arrow().num_rows == story.expected().total()
+
+
 @pytest.mark.torture
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(LONG_S)
 @pytest.mark.parametrize("lake_format", FORMATS)
 @pytest.mark.parametrize("buckets", [1, 3])
 def test_numbers_in_a_row_have_no_gap_for_long(storage, lake_format, buckets):
-    race_of_numbers(storage, Traits(format=lake_format, buckets=buckets), seconds=LONG_S)
+    traits = Traits(format=lake_format, buckets=buckets)
+
+    race_of_numbers(storage, traits, count=LONG, within_s=LONG_S)
 
 
 @pytest.mark.torture
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(LONG_S)
 @pytest.mark.parametrize("lake_format", FORMATS)
 def test_money_is_never_lost_or_made_for_long(storage, lake_format):
     traits = Traits(format=lake_format, is_keyed=True, buckets=1)
 
-    race_of_accounts(storage, traits, seconds=LONG_S)
+    race_of_accounts(storage, traits, count=LONG, within_s=LONG_S)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(LONG_S)
+@pytest.mark.parametrize("lake_format", FORMATS)
+def test_tierers_that_are_killed_again_and_again_leave_nothing_twice(storage, lake_format):
+    race_of_killed_tierers(storage, Traits(format=lake_format), times=20, within_s=LONG_S)
