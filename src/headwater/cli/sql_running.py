@@ -13,6 +13,7 @@ from headwater.cli.output import Output
 from headwater.cli.session import Session, note, write
 from headwater.cli.sql_shell import Shell, table_in
 from headwater.cli.sql_text import is_blank, quoted_name
+from headwater.client.paths import DEFAULT_DATABASE
 from headwater.errors import RequestError
 from headwater.runtime.clock import SystemClock
 
@@ -32,7 +33,9 @@ def run_sql(session: Session, texts: Sequence[str] | None) -> None:
     client = session.client
     with duckdb.connect() as connection:
         headwater.duckdb.install(connection, client, alias=ALIAS)
-        connection.execute(f"use {ALIAS}")
+        # Tables of the usual database need not be named with it.
+        connection.execute(f"create schema if not exists {ALIAS}.{DEFAULT_DATABASE}")
+        connection.execute(f"use {ALIAS}.{DEFAULT_DATABASE}")
         console = Console(connection, session)
         if texts is None:
             count = len(console.tables())
@@ -59,7 +62,9 @@ class Console:
         clock = SystemClock()
         with _told():
             statements = self.connection.extract_statements(text)
-        for statement in statements:
+        for number, statement in enumerate(statements):
+            if number and self.session.output is Output.TABLE:
+                write("\n")
             begun = clock.monotonic()
             # Tables that came since the last statement are to be found by it.
             headwater.duckdb.refresh(self.connection, alias=ALIAS)

@@ -1,0 +1,126 @@
+"""`headwater sql`, on a directory and on a server, from arguments, files, pipes and a terminal."""
+
+import json
+import signal
+
+import pytest
+
+from tests.cli.commanding import ok
+from tests.cli.test_terminal import Terminal
+
+
+@pytest.fixture
+def orders(storage, name):
+    ok(storage("database", "create", f"db_{name}"))
+    table = f"db_{name}.orders"
+    ok(storage("table", "create", table, "--column", "id:BIGINT", "--column", "city:STRING"))
+    rows = '{"id": 1, "city": "Ulm"}\n{"id": 2, "city": "Bonn"}\n{"id": 3, "city": "Ulm"}\n'
+    ok(storage("append", table, stdin=rows))
+    return table
+
+
+def test_a_query_sees_the_rows_of_a_table(storage, orders):
+    query = f"select city, count(*) n, sum(id) s from {orders} group by 1 order by 1"
+
+    assert storage.rows("sql", query) == [
+        {"city": "Bonn", "n": 1, "s": 2},
+        {"city": "Ulm", "n": 2, "s": 4},
+    ]
+
+
+def test_a_later_statement_sees_what_came_before_it(storage, orders):
+    rows = storage.rows("sql", f"create temp table t as from {orders}; select max(id) m from t;")
+
+    assert rows[-1] == {"m": 3}
+
+
+def test_statements_come_from_a_file_or_by_standard_input(storage, orders, tmp_path):
+    script = tmp_path / "query.sql"
+    script.write_text(f"-- all of them\nselect count(*) as n from {orders};")
+
+    from_file = ok(storage("sql", "--file", str(script), "--output", "csv"))
+    from_pipe = ok(storage("sql", "--output", "csv", stdin=script.read_text()))
+
+    assert from_file == from_pipe == "n\n3\n"
+
+
+def test_a_wrong_statement_is_told_in_a_line(storage, orders):
+    result = storage("sql", f"select nothing from {orders}")
+
+    assert result.exit_code == 3
+    assert "nothing" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_table_that_is_not_there_is_named_with_one_that_is(storage, orders):
+    result = storage("sql", f"select * from {orders}x")
+
+    assert result.exit_code == 3
+    assert "orders" in result.stderr
+
+
+def test_statements_in_two_places_are_refused(storage, tmp_path):
+    result = storage("sql", "select 1", "--file", str(tmp_path / "x.sql"))
+
+    assert result.exit_code == 3
+
+
+@pytest.fixture
+def shell(storage, orders, tmp_path, monkeypatch):
+    monkeypatch.setenv("HEADWATER_SQL_HISTORY", str(tmp_path / "history"))
+    terminal = Terminal(storage, "sql")
+    terminal.until("headwater> ")
+    return terminal
+
+
+def test_a_shell_runs_what_is_typed_and_keeps_it(shell, orders, tmp_path):
+    shell.type(f"select count(*) as found\nfrom {orders};\n")
+    shell.until("found")
+    shell.type(".quit\n")
+    seen = shell.until("")
+
+    assert shell.end() == 0
+    assert "...> " in seen
+    assert f"from {orders};" in (tmp_path / "history").read_text()
+
+
+def test_a_shell_completes_tables(shell, orders):
+    shell.type(f"select count(*) as found from {orders[:-3]}\t;\n")
+    shell.until(orders)
+    shell.type(".quit\n")
+    seen = shell.until("")
+
+    assert shell.end() == 0
+    assert "found" in seen.partition(orders)[2]
+
+
+def test_a_shell_outlives_mistakes(shell, orders):
+    shell.type("select nonsense;\n")
+    shell.until("nonsense")
+    shell.type(".nonsense\n")
+    shell.until("there is no .nonsense")
+    shell.type(".tables\n")
+    shell.until(orders)
+    shell.type(f".schema {orders}\n")
+    shell.until("column_name")
+    shell.type(f".explain {orders}\n")
+    shell.until("bucket")
+    shell.type(".output json\nselect 40 + 2 as answer;\n")
+    shell.until(json.dumps({"answer": 42}, separators=(",", ":")))
+    shell.type("\x04")
+    shell.until("")
+
+    assert shell.end() == 0
+
+
+def test_ctrl_c_forgets_what_was_begun(shell, orders):
+    shell.type("select bad\n")
+    shell.until("...> ")
+    shell.process.send_signal(signal.SIGINT)
+    shell.until("...> \r\nheadwater> ")
+    shell.type("select 6 * 7 as answer;\n")
+    shell.until("42")
+    shell.type(".quit\n")
+    shell.until("")
+
+    assert shell.end() == 0
