@@ -11,6 +11,14 @@ from headwater.engines.storages import Place, opened
 from headwater.engines.viewing import Asked
 
 
+class Names(list[str]):
+    """Be names that can be called for: DataFusion says that it does, and takes them as they are."""
+
+    def __call__(self) -> set[str]:
+        """Return the names."""
+        return set(self)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage(CatalogProvider):
     """Be the databases of a storage."""
@@ -39,9 +47,10 @@ class Database(SchemaProvider):
     storage: Storage
     name: str
 
-    def table_names(self) -> set[str]:
+    @property
+    def table_names(self) -> "Names":  # type: ignore[override]
         """Return the names of the tables."""
-        return in_words(lambda: set(self.storage.client.list_tables(self.name)))
+        return Names(in_words(lambda: self.storage.client.list_tables(self.name)))
 
     def table_exist(self, name: str) -> bool:
         """Tell whether there is such a table."""
