@@ -37,9 +37,9 @@ from headwater.client.scan import AsyncScan
 from headwater.client.showing import shown
 from headwater.client.taking import batch_of, batches_of, columns_in, is_whole
 from headwater.client.union.counting import count_union
-from headwater.client.union.looking import look_at
+from headwater.client.union.looking import has_lake, look_at
 from headwater.client.union.positions import NamedOffsets, Wish
-from headwater.client.union.scans import Asked, has_lake, scan_of
+from headwater.client.union.scans import Asked, scan_of
 from headwater.client.union.viewing import AsyncView
 from headwater.client.virtual import VirtualKind, check_shape, read_only, virtual_schema
 from headwater.client.virtual_reading import Shape, VirtualScan, VirtualTail

@@ -4,7 +4,7 @@ from headwater.client.client import AsyncClient
 from headwater.client.paths import wire_path
 from headwater.client.reading.log_batch import Place
 from headwater.client.reading.offsets import list_offsets
-from headwater.client.reading.places import buckets_of
+from headwater.client.reading.places import buckets_of, partitions_of
 from headwater.errors import BoundaryMovedError
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange, TableBucket
@@ -23,11 +23,7 @@ async def look_at(client: AsyncClient, table: TableInfo, *, turn: Turn) -> Table
         identity=turn.identity(table),
         is_keyed=table.is_keyed,
         logs=await log_ranges(client, table, buckets),
-        partitions={
-            bucket.partition_id: place.partition
-            for place, bucket in buckets.items()
-            if bucket.partition_id is not None and place.partition is not None
-        },
+        partitions=partitions_of(buckets),
         reported=known.ends if known is not None and known.table_id == table.table_id else {},
         unsettled=turn.assignment.unsettled,
     )

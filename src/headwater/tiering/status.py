@@ -5,25 +5,19 @@ from dataclasses import dataclass, replace
 
 from headwater.client.client import AsyncClient
 from headwater.client.lake.values import TieringState
-from headwater.client.reading.draining import drained
-from headwater.client.reading.fetch_request import FetchSize
-from headwater.client.reading.fetcher import Fetcher
-from headwater.client.reading.log_batch import Place
-from headwater.client.reading.places import buckets_of
-from headwater.client.reading.view import View
+from headwater.client.reading.places import buckets_of, partitions_of
+from headwater.client.union.lag import oldest_ms
 from headwater.config.options import DATALAKE_ENABLED
 from headwater.errors import HeadwaterError
 from headwater.lake.lakes import Lakes, lake_format, lake_spec
 from headwater.lake.spi import LakeSnapshot
 from headwater.model.boundary import Boundary, LakeBucket
-from headwater.model.bucket import OffsetRange, TableBucket
+from headwater.model.bucket import OffsetRange
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
 from headwater.runtime.aside import aside
 from headwater.tiering.looking import log_ranges
 
-# One row is wanted of each bucket; servers send the whole batch that it is in.
-_PEEK = FetchSize(1024**2, 16 * 1024)
 _MS = 1000
 
 Waiting = dict[LakeBucket, OffsetRange]
@@ -84,13 +78,13 @@ async def _completed(
     buckets = await buckets_of(client.cluster, table)
     logs = await log_ranges(client, table, buckets)
     waiting = waiting_offsets(logs, None if head is None else head.boundary)
-    oldest_ms = await _oldest_ms(client, table, buckets, waiting)
+    oldest = await oldest_ms(client.cluster, table, waiting, partitions=partitions_of(buckets))
     return replace(
         status,
         snapshot=head,
         snapshot_age_s=None if head is None else max(now_ms - head.committed_ms, 0) / _MS,
         lag_rows=sum(offsets.end - offsets.start for offsets in waiting.values()),
-        lag_s=0.0 if oldest_ms is None else max(now_ms - oldest_ms, 0) / _MS,
+        lag_s=0.0 if oldest is None else max(now_ms - oldest, 0) / _MS,
     )
 
 
@@ -110,24 +104,3 @@ def _head(table: TableInfo, lakes: Lakes) -> LakeSnapshot | None:
     if not lake.catalog().exists(table.path):
         return None
     return lake.committer(lake_spec(table)).head()
-
-
-async def _oldest_ms(
-    client: AsyncClient,
-    table: TableInfo,
-    buckets: Mapping[Place, TableBucket],
-    waiting: Waiting,
-) -> int | None:
-    """Return when the first row was written that the lake does not hold."""
-    fetcher = Fetcher(client.cluster, View.of(table), size=_PEEK, forgets_dropped=True)
-    for place, bucket in buckets.items():
-        offsets = waiting.get(LakeBucket(bucket.partition_id, bucket.bucket))
-        if offsets is not None:
-            fetcher.follow(place, bucket, offset=offsets.start, end=offsets.start + 1)
-    times = []
-    try:
-        async for batch in drained(fetcher, client.cluster, table=table.path):
-            times.append(batch.timestamp_ms)  # noqa: PERF401 - the loop awaits
-    finally:
-        await fetcher.close()
-    return min(times, default=None)

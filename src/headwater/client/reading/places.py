@@ -28,6 +28,15 @@ async def buckets_of(
     return buckets
 
 
+def partitions_of(buckets: Buckets) -> dict[int, str]:
+    """Return id and name of every partition that has some of the buckets."""
+    return {
+        bucket.partition_id: place.partition
+        for place, bucket in buckets.items()
+        if bucket.partition_id is not None and place.partition is not None
+    }
+
+
 async def buckets_at(
     cluster: Cluster, table: TableInfo, places: Iterable[Place]
 ) -> dict[Place, TableBucket]:

@@ -10,7 +10,7 @@ from headwater.client.lake.coordinator import LakeCoordinator
 from headwater.client.lake.values import ReportedSnapshot
 from headwater.client.reading.log_batch import Place
 from headwater.client.reading.offsets import list_offsets
-from headwater.client.reading.places import Buckets, buckets_of
+from headwater.client.reading.places import Buckets, buckets_of, partitions_of
 from headwater.client.union.lake_plans import LakePlans
 from headwater.client.union.newest import newest_table
 from headwater.client.union.positions import (
@@ -58,12 +58,24 @@ async def look_at(
     With `renews_columns` it has all the columns that rows before the position can have, whatever
     is known of the table so far.
     """
-    for _ in range(1, _ATTEMPTS if wish.snapshot_id is None else 1):
+    attempts = _ATTEMPTS if wish.snapshot_id is None else 1
+    for attempt in range(1, attempts + 1):
         try:
-            return await _Look(cluster, table, wish, renews_columns=renews_columns).view()
+            view = await _Look(cluster, table, wish, renews_columns=renews_columns).view()
         except _RACES:
+            if attempt == attempts:
+                raise
             continue
-    return await _Look(cluster, table, wish, renews_columns=renews_columns).view()
+        if attempt == attempts or has_lake(view.table) == has_lake(table):
+            return view
+        # It was turned on or off since the table was got.
+        table = view.table
+    raise AssertionError(attempts)
+
+
+def has_lake(table: TableInfo) -> bool:
+    """Tell whether rows of a table go to a lake."""
+    return bool(DATALAKE_ENABLED.of(table.descriptor.properties))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +85,6 @@ class _Logs:
     buckets: Buckets
     starts: Mapping[LakeBucket, int]
     ends: Mapping[LakeBucket, int]
-
-    @property
-    def partitions(self) -> dict[int, str]:
-        return {
-            bucket.partition_id: place.partition
-            for place, bucket in self.buckets.items()
-            if bucket.partition_id is not None and place.partition is not None
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +130,7 @@ class _Look:
             table=await self._columns(token),
             snapshot=snapshot,
             logs=_ranges(sought),
-            partitions=logs.partitions if token is None else token.partitions,
+            partitions=partitions_of(logs.buckets) if token is None else token.partitions,
             read_ms=self._cluster.clock.now_ms(),
             is_newest=wish.is_newest,
             notes=lake.notes,
@@ -143,7 +147,7 @@ class _Look:
         path = self._table.path
         if self._wish.mode == "log":
             return _Lake(notes=("The lake is left out: mode='log'.",))
-        if not DATALAKE_ENABLED.of(self._table.descriptor.properties):
+        if not has_lake(self._table):
             return _Lake(notes=("The table has no lake: 'table.datalake.enabled' is off.",))
         coordinator = LakeCoordinator(self._cluster)
         reported = await coordinator.snapshot(path, readable=True)

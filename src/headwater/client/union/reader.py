@@ -1,20 +1,25 @@
 """The rows of splits: read from lake and log, merged, filtered and projected."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
-from itertools import chain
 
 import pyarrow as pa
 
 from headwater.client.cluster import Cluster
 from headwater.client.reading.view import View
 from headwater.client.union.lake_plans import LakePlans
+from headwater.client.union.merge.folded import Folded
+from headwater.client.union.merge.sorted import merged_in_order
+from headwater.client.union.refusals import lost_snapshot
 from headwater.client.union.split import Tier, UnionSplit
 from headwater.client.union.streams import Rows, Source, in_turn, pumped, side_by_side
 from headwater.client.union.tail_cache import FoldedTail
 from headwater.client.union.tails import Tails
+from headwater.errors import LakeUnreachableError
 from headwater.lake.spi import LakeSource
+from headwater.lake.split import LakeFile
 from headwater.model.boundary import LakeBucket
 
 SPLITS_AT_ONCE = 3
@@ -93,24 +98,24 @@ class UnionReader:
 
     async def _lake_only(self, split: UnionSplit) -> Rows:
         source = await self._source(split, self._names)
-        async with aclosing(pumped(lambda: self._filtered(_read(source, split)))) as rows:
+        async with aclosing(self._pumped(split, lambda: _read(source, split))) as rows:
             async for batch in rows:
                 yield batch
 
     async def _hybrid(self, split: UnionSplit, *, has_lake: bool) -> Rows:
-        """Yield the rows of the lake that were not changed since, then those that were."""
-        folded, names = (await self.folded(split)).folded, self._names
-        keys = [name for name in self._table.schema.primary_key if name not in names]
-        source = await self._source(split, [*names, *keys]) if has_lake else None
-
-        def rows() -> Iterator[pa.RecordBatch]:
-            live = folded.live(names)
-            if source is None:
-                return self._filtered(live)
-            return self._filtered(chain(folded.without_changed(_read(source, split)), live))
-
-        async with aclosing(pumped(rows)) as batches:
-            async for batch in batches:
+        """Yield the rows of the lake that were not changed since, and those that were."""
+        folded = (await self.folded(split)).folded
+        if not has_lake:
+            async with aclosing(self._pumped(split, lambda: folded.live(self._names))) as rows:
+                async for batch in rows:
+                    yield batch
+            return
+        keys = [name for name in self._table.schema.primary_key if name not in self._names]
+        names = [*self._names, *keys]
+        plain, keyed = await self._source(split, self._names), await self._source(split, names)
+        merge = partial(_merged, folded, split, plain=plain, keyed=keyed, names=names)
+        async with aclosing(self._pumped(split, merge)) as rows:
+            async for batch in rows:
                 yield batch
 
     # ---- the lake
@@ -120,8 +125,55 @@ class UnionReader:
         source = await self._plans.source(self._table, split.lake.snapshot_id)
         return source.with_projection([(name,) for name in names])
 
+    async def _pumped(
+        self, split: UnionSplit, make: Callable[[], Iterator[pa.RecordBatch]]
+    ) -> Rows:
+        """Yield the wanted ones of rows, which are read in a thread."""
+        try:
+            async with aclosing(pumped(lambda: self._filtered(make()))) as rows:
+                async for batch in rows:
+                    yield batch
+        except (LakeUnreachableError, FileNotFoundError) as fault:
+            await self._check_kept(split)
+            raise LakeUnreachableError(f"Reading {self._table.path} failed: {fault}") from fault
+
+    async def _check_kept(self, split: UnionSplit) -> None:
+        """Say so if files could not be read because their snapshot expired."""
+        if split.lake is None:
+            return
+        snapshot_id = split.lake.snapshot_id
+        self._plans.forget(self._table, snapshot_id)
+        if await self._plans.snapshot(self._table, snapshot_id) is None:
+            raise lost_snapshot(self._table, snapshot_id)
+
     def _filtered(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return map(self._wanted.filtered, rows)
+
+
+def _merged(
+    folded: Folded,
+    split: UnionSplit,
+    *,
+    plain: LakeSource,
+    keyed: LakeSource,
+    names: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split: of files that hold no changed row as they are, others merged."""
+    lake = split.lake
+    assert lake is not None
+    if folded.is_spilled and keyed.is_key_ordered:
+        # In the order of keys nothing has to be put into files but the changes.
+        ordered = keyed.read(lake, in_key_order=True)
+        yield from merged_in_order(ordered, folded, columns=names)
+        return
+    touched: dict[bool, list[LakeFile]] = {False: [], True: []}
+    for file in lake.files:
+        touched[not file.stands_alone or folded.may_touch(file)].append(file)
+    if touched[False]:
+        yield from plain.read(replace(lake, files=tuple(touched[False])))
+    if touched[True]:
+        yield from folded.without_changed(keyed.read(replace(lake, files=tuple(touched[True]))))
+    yield from folded.live(names)
 
 
 def _read(source: LakeSource, split: UnionSplit) -> Iterator[pa.RecordBatch]:

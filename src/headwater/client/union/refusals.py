@@ -8,6 +8,7 @@ from headwater.client.union.view import ViewedSnapshot
 from headwater.config.choices import ChangelogImage
 from headwater.config.options import CHANGELOG_IMAGE
 from headwater.errors import (
+    HeadwaterError,
     LakeSnapshotMissingError,
     LogGapError,
     PositionMissingError,
@@ -66,6 +67,23 @@ def missing_snapshot(
     return LakeSnapshotMissingError(
         f"The lake has no snapshot {snapshot_id} of {table.path}.",
         hint=f"The newest that it has are {there}." if there else "It has none.",
+    )
+
+
+def lost_rows(table: TableInfo, fault: HeadwaterError) -> PositionMissingError:
+    """Tell that rows of a view left the log, or a partition the table, before they were read."""
+    return PositionMissingError(
+        f"Rows of {table.path} are gone since the position was taken: {fault.message}",
+        hint="Take a new view. Rows of the log stay as long as 'table.log.ttl' says.",
+    )
+
+
+def lost_snapshot(table: TableInfo, snapshot_id: int) -> PositionMissingError:
+    """Tell that a lake snapshot expired before all of it was read."""
+    return PositionMissingError(
+        f"Snapshot {snapshot_id} of the lake table of {table.path} expired since the position was"
+        " taken.",
+        hint="Take a new view, or let the lake keep its snapshots longer.",
     )
 
 

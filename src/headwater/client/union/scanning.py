@@ -12,7 +12,17 @@ from headwater.client.scan import BatchSource
 from headwater.client.union.looking import look_at
 from headwater.client.union.positions import Wish
 from headwater.client.union.viewing import AsyncView, Partitions, check_limit
+from headwater.errors import (
+    LakeSnapshotMissingError,
+    LogGapError,
+    PartitionMissingError,
+    PositionMissingError,
+)
 from headwater.model.table import TableInfo
+
+# Retention, expiry and others can take away what was found a moment before.
+_ATTEMPTS = 3
+_LOST = (PositionMissingError, LakeSnapshotMissingError, PartitionMissingError, LogGapError)
 
 
 class UnionScan:
@@ -51,16 +61,49 @@ class UnionScan:
         return self._offsets if self._reads_lake else self._without_lake.offsets
 
     async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
-        """Look for the position, and yield its rows."""
+        """Look for the position, and yield its rows; what is lost before the first is mended."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            is_last = attempt == _ATTEMPTS or not self._wish.is_newest
+            async with aclosing(await self._begun()) as rows:
+                if await rows.begins(may_fail=not is_last):
+                    async for batch in rows:
+                        yield batch
+                    return
+
+    async def _begun(self) -> "_Begun":
+        """Look for the position."""
         value = await look_at(self._cluster, self._table, self._wish, renews_columns=False)
         view = AsyncView.of(self._cluster, value)
         self._reads_lake = value.snapshot is not None or not self._wish.is_newest
-        if self._reads_lake:
-            self._offsets = view.offsets
-            rows = view.rows(self._wanted, partitions=self._partitions, limit=self._limit)
-        else:
+        if not self._reads_lake:
             # Servers tell the newest rows by themselves, at a lower price than at a position.
-            rows = aiter(self._without_lake)
-        async with aclosing(rows) as batches:
-            async for batch in batches:
-                yield batch
+            return _Begun(aiter(self._without_lake))
+        self._offsets = view.offsets
+        return _Begun(view.rows(self._wanted, partitions=self._partitions, limit=self._limit))
+
+
+class _Begun:
+    """Read rows whose first batch tells whether they are all there."""
+
+    def __init__(self, rows: AsyncGenerator[pa.RecordBatch, None]) -> None:
+        self._rows = rows
+        self._first: pa.RecordBatch | None = None
+
+    async def begins(self, *, may_fail: bool) -> bool:
+        """Read the first batch; tell whether it was there, or raise that it was not."""
+        try:
+            self._first = await anext(self._rows, None)
+        except _LOST:
+            if not may_fail:
+                raise
+            return False
+        return True
+
+    async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        if self._first is not None:
+            yield self._first
+        async for batch in self._rows:
+            yield batch
+
+    async def aclose(self) -> None:
+        await self._rows.aclose()

@@ -11,13 +11,12 @@ from headwater.client.reading.starts import Start
 from headwater.client.reading.state_scan import StateScan
 from headwater.client.reading.view import View
 from headwater.client.scan import AsyncScan, BatchSource, Explanation
-from headwater.client.union.looking import look_at
+from headwater.client.union.looking import has_lake, look_at
 from headwater.client.union.positions import Wish
 from headwater.client.union.ranges import RangeScan
 from headwater.client.union.scanning import UnionScan
 from headwater.client.union.token import read_token
 from headwater.client.union.viewing import AsyncView
-from headwater.config.options import DATALAKE_ENABLED
 from headwater.errors import RequestError
 from headwater.model.partition import complete_spec, name_of_spec
 from headwater.model.table import TableInfo
@@ -34,11 +33,6 @@ class Asked:
     start: Start | None = None
     end: Start | None = None
     wish: Wish = field(default_factory=Wish)
-
-
-def has_lake(table: TableInfo) -> bool:
-    """Tell whether rows of a table go to a lake."""
-    return bool(DATALAKE_ENABLED.of(table.descriptor.properties))
 
 
 def scan_of(cluster: Cluster, table: TableInfo, asked: Asked) -> AsyncScan:

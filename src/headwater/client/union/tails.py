@@ -15,8 +15,10 @@ from headwater.client.reading.log_batch import LogBatch, Place
 from headwater.client.reading.state_at import StateAt
 from headwater.client.reading.view import View
 from headwater.client.union.merge.fold import TailFold
+from headwater.client.union.refusals import lost_rows
 from headwater.client.union.split import UnionSplit
 from headwater.client.union.tail_cache import FoldedTail, LoggedTail, TailCache, TailKey
+from headwater.errors import OffsetOutOfRangeError, PartitionMissingError
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.table import TableInfo
@@ -182,9 +184,12 @@ class Tails:
             keeps_unknown=False,
             refuses_unknown=True,
         )
-        async with aclosing(aiter(state)) as batches:
-            async for rows in batches:
-                yield rows
+        try:
+            async with aclosing(aiter(state)) as batches:
+                async for rows in batches:
+                    yield rows
+        except (OffsetOutOfRangeError, PartitionMissingError) as fault:
+            raise lost_rows(view.table, fault) from fault
 
     async def _inserted(self, view: View, split: UnionSplit) -> AsyncGenerator[LogBatch, None]:
         """Yield the rows of a state as changes, for those who have to merge them."""
@@ -227,6 +232,8 @@ class Tails:
                     fetcher.follow(place, known, offset=offsets.start, end=offsets.end)
             async for batch in drained(fetcher, self._cluster, table=view.table.path):
                 yield batch
+        except (OffsetOutOfRangeError, PartitionMissingError) as fault:
+            raise lost_rows(view.table, fault) from fault
         finally:
             await fetcher.close()
 
