@@ -25,6 +25,7 @@ from headwater.lake.table import LakeTableSpec
 from headwater.model.boundary import Boundary
 from headwater.model.schema import Column
 
+_SOME_NAME = "data"
 _SNAPSHOT_NAME = re.compile(r"snapshot-(\d+)\Z")
 
 
@@ -39,6 +40,8 @@ class PaimonTable:
     partitions: Partitions
     manifests: Manifests
     schemas: dict[int, LakeSchema] = field(default_factory=dict)
+    directories: dict[tuple[bytes, int], str] = field(default_factory=dict)
+    """Where the files of partitions and buckets lie, which takes long to find out."""
 
     @classmethod
     def open(cls, config: Mapping[str, str], spec: LakeTableSpec) -> "PaimonTable":
@@ -167,8 +170,12 @@ class PaimonTable:
         """Return where a data file lies."""
         if (external := entry.file.external_path) is not None:
             return external
-        partition = self.partitions.from_row(entry.partition)
-        return self.partitions.file_path(partition, entry.bucket, entry.file.name)
+        place = (entry.partition, entry.bucket)
+        if place not in self.directories:
+            partition = self.partitions.from_row(entry.partition)
+            path = self.partitions.file_path(partition, entry.bucket, _SOME_NAME)
+            self.directories[place] = path.removesuffix(_SOME_NAME)
+        return f"{self.directories[place]}{entry.file.name}"
 
     def counts(self, snapshot: SnapshotFile) -> tuple[int, int]:
         """Return how many data files a snapshot has, and their bytes."""
