@@ -6,6 +6,7 @@ import pytest
 
 from headwater.client.union.merge.changed_keys import HashedKeys, finder
 from headwater.client.union.merge.keys import Columns, hashes_of
+from headwater.client.union.merge.last import last_places
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
@@ -69,3 +70,10 @@ def test_slices_of_columns_are_looked_through_like_whole_ones() -> None:
     find = finder((texts.slice(1, 2), numbers.slice(1, 2)))
 
     assert find((texts.slice(2), numbers.slice(2))).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("count", [1, 2, 17])
+def test_the_last_places_of_keys_with_the_same_hash_are_found(count: int) -> None:
+    keys = tuple(pa.concat_arrays([column, column]) for column in with_one_hash(count))
+
+    assert last_places(keys).tolist() == list(range(count, 2 * count))

@@ -5,15 +5,16 @@ import pyarrow as pa
 
 from headwater.client.reading.log_batch import LogBatch
 from headwater.client.union.merge.folded import Folded
-from headwater.client.union.merge.in_files import FoldedInFiles, part_written
+from headwater.client.union.merge.in_files import FoldedInFiles
 from headwater.client.union.merge.in_memory import FoldedInMemory
 from headwater.client.union.merge.keys import TableKey
 from headwater.client.union.merge.part import Part, part_of, together
+from headwater.client.union.merge.part_files import part_written
 from headwater.client.union.merge.spill import SpillFiles, SpillPlace, SpillRun
 from headwater.model.table import TableInfo
 
 # So many changes are folded together, as that takes little more time than for a few.
-ROWS_TOGETHER = 65_536
+ROWS_TOGETHER = 262_144
 # Arrow cannot put more than 2 GiB of texts together.
 _TOGETHER_BYTES_MAX = 512 * 1024 * 1024
 _GROWTH = 2

@@ -9,16 +9,11 @@ import pyarrow as pa
 
 from headwater.client.union.merge.bounds import KeyExtent, KeyRanges
 from headwater.client.union.merge.changed_keys import Mask, Sieve
-from headwater.client.union.merge.keys import Columns, TableKey, Words, hashes_of
-from headwater.client.union.merge.part import Part, latest
-from headwater.client.union.merge.spill import (
-    PARTITION_COUNT,
-    SpillFiles,
-    SpillPlace,
-    SpillRun,
-    by_partition,
-    partitions_of,
-)
+from headwater.client.union.merge.held_back import HeldBack
+from headwater.client.union.merge.keys import Columns, TableKey, hashes_of
+from headwater.client.union.merge.part import Part, latest, part_of_none
+from headwater.client.union.merge.part_files import part_read
+from headwater.client.union.merge.spill import PARTITION_COUNT, SpillFiles, SpillPlace, SpillRun
 from headwater.lake.split import LakeFile
 from headwater.model.table import TableInfo
 
@@ -60,9 +55,8 @@ class FoldedInFiles:
     def live(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are there after the changes, in no order."""
         for part in self.parts():
-            rows = part.live() if columns is None else part.narrowed(columns).live()
-            if rows.num_rows:
-                yield rows
+            wanted = part if columns is None else part.narrowed(columns)
+            yield from wanted.live_batches()
 
     def without_changed(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows of a lake whose key was not changed, in no order.
@@ -71,7 +65,7 @@ class FoldedInFiles:
         put into files by partition, and compared with the changes of one partition at a time.
         """
         with SpillFiles(self.place) as files:
-            held = HeldBack(self.key, files, self.memory_bytes_max // SHARE)
+            held = HeldBack(files, self.memory_bytes_max // SHARE)
             for batch in rows:
                 hashes = hashes_of(self.key.columns(batch))
                 may_be_changed = self._sieve.passes(hashes)
@@ -134,78 +128,28 @@ class FoldedInFiles:
             for run in self.runs
             for rows in run.read(partition)
         ]
-        return latest(found)
+        return latest(found) if found else part_of_none(self.key, self.schema)
 
     def _unchanged(self, runs: Sequence[SpillRun]) -> Iterator[pa.RecordBatch]:
         """Yield those of rows by partition whose keys were not changed."""
         for partition in range(PARTITION_COUNT):
             if not any(run.byte_counts[partition] for run in runs):
                 continue
-            passes = self._passes(partition)
-            if not passes:
-                for run in runs:
-                    yield from run.read(partition)
+            # Where nothing was changed, one pass finds that.
+            passes = max(self._passes(partition), 1)
             for number in range(passes):
                 part = self._part(partition, number)
-                for rows in (rows for run in runs for rows in run.read(partition)):
-                    keys = self.key.columns(rows)
-                    is_left = _in_pass(keys, number, passes) & ~part.find(keys)
-                    if is_left.any():
-                        yield rows.filter(pa.array(is_left))
+                rows = (rows for run in runs for rows in run.read(partition))
+                yield from self._left(rows, part, number, passes)
 
-
-class HeldBack:
-    """Gather rows and put them into files by partition."""
-
-    def __init__(self, key: TableKey, files: SpillFiles, bytes_max: int) -> None:
-        self._key, self._files = key, files
-        self._bytes_max = bytes_max
-        self._rows: list[pa.RecordBatch] = []
-        self._hashes: list[Words] = []
-        self._bytes = 0
-        self._runs: list[SpillRun] = []
-
-    def add(self, rows: pa.RecordBatch, hashes: Words) -> None:
-        """Take rows with the hashes of their keys."""
-        if not rows.num_rows:
-            return
-        self._rows.append(rows)
-        self._hashes.append(hashes)
-        self._bytes += rows.nbytes
-        if self._bytes > self._bytes_max:
-            self._write()
-
-    def done(self) -> Sequence[SpillRun]:
-        """Return where the rows are."""
-        if self._rows:
-            self._write()
-        return self._runs
-
-    def _write(self) -> None:
-        rows = pa.concat_batches(self._rows)
-        partitions = partitions_of(np.concatenate(self._hashes))
-        self._rows, self._hashes, self._bytes = [], [], 0
-        self._runs.append(self._files.write(rows.schema, by_partition(rows, partitions)))
-
-
-def part_written(files: SpillFiles, part: Part) -> SpillRun:
-    """Put changes into a file by partition."""
-    rows = with_deletions(part)
-    return files.write(rows.schema, by_partition(rows, partitions_of(hashes_of(part.keys))))
-
-
-def with_deletions(part: Part) -> pa.RecordBatch:
-    """Return changes as rows; their last column says whether the row was deleted."""
-    fields = [*part.rows.schema, pa.field("is_deleted", pa.bool_())]
-    columns = [*part.rows.columns, pa.array(part.is_deleted)]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
-
-
-def part_read(key: TableKey, rows: pa.RecordBatch) -> Part:
-    """Return changes that were written as rows."""
-    is_deleted = rows.column(rows.num_columns - 1).to_numpy(zero_copy_only=False)
-    rows = rows.select(list(range(rows.num_columns - 1)))
-    return Part(rows, is_deleted, key.columns(rows))
+    def _left(
+        self, batches: Iterator[pa.RecordBatch], part: Part, number: int, passes: int
+    ) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            keys = self.key.columns(rows)
+            is_left = _in_pass(keys, number, passes) & ~part.find(keys)
+            if is_left.any():
+                yield rows.filter(pa.array(is_left))
 
 
 def _in_pass(keys: Columns, number: int, passes: int) -> Mask:

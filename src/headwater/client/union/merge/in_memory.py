@@ -44,9 +44,8 @@ class FoldedInMemory:
     def live(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are there after the changes, in no order."""
         for part in self.held:
-            rows = part.live() if columns is None else part.narrowed(columns).live()
-            if rows.num_rows:
-                yield rows
+            wanted = part if columns is None else part.narrowed(columns)
+            yield from wanted.live_batches()
 
     def without_changed(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows of a lake whose key was not changed, in their order."""

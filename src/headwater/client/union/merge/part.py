@@ -1,6 +1,6 @@
 """One change for each of some keys, in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,8 +10,10 @@ import pyarrow as pa
 
 from headwater.client.union.merge.changed_keys import Find, Mask, finder
 from headwater.client.union.merge.keys import Columns, TableKey, joined
-from headwater.lake.folding import last_of_each
+from headwater.client.union.merge.last import last_places
 from headwater.rows.log_batch import ChangeType
+
+_BATCH_ROWS = 131_072
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +31,7 @@ class Part:
 
     @cached_property
     def byte_count(self) -> int:
-        """Return the bytes that the rows take in memory; columns of numbers share theirs."""
+        """Return the bytes that the changes take in memory."""
         return self.rows.nbytes + self.is_deleted.nbytes
 
     @cached_property
@@ -53,6 +55,12 @@ class Part:
         """Return the changes with some of their columns."""
         return Part(self.rows.select(list(columns)), self.is_deleted, self.keys)
 
+    def live_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are there after the changes, some at a time."""
+        rows = self.live()
+        for start in range(0, rows.num_rows, _BATCH_ROWS):
+            yield rows.slice(start, _BATCH_ROWS)
+
     def live(self) -> pa.RecordBatch:
         """Return the rows that are there after the changes."""
         if not self.is_deleted.any():
@@ -75,7 +83,7 @@ def part_of(
     if len(counted) < len(changes):
         some = pa.array(is_counted)
         keys = tuple(each.filter(some) for each in keys)
-    last = last_of_each(keys)
+    last = last_places(keys)
     is_last = np.zeros(len(changes), np.bool_)
     is_last[counted[last]] = True
     if is_last.all():
@@ -88,11 +96,17 @@ def part_of(
     )
 
 
+def part_of_none(key: TableKey, schema: pa.Schema) -> Part:
+    """Return a part without changes."""
+    rows = pa.RecordBatch.from_pylist([], schema=schema)
+    return Part(rows, np.zeros(0, np.bool_), key.columns(rows))
+
+
 def latest(parts: Sequence[Part]) -> Part:
     """Make one of parts, of which later ones replace what earlier ones say of their keys."""
     found = together(parts)
     is_last = np.zeros(len(found), np.bool_)
-    is_last[last_of_each(found.keys)] = True
+    is_last[last_places(found.keys)] = True
     return found.where(is_last)
 
 

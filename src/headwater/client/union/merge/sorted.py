@@ -11,15 +11,16 @@ import pyarrow as pa
 
 from headwater.client.union.merge.changed_keys import Numbers
 from headwater.client.union.merge.folded import Folded
-from headwater.client.union.merge.in_files import SHARE, FoldedInFiles, part_read, with_deletions
+from headwater.client.union.merge.in_files import SHARE, FoldedInFiles
 from headwater.client.union.merge.in_memory import FoldedInMemory
 from headwater.client.union.merge.keys import TableKey, as_type
+from headwater.client.union.merge.last import last_places
 from headwater.client.union.merge.order import ascending, is_ascending, order_of
 from headwater.client.union.merge.part import Part, together
+from headwater.client.union.merge.part_files import part_read, with_deletions
 from headwater.client.union.merge.spill import SpillFiles, SpillRun
 from headwater.client.union.merge.stretch import Limit, Run, Stretch, one_after_the_other
 from headwater.errors import CorruptFileError
-from headwater.lake.folding import last_of_each
 
 _ROWS_TOGETHER = 65_536
 _ROWS_TOGETHER_MIN = 256
@@ -87,7 +88,7 @@ def _combined(key: TableKey, stretches: Sequence[Stretch], *, is_distinct: bool)
         return found.rows if is_left.all() else found.rows.filter(pa.array(is_left))
     if not is_distinct:
         is_last = np.zeros(len(found), np.bool_)
-        is_last[last_of_each(key.columns(found.rows))] = True
+        is_last[last_places(key.columns(found.rows))] = True
         is_left &= is_last
     order = ascending(found.order)
     return found.rows.take(pa.array(order[is_left[order]]))

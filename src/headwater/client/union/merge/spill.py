@@ -1,5 +1,6 @@
 """Rows in files, by partition of their keys: for what is more than memory should hold."""
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -40,7 +41,7 @@ class SpillFiles:
         self.directory = Path(made)
         self._written = 0
         # Also at the end of the process, and if a reader is given up halfway.
-        self._remove = weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
+        self._remove = weakref.finalize(self, _removed, made, os.getpid())
 
     def __enter__(self) -> Self:
         return self
@@ -61,21 +62,39 @@ class SpillFiles:
         """Write sections of rows into a file of their own, one after the other."""
         path = self.directory / f"{self._written}.arrow"
         self._written += 1
-        ends, byte_counts, row_count = [0], [], 0
         try:
             # Not compressed, so that reading takes no memory but that of the system's cache.
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-                for section in sections:
-                    ends.append(ends[-1])
-                    byte_counts.append(0)
-                    for rows in section:
-                        writer.write_batch(rows)
-                        ends[-1] += 1
-                        byte_counts[-1] += rows.nbytes
-                        row_count += rows.num_rows
+                written = [_section(writer, section) for section in sections]
         except OSError as fault:
             raise _unwritable(fault) from fault
-        return SpillRun(self, path, tuple(ends), tuple(byte_counts), row_count)
+        ends = np.cumsum([0, *(each.batch_count for each in written)]).tolist()
+        return SpillRun(
+            files=self,
+            path=path,
+            ends=tuple(ends),
+            byte_counts=tuple(each.byte_count for each in written),
+            row_count=sum(each.row_count for each in written),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Say how much was written."""
+
+    batch_count: int
+    byte_count: int
+    row_count: int
+
+
+def _section(writer: pa.RecordBatchFileWriter, batches: Iterable[pa.RecordBatch]) -> _Section:
+    batch_count = byte_count = row_count = 0
+    for rows in batches:
+        writer.write_batch(rows)
+        batch_count += 1
+        byte_count += rows.nbytes
+        row_count += rows.num_rows
+    return _Section(batch_count, byte_count, row_count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +135,12 @@ def by_partition(rows: pa.RecordBatch, partitions: Numbers) -> Iterator[tuple[pa
         taken = order[start:end]
         yield (rows.take(pa.array(taken)),) if len(taken) else ()
         start = end
+
+
+def _removed(directory: str, owner: int) -> None:
+    # A process that was forked off must not take the files away from the one that reads them.
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _unwritable(fault: OSError) -> StorageError:
