@@ -5,15 +5,24 @@ It needs the extra `headwater[datafusion]`.
 
 from collections.abc import Mapping
 
-from datafusion import SessionContext, udtf
-
 from headwater.client.sync.table import Table
 from headwater.client.sync.view import View
-from headwater.engines.datafusion.catalog import Storage
-from headwater.engines.datafusion.function import NAME, FlussRead
-from headwater.engines.datafusion.reading import in_words, table_of
 from headwater.engines.storages import Place, opened
 from headwater.engines.viewing import Asked
+
+try:
+    from datafusion import SessionContext, udtf
+
+    from headwater.engines.datafusion.catalog import Storage
+    from headwater.engines.datafusion.function import NAME, FlussRead
+    from headwater.engines.datafusion.reading import in_words, table_of
+except ModuleNotFoundError as fault:
+    if fault.name != "datafusion":
+        raise
+    raise ModuleNotFoundError(
+        "The package 'datafusion' is not installed. Run: pip install 'headwater[datafusion]'",
+        name=fault.name,
+    ) from fault
 
 __all__ = ["install", "register"]
 

@@ -6,12 +6,21 @@ It needs the extra `headwater[polars]`.
 from collections.abc import Mapping
 from datetime import datetime
 
-import polars as pl
-
 from headwater.client.reading.log_batch import Place
-from headwater.engines.polars.scan import lazy_frame
 from headwater.engines.viewing import Asked, Position, Source, told, view_of
 from headwater.errors import HeadwaterError
+
+try:
+    import polars as pl
+
+    from headwater.engines.polars.scan import lazy_frame
+except ModuleNotFoundError as fault:
+    if fault.name != "polars":
+        raise
+    raise ModuleNotFoundError(
+        "The package 'polars' is not installed. Run: pip install 'headwater[polars]'",
+        name=fault.name,
+    ) from fault
 
 __all__ = ["scan"]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -18,13 +19,14 @@ BATCHES = [
 class Log:
     """Give rows, and remember what was read of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, batches=BATCHES) -> None:
+        self.batches = batches
         self.columns: list[Sequence[str]] = []
         self.batch_count = 0
 
     def read(self, columns):
         self.columns.append(columns)
-        for batch in BATCHES:
+        for batch in self.batches:
             self.batch_count += 1
             yield batch.select(columns)
 
@@ -49,9 +51,14 @@ def test_the_columns_of_a_query_are_read(frame, log):
     assert [set(each) for each in log.columns] == [{"id", "x"}]
 
 
-def test_a_limit_stops_reading(frame, log):
-    assert frame.head(3).collect()["id"].to_list() == [0, 1, 2]
-    assert log.batch_count == 2
+def test_a_limit_stops_reading():
+    many = [pa.record_batch({"id": np.arange(70_000)})] * 3
+    read = Log(many)
+    frame = lazy_rows(read.read, pl.Schema({"id": pl.Int64}))
+
+    assert frame.head(70_001).collect().height == 70_001
+    assert frame.head(5).collect()["id"].to_list() == [0, 1, 2, 3, 4]
+    assert read.batch_count == 3
 
 
 def test_a_limit_counts_what_a_filter_leaves(frame):

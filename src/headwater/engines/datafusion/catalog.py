@@ -48,7 +48,7 @@ class Database(SchemaProvider):
     name: str
 
     @property
-    def table_names(self) -> "Names":  # type: ignore[override]
+    def table_names(self) -> Names:
         """Return the names of the tables."""
         return Names(in_words(lambda: self.storage.client.list_tables(self.name)))
 

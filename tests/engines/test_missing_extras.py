@@ -1,0 +1,25 @@
+"""Engines that are not installed are said to be missing, and how to install them."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import sys
+sys.modules[{name!r}] = None
+import headwater.{name}
+"""
+
+
+@pytest.mark.parametrize("name", ["polars", "datafusion"])
+def test_an_engine_that_is_missing_is_named_with_its_extra(name):
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(name=name)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert ended.returncode == 1
+    assert f"pip install 'headwater[{name}]'" in ended.stderr
