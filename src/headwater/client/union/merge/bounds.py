@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.client.union.merge.changed_keys import Mask
+from headwater.client.union.merge.masks import Mask
 from headwater.client.union.merge.order import NAN, ascending, float_ranks, orderable
 from headwater.lake.split import ColumnBounds, LakeFile
 from headwater.model.arrow import arrow_type, time_unit

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.client.union.merge.keys import Columns, Words, hashes_of, numbers_of
+from headwater.client.union.merge.masks import Mask
 from headwater.lake.folding import KeySet
 
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _WORD_BITS = 64

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.client.union.merge.bounds import KeyExtent, KeyRanges
-from headwater.client.union.merge.changed_keys import Mask, Sieve
+from headwater.client.union.merge.changed_keys import Sieve
 from headwater.client.union.merge.held_back import HeldBack
 from headwater.client.union.merge.keys import Columns, TableKey, hashes_of
+from headwater.client.union.merge.masks import Mask, as_filter
 from headwater.client.union.merge.part import Part, latest, part_of_none
 from headwater.client.union.merge.part_files import part_read
 from headwater.client.union.merge.spill import PARTITION_COUNT, SpillFiles, SpillPlace, SpillRun
@@ -69,9 +70,9 @@ class FoldedInFiles:
             for batch in rows:
                 hashes = hashes_of(self.key.columns(batch))
                 may_be_changed = self._sieve.passes(hashes)
-                held.add(batch.filter(pa.array(may_be_changed)), hashes[may_be_changed])
+                held.add(batch.filter(as_filter(may_be_changed)), hashes[may_be_changed])
                 if not may_be_changed.all():
-                    yield batch.filter(pa.array(~may_be_changed))
+                    yield batch.filter(as_filter(~may_be_changed))
             yield from self._unchanged(held.done())
 
     def may_touch(self, file: LakeFile) -> bool:
@@ -149,7 +150,7 @@ class FoldedInFiles:
             keys = self.key.columns(rows)
             is_left = _in_pass(keys, number, passes) & ~part.find(keys)
             if is_left.any():
-                yield rows.filter(pa.array(is_left))
+                yield rows.filter(as_filter(is_left))
 
 
 def _in_pass(keys: Columns, number: int, passes: int) -> Mask:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from headwater.client.union.merge.bounds import KeyRanges
 from headwater.client.union.merge.changed_keys import Find, finder
 from headwater.client.union.merge.keys import TableKey, joined
+from headwater.client.union.merge.masks import as_filter
 from headwater.client.union.merge.part import Part
 from headwater.lake.split import LakeFile
 from headwater.model.table import TableInfo
@@ -57,7 +58,7 @@ class FoldedInMemory:
             if not is_changed.any():
                 yield batch
             elif not is_changed.all():
-                yield batch.filter(pa.array(~is_changed))
+                yield batch.filter(as_filter(~is_changed))
 
     def may_touch(self, file: LakeFile) -> bool:
         """Tell whether a changed row may be in a file; True if that is not known."""

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.client.union.merge.changed_keys import Mask, Numbers
+from headwater.client.union.merge.changed_keys import Numbers
 from headwater.client.union.merge.keys import Columns, TableKey, comparable
+from headwater.client.union.merge.masks import Mask
 
 NAN = np.iinfo(np.int64).max
 """What stands for NaN among the numbers that stand for floats."""

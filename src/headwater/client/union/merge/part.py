@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.client.union.merge.changed_keys import Find, Mask, finder
+from headwater.client.union.merge.changed_keys import Find, finder
 from headwater.client.union.merge.keys import Columns, TableKey, joined
 from headwater.client.union.merge.last import last_places
+from headwater.client.union.merge.masks import Mask, as_filter
 from headwater.rows.log_batch import ChangeType
 
 _BATCH_ROWS = 131_072
@@ -43,7 +44,7 @@ class Part:
         """Return the changes for which a mask holds."""
         if mask.all():
             return self
-        wanted = pa.array(mask)
+        wanted = as_filter(mask)
         keys = tuple(each.filter(wanted) for each in self.keys)
         return Part(self.rows.filter(wanted), self.is_deleted[mask], keys)
 
@@ -65,7 +66,7 @@ class Part:
         """Return the rows that are there after the changes."""
         if not self.is_deleted.any():
             return self.rows
-        return self.rows.filter(pa.array(~self.is_deleted))
+        return self.rows.filter(as_filter(~self.is_deleted))
 
 
 def part_of(
@@ -81,7 +82,7 @@ def part_of(
     is_counted = changes != ChangeType.UPDATE_BEFORE
     counted = np.flatnonzero(is_counted)
     if len(counted) < len(changes):
-        some = pa.array(is_counted)
+        some = as_filter(is_counted)
         keys = tuple(each.filter(some) for each in keys)
     last = last_places(keys)
     is_last = np.zeros(len(changes), np.bool_)
@@ -90,7 +91,7 @@ def part_of(
         return Part(rows, changes == ChangeType.DELETE, keys)
     wanted = pa.array(last)
     return Part(
-        rows.filter(pa.array(is_last)),
+        rows.filter(as_filter(is_last)),
         changes[is_last] == ChangeType.DELETE,
         tuple(each.take(wanted) for each in keys),
     )

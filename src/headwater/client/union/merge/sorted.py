@@ -15,6 +15,7 @@ from headwater.client.union.merge.in_files import SHARE, FoldedInFiles
 from headwater.client.union.merge.in_memory import FoldedInMemory
 from headwater.client.union.merge.keys import TableKey, as_type
 from headwater.client.union.merge.last import last_places
+from headwater.client.union.merge.masks import as_filter
 from headwater.client.union.merge.order import ascending, is_ascending, order_of
 from headwater.client.union.merge.part import Part, together
 from headwater.client.union.merge.part_files import part_read, with_deletions
@@ -85,7 +86,7 @@ def _combined(key: TableKey, stretches: Sequence[Stretch], *, is_distinct: bool)
     found = one_after_the_other(stretches)
     is_left = ~found.is_deleted
     if len(stretches) == 1:
-        return found.rows if is_left.all() else found.rows.filter(pa.array(is_left))
+        return found.rows if is_left.all() else found.rows.filter(as_filter(is_left))
     if not is_distinct:
         is_last = np.zeros(len(found), np.bool_)
         is_last[last_places(key.columns(found.rows))] = True

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headwater.client.union.merge.changed_keys import Mask
 from headwater.client.union.merge.keys import Columns, TableKey, joined
+from headwater.client.union.merge.masks import Mask
 from headwater.client.union.merge.order import count_below, order_of
 
 Limit = Sequence[pa.Scalar]
