@@ -14,6 +14,7 @@ import pytest
 
 import headwater
 from headwater.config.client import ClientSettings
+from tests.contract.lakes import Lakeside
 from tests.serving import serving
 
 CLUSTER = os.environ.get("HEADWATER_CONTRACT_AT")
@@ -71,6 +72,14 @@ def client(backend) -> headwater.Client:
 def name() -> str:
     """Name a table that no other test has."""
     return f"contract_{os.getpid()}_{next(_numbers)}"
+
+
+@pytest.fixture(params=("iceberg", "paimon"))
+def lakeside(request, backend, name, tmp_path) -> Lakeside:
+    """Have a lake below the storage."""
+    if backend.is_fluss:
+        pytest.skip("the lake of a cluster is not ours to fill")
+    return Lakeside.of(backend.client, name, kind=request.param, directory=tmp_path)
 
 
 @pytest.fixture

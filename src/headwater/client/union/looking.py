@@ -209,11 +209,17 @@ class _Look:
         if self._wish.is_newest and not was_tiered:
             return
         origins = dict.fromkeys(sought.ends, 0) if was_tiered else {}
-        if log_alone_serves(sought, origins=origins):
+        hides = self._hides_partitions(sought, kept)
+        if not hides and log_alone_serves(sought, origins=origins):
             return
         if self._wish.is_newest:
             raise gap(self._table, sought, kept)
         raise missing_position(self._table, sought, kept)
+
+    def _hides_partitions(self, sought: Sought, kept: list[ViewedSnapshot]) -> bool:
+        """Tell whether the lake may hold partitions that were dropped, which only it can show."""
+        is_shown = sought.preferred is not None or (self._wish.is_newest and bool(kept))
+        return self._table.is_partitioned and is_shown
 
     async def _snapshot_alone(self) -> TableView:
         """Return the rows of one snapshot: the position is where it ends."""

@@ -17,12 +17,19 @@ from headwater.client.union.split import Tier, UnionSplit
 from headwater.client.union.streams import Rows, Source, in_turn, pumped, side_by_side
 from headwater.client.union.tail_cache import FoldedTail
 from headwater.client.union.tails import Tails
-from headwater.errors import LakeUnreachableError
+from headwater.errors import (
+    CorruptFileError,
+    HeadwaterError,
+    LakeSnapshotMissingError,
+    LakeUnreachableError,
+)
 from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeFile
 from headwater.model.boundary import LakeBucket
 
 SPLITS_AT_ONCE = 3
+# What formats say of a file that is not there.
+_UNREADABLE = (LakeUnreachableError, LakeSnapshotMissingError, CorruptFileError)
 
 
 class UnionReader:
@@ -133,18 +140,18 @@ class UnionReader:
             async with aclosing(pumped(lambda: self._filtered(make()))) as rows:
                 async for batch in rows:
                     yield batch
-        except (LakeUnreachableError, FileNotFoundError) as fault:
-            await self._check_kept(split)
-            raise LakeUnreachableError(f"Reading {self._table.path} failed: {fault}") from fault
+        except _UNREADABLE as fault:
+            await self._check_kept(split, fault)
+            raise
 
-    async def _check_kept(self, split: UnionSplit) -> None:
+    async def _check_kept(self, split: UnionSplit, fault: HeadwaterError) -> None:
         """Say so if files could not be read because their snapshot expired."""
         if split.lake is None:
             return
         snapshot_id = split.lake.snapshot_id
         self._plans.forget(self._table, snapshot_id)
         if await self._plans.snapshot(self._table, snapshot_id) is None:
-            raise lost_snapshot(self._table, snapshot_id)
+            raise lost_snapshot(self._table, snapshot_id) from fault
 
     def _filtered(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return map(self._wanted.filtered, rows)
