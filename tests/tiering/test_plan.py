@@ -136,6 +136,20 @@ def test_the_offsets_of_a_dropped_partition_leave_the_boundary():
     assert set(plan.boundary(plan.shares, epoch=EPOCH, round_id="x").ranges) == {bucket(0, 2)}
 
 
+def test_a_new_partition_with_keys_takes_its_changes_where_the_lake_may_hold_old_rows_of_it():
+    held = boundary({bucket(0, 1): (0, 4)}, partitions={1: "a"})
+    logs = {bucket(0, 1): (0, 4), bucket(0, 2): (0, 6), bucket(0, 3): (2, 9)}
+    seen = view(logs, is_keyed=True, partitions={1: "a", 2: "b", 3: "c"})
+
+    plan = planned(held, seen)
+
+    assert plan.shares == (
+        LogShare(bucket(0, 2), OffsetRange(0, 6)),
+        StateShare(bucket(0, 3), 9),
+    )
+    assert isinstance(planned(None, seen).shares[0], StateShare)
+
+
 def test_a_partition_that_a_server_does_not_know_yet_is_not_taken_for_dropped():
     held = boundary({bucket(0, 1): (0, 4), bucket(0, 9): (0, 4)}, partitions={1: "a", 9: "b"})
 

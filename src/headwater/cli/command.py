@@ -1,7 +1,7 @@
 """What all commands share: where they work, how they print, how they end."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache, wraps
 from typing import Annotated
@@ -11,6 +11,7 @@ import typer
 from headwater.cli.exits import ending
 from headwater.cli.opening import opened
 from headwater.cli.output import Output
+from headwater.cli.pairs import named_values
 from headwater.cli.session import Session
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
@@ -62,6 +63,17 @@ Debug = Annotated[
     ),
 ]
 
+Lake = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--lake",
+        metavar="KEY=VALUE",
+        help="An option of the lake's catalog that stands above what the server tells; may be"
+        " repeated.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
 
 def _shared(
     *,
@@ -75,14 +87,22 @@ def _shared(
     """Declare the options of every command, once."""
 
 
+def _of_lakes(*, lake: Lake = None) -> None:
+    """Declare the option of every command that reads lakes."""
+
+
 _SHARED = inspect.signature(_shared).parameters
-SHARED_OPTIONS = frozenset(_SHARED)
+_OF_LAKES = inspect.signature(_of_lakes).parameters
+SHARED_OPTIONS = frozenset((*_SHARED, *_OF_LAKES))
 
 
-def command(*, creates: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def command(
+    *, creates: bool = False, reads_lakes: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the shared options, and hand it a session in place of them.
 
-    `creates` tells that the command may make a data directory that is not there.
+    `creates` tells that the command may make a data directory that is not there, `reads_lakes`
+    that it may need options of a lake.
     """
 
     def wrapped(function: Callable[..., None]) -> Callable[..., None]:
@@ -95,6 +115,7 @@ def command(*, creates: bool = False) -> Callable[[Callable[..., None]], Callabl
             timeout: float,
             output: Output,
             debug: bool,
+            lake: list[str] | None = None,
             **arguments: object,
         ) -> None:
             with ending(debug=debug):
@@ -102,20 +123,23 @@ def command(*, creates: bool = False) -> Callable[[Callable[..., None]], Callabl
                 if isinstance(target, Directory):
                     check_directory(target, creates=creates)
                 credentials = check_credentials(target, user=user, password=password)
-                opening = opened(target, credentials, timeout_s=timeout)
+                options = named_values(lake or (), what="option of the lake")
+                opening = opened(target, credentials, timeout_s=timeout, lake=options)
                 with ExitStack() as held:
                     open_once = cache(lambda: held.enter_context(opening))
                     function(Session(open_once, output), **arguments)
 
-        _declare(run, function)
+        _declare(run, function, [*_SHARED.values(), *(_OF_LAKES.values() if reads_lakes else ())])
         return run
 
     return wrapped
 
 
-def _declare(run: Callable[..., None], function: Callable[..., None]) -> None:
+def _declare(
+    run: Callable[..., None], function: Callable[..., None], shared: Sequence[inspect.Parameter]
+) -> None:
     """Show typer the parameters of a function behind its session, and then the shared ones."""
     _, *own = inspect.signature(function).parameters.values()
-    shown = [*own, *_SHARED.values()]
+    shown = [*own, *shared]
     run.__dict__["__signature__"] = inspect.Signature(shown)
     run.__annotations__ = {each.name: each.annotation for each in shown}

@@ -12,7 +12,7 @@ from headwater.cli.session import Session, write
 from headwater.cli.where import conditions
 
 
-@command()
+@command(reads_lakes=True)
 @positioned
 def explain(
     session: Session,

@@ -1,6 +1,6 @@
 """Opening what a command works on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,22 +14,33 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(
-    target: Target, credentials: Credentials | None, *, timeout_s: float
+    target: Target,
+    credentials: Credentials | None,
+    *,
+    timeout_s: float,
+    lake: Mapping[str, str] | None = None,
 ) -> Iterator["Client"]:
     """Open a directory or connect to servers for the length of a block."""
-    with _client(target, credentials, _settings(timeout_s)) as client:
+    with _client(target, credentials, settings=_settings(timeout_s), lake=lake or None) as client:
         yield client
 
 
-def _client(target: Target, credentials: Credentials | None, settings: ClientSettings) -> "Client":
+def _client(
+    target: Target,
+    credentials: Credentials | None,
+    *,
+    settings: ClientSettings,
+    lake: Mapping[str, str] | None,
+) -> "Client":
     # The package loads the client, or the server in this process, when these are called.
     if isinstance(target, Directory):
-        return headwater.open(target.path, settings=settings)
+        return headwater.open(target.path, settings=settings, lake=lake)
     return headwater.connect(
         target.addresses,
         user=None if credentials is None else credentials.user,
         password=None if credentials is None else credentials.password,
         settings=settings,
+        lake=lake,
     )
 
 

@@ -33,7 +33,7 @@ SPLIT_TYPES = {
 AsJson = Annotated[bool, typer.Option("--json", help="The same as --output json.")]
 
 
-@command()
+@command(reads_lakes=True)
 @positioned
 def plan(
     session: Session,

@@ -10,6 +10,7 @@ from headwater.cli.command import command
 from headwater.cli.inputs import read_pieces
 from headwater.cli.naming import TableName
 from headwater.cli.pairs import listed
+from headwater.cli.positions import Position, positioned
 from headwater.cli.session import Session
 from headwater.cli.sources import STDIN, Format, Source
 from headwater.cli.typed import typed
@@ -34,7 +35,8 @@ WhereOption = Annotated[
 Limit = Annotated[int | None, typer.Option(min=0, help="No more rows than this.")]
 
 
-@command()
+@command(reads_lakes=True)
+@positioned
 def scan(
     session: Session,
     table: TableName,
@@ -42,21 +44,23 @@ def scan(
     columns: Columns = None,
     where: WhereOption = None,
     limit: Limit = None,
+    position: Position,
 ) -> None:
     """Print the rows of a table as they are now: of a log all, by key the last of each.
 
     Example: headwater scan orders --columns id,price --where "price > 10" --output csv
     """
     found = session.client.table(table)
-    rows = found.scan(
+    source = found if position == Position() else position.view(found)
+    rows = source.scan(
         columns=listed([columns]) if columns else None,
-        where=conditions(where, found.schema) if where else None,
+        where=conditions(where, source.schema) if where else None,
         limit=limit,
     )
     session.rows(rows.schema, rows)
 
 
-@command()
+@command(reads_lakes=True)
 def count(session: Session, table: TableName) -> None:
     """Print the number of rows of a table.
 

@@ -14,7 +14,7 @@ from headwater.errors import RequestError, UnsupportedError
 _DUCKDB = "duckdb"
 
 
-@command()
+@command(reads_lakes=True)
 def sql(
     session: Session,
     statements: Annotated[

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import duckdb
 import pyarrow as pa
@@ -74,7 +75,8 @@ class Console:
                 note(f"{clock.monotonic() - begun:.3f} s")
 
     def _print(self, statement: duckdb.Statement) -> None:
-        found = self.connection.sql(statement.query)
+        # None for what returns no rows, whatever the types say.
+        found = cast("duckdb.DuckDBPyRelation | None", self.connection.sql(statement.query))
         if found is None:
             return
         reader = found.to_arrow_reader(_BATCH_ROWS)

@@ -2,20 +2,24 @@
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
-
-try:
-    import readline
-except ImportError:  # Python without it, as on Windows: lines can still be typed
-    readline = None  # type: ignore[assignment]
 
 from headwater.cli.session import note, write
 from headwater.cli.sql_text import completions, is_blank, is_complete
 
+
+def _found_readline() -> ModuleType | None:
+    """Return what edits lines; Python on some systems has none, and lines can still be typed."""
+    return import_module("readline") if find_spec("readline") else None
+
+
+readline = _found_readline()
 _PROMPT = "headwater> "
 _GOES_ON = "      ...> "
 _HISTORY_LINES = 5_000
@@ -65,14 +69,18 @@ class Shell:
         history = _history_file()
         _begin(history, self.statements)
         try:
-            while (text := _typed()) is not None:
-                if text.lstrip().startswith("."):
-                    if not self._do(text):
-                        return
-                elif not is_blank(text):
-                    self._guarded(lambda text=text: self.statements.run(text))
+            while (text := _typed()) is not None and self._go_on(text):
+                continue
         finally:
             _end(history)
+
+    def _go_on(self, text: str) -> bool:
+        """Do what was typed; return whether to go on."""
+        if text.lstrip().startswith("."):
+            return self._do(text)
+        if not is_blank(text):
+            self._guarded(lambda: self.statements.run(text))
+        return True
 
     def _do(self, text: str) -> bool:
         """Do a command of the shell; return whether to go on."""
@@ -131,17 +139,21 @@ def _begin(history: Path | None, statements: Statements) -> None:
     if readline is None:
         return
     if history is not None:
-        try:
-            history.parent.mkdir(parents=True, exist_ok=True)
-            if history.exists():
-                readline.read_history_file(history)
-        except OSError as fault:
-            note(f"the history cannot be read: {fault}")
+        _read(history, readline)
     readline.set_history_length(_HISTORY_LINES)
     readline.set_completer_delims(" \t\n()[]{},;=<>+-*/'")
     readline.set_completer(_completer(statements))
     is_libedit = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+
+
+def _read(history: Path, readline: ModuleType) -> None:
+    try:
+        history.parent.mkdir(parents=True, exist_ok=True)
+        if history.exists():
+            readline.read_history_file(history)
+    except OSError as fault:
+        note(f"the history cannot be read: {fault}")
 
 
 def _end(history: Path | None) -> None:
@@ -169,11 +181,6 @@ def _completer(statements: Statements) -> Callable[[str, int], str | None]:
         return found[number] if number < len(found) else None
 
     return complete
-
-
-def is_interactive() -> bool:
-    """Tell whether somebody types."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def table_in(text: str) -> str:

@@ -170,7 +170,7 @@ def _share(
 ) -> Share | None:
     end = kept.end(bucket)
     if end is None:
-        return _first_share(view, bucket=bucket, log=log, limits=limits)
+        return _first_share(kept, view, bucket=bucket, log=log, limits=limits)
     if log.start > end:
         raise LogGapError(
             f"The lake holds {_named(view, bucket)} up to offset {end}, but its log begins at"
@@ -187,10 +187,10 @@ def _share(
 
 
 def _first_share(
-    view: TableView, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
+    kept: Boundary, view: TableView, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
 ) -> Share | None:
     if view.is_keyed:
-        return StateShare(bucket, log.end) if log.end else None
+        return _first_keyed_share(kept, bucket=bucket, log=log, limits=limits)
     reported = view.reported.get(bucket, 0)
     if reported and log.start and not limits.begins_anew:
         raise LogGapError(
@@ -199,6 +199,20 @@ def _first_share(
             hint="Use the lake that holds it; or begin anew with what the log still holds:"
             f" headwater tier {view.path} --begin-anew",
         )
+    return _log_share(bucket, log, limits)
+
+
+def _first_keyed_share(
+    kept: Boundary, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
+) -> Share | None:
+    """Take the rows as they are; or their changes, where the lake may hold earlier rows.
+
+    A partition that was dropped and made anew finds its old rows there. The changes say which of
+    them are deleted, the rows do not.
+    """
+    is_alone = bucket.partition_id is None or not kept.round_id
+    if is_alone or log.start > 0:
+        return StateShare(bucket, log.end) if log.end else None
     return _log_share(bucket, log, limits)
 
 

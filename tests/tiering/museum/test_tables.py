@@ -103,6 +103,21 @@ async def test_a_partition_that_is_dropped_leaves_its_rows_in_the_lake(world):
     assert set(head.boundary.partitions.values()) == {"y", "z"}
 
 
+async def test_a_key_that_was_deleted_in_a_partition_made_anew_is_deleted_in_the_lake(world):
+    schema = {**SCHEMA, "p": "STRING"}
+    table = await world.table(schema=schema, partition_by="p", primary_key=("id", "p"))
+    await table.upsert([{**row, "p": "x"} for row in rows(1, 2)])
+    await world.tier(table, 1)
+    await table.drop_partition({"p": "x"})
+    await world.tier(table, 2)
+    await table.upsert([{**row, "p": "x"} for row in rows(1, 3)])
+    await table.delete([{"id": 1, "p": "x"}])
+
+    await world.tier(table, 3)
+
+    assert sorted(dict(row)["id"] for row in world.lake_rows(table)) == [2, 3]
+
+
 async def test_a_partition_that_is_dropped_under_a_round_leaves_the_round(world):
     table = await world.table(schema={**SCHEMA, "p": "STRING"}, partition_by="p")
     await table.append([{**row, "p": "x"} for row in rows(1, 2)])
