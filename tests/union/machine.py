@@ -220,7 +220,7 @@ class UnionMachine(RuleBasedStateMachine):
         places = self.story.places(self.table.offsets())
         now = self.story.now()
         chosen = {
-            place: self.story.aligned(bucket, chance.randint(0, now.ends[bucket]))
+            place: chance.randint(0, now.ends[bucket])
             for place, bucket in places.items()
             if chance.random() < 0.5
         }

@@ -279,13 +279,6 @@ class Story:
         places = self.places(offsets)
         return {places[place]: start for place, start in offsets.items()}
 
-    def aligned(self, bucket: LakeBucket, end: int) -> int:
-        """Return the end of the last change that is whole."""
-        log = self.oracle.logs[bucket]
-        while end and log[end - 1].is_ignored and log[end - 1].row:
-            end -= 1
-        return end
-
     # ---- what has to come out
 
     def now(self) -> Position:

@@ -9,15 +9,8 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.union.engines import ENGINES, Engine
 from tests.union.machine import UnionMachine, counted
-from tests.union.story import Story, Traits
+from tests.union.telling import KINDS, fitting, read, told, written
 from tests.union.wanting import left, terms
-
-KINDS = [
-    Traits(format=each, is_keyed=is_keyed, is_partitioned=is_partitioned)
-    for each in ("iceberg", "paimon")
-    for is_keyed in (False, True)
-    for is_partitioned in (False, True)
-]
 
 
 @pytest.fixture(scope="module")
@@ -26,44 +19,6 @@ def engines(storage) -> Iterator[dict[str, Engine]]:
     yield made
     for engine in made.values():
         engine.close()
-
-
-def written(numbers, *, days=("mon", "tue"), n=None):
-    return [
-        {
-            "id": each,
-            "n": each % 5 if n is None else n,
-            "text": "abz"[each % 3],
-            "day": days[each % 2],
-        }
-        for each in numbers
-    ]
-
-
-def fitting(story, rows):
-    names = story.table.schema.names
-    return [{name: row.get(name) for name in names if name in row} for row in rows]
-
-
-def told(storage, traits) -> Story:
-    """Return a table with rows in the lake, changed in the lake, and in the log."""
-    story = Story(storage, traits)
-    story.write(fitting(story, written(range(40))))
-    story.tier()
-    story.add_column("late", "BIGINT")
-    story.write(fitting(story, written(range(30, 50), n=7)))
-    story.tier()
-    story.rename_column("text", "texture")
-    late = [
-        {**row, "late": row["id"], "texture": row["text"]} for row in written(range(45, 60), n=1)
-    ]
-    story.write(fitting(story, late))
-    if traits.is_keyed:
-        keys = story.table.info.schema.primary_key
-        gone = written([0, 5, 33, 46])
-        story.delete([{key: row[key] for key in keys} for row in gone])
-    story.cut()
-    return story
 
 
 @pytest.mark.parametrize("traits", KINDS, ids=str)
@@ -79,10 +34,6 @@ def test_every_engine_gives_the_rows_of_a_token_now_and_later(storage, engines, 
 
     assert first == dict.fromkeys(engines, expected)
     assert later == dict.fromkeys(engines, expected)
-
-
-def read(engine, name, token):
-    return counted(engine.rows(name, token, columns=None, where=[]))
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=str)
