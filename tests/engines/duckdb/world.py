@@ -90,9 +90,11 @@ class World:
     def rows(self, sql: str, *values) -> list[tuple]:
         return self.con.execute(sql, list(values) or None).fetchall()
 
-    def read(self, table: headwater.Table, options: str = "") -> str:
-        """Return how a table is read in SQL."""
-        return f"fluss_read('fluss', '{table.path.table}'{options and ', '}{options})"
+    def read(self, table: headwater.Table, options: str = "", **texts: str) -> str:
+        """Return how a table is read in SQL, with options as SQL or as texts."""
+        given = ["'fluss'", f"'{table.path.table}'", *filter(None, [options])]
+        given += [f"{name} := '{text}'" for name, text in texts.items()]
+        return f"fluss_read({', '.join(given)})"
 
     def arrow(self, sql: str) -> pa.Table:
         return self.con.sql(sql).to_arrow_table()

@@ -47,11 +47,8 @@ def install(
     _attach(con, alias)
     for name, function in functions.items():
         _create_function(con, function_name(alias, name), function)
-    # Macros without arguments are planned when they are made.
-    with planner.describing(), con.cursor() as cursor:
-        for home in (f"{name_sql(alias)}.main.", ""):
-            for macro in macros(alias, home=home):
-                cursor.execute(macro)
+    with planner.describing():  # A macro without arguments is planned when it is made.
+        _create_macros(con, alias)
     if at is not None:
         views.refresh()
 
@@ -77,7 +74,27 @@ def _attach(con: duckdb.DuckDBPyConnection, alias: str) -> None:
                 f"DuckDB has a database '{alias}' already.",
                 hint="Give another name: install(con, at, alias='tables').",
             )
-        cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {name_sql(alias)}")
+        # Beside a database that may only be read, memory is not writable unless it is said so.
+        cursor.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {name_sql(alias)} (READ_WRITE)")
+
+
+def _create_macros(con: duckdb.DuckDBPyConnection, alias: str) -> None:
+    """Create the macros beside the views, and where cursors and this connection look first."""
+    here = "SELECT current_database(), current_schema()"
+    with con.cursor() as cursor:
+        homes = {(alias, "main"): True}
+        for looking in (cursor, con):
+            ((database, schema),) = looking.execute(here).fetchall()
+            homes[database, schema] = _is_writable(cursor, database)
+        for (database, schema), is_writable in homes.items():
+            home = f"{name_sql(database)}.{name_sql(schema)}." if is_writable else ""
+            for macro in macros(alias, home=home, is_temporary=not is_writable):
+                (cursor if is_writable else con).execute(macro)
+
+
+def _is_writable(cursor: duckdb.DuckDBPyConnection, database: str) -> bool:
+    sql = "SELECT readonly FROM duckdb_databases() WHERE database_name = ?"
+    return cursor.execute(sql, [database]).fetchall() == [(False,)]
 
 
 def _create_function(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from headwater.client.sync.client import Client
 from headwater.client.union.lake_plans import LakePlans
 from headwater.config.options import DATALAKE_ENABLED, DATALAKE_FORMAT
-from headwater.engines.duckdb.planner import found_table
+from headwater.engines.duckdb.finding import found_table
 from headwater.engines.duckdb.quoting import list_sql, text_sql
 from headwater.errors import TableMissingError
 from headwater.model.boundary import LakeBucket

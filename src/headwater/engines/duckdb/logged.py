@@ -1,7 +1,10 @@
 """Parts of a log, and logs with what each record did: read from streams alone."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+
+import pyarrow as pa
 
 from headwater.client.reading.starts import Start
 from headwater.client.sync.table import Table
@@ -36,9 +39,10 @@ class LogRange:
 
     def stream(self) -> Stream:
         """Return what reads it."""
-        return lambda columns: iter(
-            self.table.scan(columns=list(columns), start=self.start, end=self.end)
-        )
+        return Stream(tuple(self.table.schema.names), self._rows)
+
+    def _rows(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return iter(self.table.scan(columns=list(columns), start=self.start, end=self.end))
 
 
 def logged_name(request: Request) -> str | None:

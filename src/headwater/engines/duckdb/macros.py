@@ -21,13 +21,14 @@ def function_name(alias: str, what: str) -> str:
     return f"__{alias}_{what}"
 
 
-def macros(alias: str, *, home: str) -> list[str]:
+def macros(alias: str, *, home: str, is_temporary: bool = False) -> list[str]:
     """Return what creates the macros in a place, such as `hw.main.`; an empty one is right here."""
+    create = f"CREATE OR REPLACE {'TEMP ' if is_temporary else ''}MACRO {home}"
     return [
-        _macro(f"{home}fluss_read", function_name(alias, "plan"), (*_PLACES, *_POSITION)),
-        _macro(f"{home}fluss_tables", function_name(alias, "tables"), ("bootstrap := NULL",)),
-        _macro(f"{home}fluss_offsets", function_name(alias, "offsets"), _PLACES),
-        _macro(f"{home}fluss_snapshots", function_name(alias, "snapshots"), _PLACES),
+        create + _macro("fluss_read", function_name(alias, "plan"), (*_PLACES, *_POSITION)),
+        create + _macro("fluss_tables", function_name(alias, "tables"), ("bootstrap := NULL",)),
+        create + _macro("fluss_offsets", function_name(alias, "offsets"), _PLACES),
+        create + _macro("fluss_snapshots", function_name(alias, "snapshots"), _PLACES),
     ]
 
 
@@ -37,7 +38,4 @@ def _macro(name: str, function: str, parameters: tuple[str, ...]) -> str:
     # What no argument tells: how times without a zone are meant, and which query this is.
     told = "'zone': current_setting('TimeZone'), 'query': current_query_id()"
     call = f"{name_sql(function)}(CAST(to_json({{{named}, {told}}}) AS VARCHAR))"
-    return (
-        f"CREATE OR REPLACE MACRO {name}({', '.join(parameters)})"
-        f" AS TABLE SELECT * FROM query({call})"
-    )
+    return f"{name}({', '.join(parameters)}) AS TABLE SELECT * FROM query({call})"

@@ -3,7 +3,6 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from itertools import chain
 from threading import Lock, local
 
@@ -14,6 +13,7 @@ from headwater.client.sync.table import Table
 from headwater.client.sync.view import View
 from headwater.client.union.split import NativePlan, Tier
 from headwater.engines.duckdb.columns import check_columns
+from headwater.engines.duckdb.finding import found_table
 from headwater.engines.duckdb.held_views import HeldViews
 from headwater.engines.duckdb.hints import hinted
 from headwater.engines.duckdb.logged import log_range, log_schema, logged_name
@@ -27,7 +27,7 @@ from headwater.engines.duckdb.rendering import (
 from headwater.engines.duckdb.request import NO_QUERY, Request, request_of
 from headwater.engines.duckdb.streams import NumberedStreams, Stream
 from headwater.engines.storages import Place, opened
-from headwater.errors import DatabaseMissingError, HeadwaterError, RequestError, TableMissingError
+from headwater.errors import HeadwaterError, RequestError
 from headwater.model.path import TablePath
 from headwater.model.schema import Schema
 
@@ -132,7 +132,7 @@ class Planner:
         check_columns(schema)
         plan = _native(view, schema)
         kept = self._views.keep(table, view)
-        numbers = self._numbers(view.schema, rows=_rows(kept, plan), keys=_keys(kept, plan))
+        numbers = self._numbers(view.schema, rows=_rows(kept, schema, plan), keys=_keys(kept, plan))
         return rendered(schema, plan, numbers)
 
     def _numbers(
@@ -147,28 +147,6 @@ class Planner:
         )
 
 
-def found_table(client: Client, path: TablePath) -> Table:
-    """Return a table, or say that it is missing, and which have names like it."""
-    try:
-        return client.table(path)
-    except DatabaseMissingError as fault:
-        raise _with_names(fault, path.database, client.list_databases) from None
-    except TableMissingError as fault:
-        raise _with_names(fault, path.table, lambda: client.list_tables(path.database)) from None
-
-
-def _with_names(
-    fault: HeadwaterError, wanted: str, names: Callable[[], list[str]]
-) -> HeadwaterError:
-    try:
-        there = names()
-    except HeadwaterError:
-        return fault
-    near = get_close_matches(wanted, there, n=3, cutoff=0.5) or sorted(there)[:5]
-    hint = f"Did you mean {' or '.join(near)}?" if near else "There are none yet."
-    return type(fault)(fault.message, hint=hint)
-
-
 def _native(view: View, schema: Schema) -> NativePlan:
     plan = view.native_plan()
     names = {name.casefold() for group in plan.groups for _, name in group.names}
@@ -178,17 +156,17 @@ def _native(view: View, schema: Schema) -> NativePlan:
     return NativePlan(groups=(), tail=(), others=view.plan().splits, key=schema.primary_key)
 
 
-def _rows(view: Callable[[], View], plan: NativePlan) -> Stream | None:
+def _rows(view: Callable[[], View], schema: Schema, plan: NativePlan) -> Stream | None:
     if not plan.tail and not plan.others:
         return None
 
-    def stream(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         held = view()
         return chain(
             held.tail_rows(plan.tail, columns=columns), held.read(plan.others, columns=columns)
         )
 
-    return stream
+    return Stream(schema.names, read)
 
 
 def _keys(view: Callable[[], View], plan: NativePlan) -> Stream | None:
@@ -196,7 +174,7 @@ def _keys(view: Callable[[], View], plan: NativePlan) -> Stream | None:
         return None
     tail = [split for split in plan.tail if split.tier is Tier.HYBRID]
 
-    def stream(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return iter(view().changed_keys(tail).select(list(columns)).to_batches())
 
-    return stream
+    return Stream(plan.key, read)

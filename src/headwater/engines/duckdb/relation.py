@@ -40,33 +40,23 @@ class StreamRelation(ds.Dataset):  # type: ignore[misc]  # pyarrow is untyped
         **_options: object,
     ) -> ds.Scanner:
         """Return what reads columns of the rows that pass; DuckDB does not test them again."""
-        number = self._number_in(filter)
         wanted = list(self.schema.names if columns is None else columns)
-        needed = self._needed(wanted, filter)
-        schema = pa.schema([self._rows.field(name) for name in needed])
         try:
-            rows = self._streams.of(number)(needed)
+            number = self._number_in(filter)
+            stream = self._streams.of(number)
+            needed = _needed(stream.columns, wanted, filter)
+            rows = stream.read(needed)
             # The first rows now: what goes wrong is told better from here than from within.
             first = next(rows, None)
         except HeadwaterError as fault:
             raise hinted(fault) from None
+        schema = pa.schema([self._rows.field(name) for name in needed])
         return ds.Scanner.from_batches(
             self._marked(first, rows, number, schema),
             schema=schema.append(self.schema.field(self._marker)),
             columns=wanted,
             filter=filter,
         )
-
-    def _needed(self, wanted: Sequence[str], filter_: ds.Expression | None) -> list[str]:
-        """Return the columns that are given back or looked at; one at least, to count by."""
-        text = str(filter_)
-        found = [
-            name
-            for name in self._rows.names
-            # A name that Arrow may write otherwise is read in any case.
-            if name in wanted or name in text or not _PLAIN_NAME.match(name)
-        ]
-        return found or self._rows.names[:1]
 
     def _marked(
         self,
@@ -103,3 +93,17 @@ class StreamRelation(ds.Dataset):  # type: ignore[misc]  # pyarrow is untyped
             partitions=[ds.field(self._marker) == number for number in numbers],
         )
         return [int(fragment.path) for fragment in files.get_fragments(filter=filter_)]
+
+
+def _needed(
+    there: Sequence[str], wanted: Sequence[str], filter_: ds.Expression | None
+) -> list[str]:
+    """Return the columns that are given back or looked at; one at least, to count by."""
+    text = str(filter_)
+    found = [
+        name
+        for name in there
+        # A name that Arrow may write otherwise is read in any case.
+        if name in wanted or name in text or not _PLAIN_NAME.match(name)
+    ]
+    return found or list(there[:1])

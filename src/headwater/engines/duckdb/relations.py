@@ -48,7 +48,9 @@ class Relations:
         name = f"__{self._alias}:{len(self._names)}"
         relation = StreamRelation(schema, marker=marker, streams=self._streams)
         with self.cursor() as cursor:
-            cursor.execute(f"ATTACH OR REPLACE ':memory:' AS {name_sql(name)} (HIDDEN true)")
+            cursor.execute(
+                f"ATTACH OR REPLACE ':memory:' AS {name_sql(name)} (READ_WRITE, HIDDEN true)"
+            )
             cursor.execute(f"USE {name_sql(name)}")
             cursor.from_arrow(relation).create_view(_VIEW)
         return name

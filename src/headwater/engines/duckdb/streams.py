@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from threading import Lock
 
@@ -12,8 +13,13 @@ from headwater.errors import PositionMissingError
 STREAMS_MAX = 1024
 """Plans hold streams for as long as their query may read them, which nobody tells."""
 
-Stream = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
-"""Give the rows with these columns, the same each time."""
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Say which columns can be had, and how; the same rows come each time."""
+
+    columns: tuple[str, ...]
+    read: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 
 
 class NumberedStreams:
