@@ -5,7 +5,7 @@ or too new for a position, and is passed over then.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,8 +19,9 @@ from headwater.client.union.merge.folded import Folded
 from headwater.client.union.split import UnionSplit
 from headwater.model.bucket import OffsetRange
 
-# More pieces than this are put together, so that a tail that grows by small steps stays quick.
-_PIECES_MAX = 64
+# Pieces of fewer rows are put together, so that a tail that grows by small steps stays quick.
+_PIECE_ROWS = 65_536
+_GROWTH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +90,9 @@ class LoggedTail:
 
     def extended(self, batches: Collection[LogBatch], *, end: int) -> "LoggedTail":
         """Return the tail with what comes behind it."""
-        pieces = (*self.pieces, *(Piece(batch.rows, batch.offsets) for batch in batches))
-        if len(pieces) > _PIECES_MAX:
-            pieces = (_together(pieces),)
-        return replace(self, held=OffsetRange(self.held.start, end), pieces=pieces)
+        added = [Piece(batch.rows, batch.offsets) for batch in batches if batch.rows.num_rows]
+        pieces = _fewer([*self.pieces, *added])
+        return replace(self, held=OffsetRange(self.held.start, end), pieces=tuple(pieces))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,6 +177,30 @@ class TailCache:
         return found[0]
 
 
-def _together(pieces: Collection[Piece]) -> Piece:
+def _fewer(pieces: Sequence[Piece]) -> list[Piece]:
+    """Put small pieces together, such that each row is copied a few times at most."""
+    found: list[Piece] = []
+    run: list[Piece] = []
+    for piece in pieces:
+        if len(piece.offsets) >= _PIECE_ROWS:
+            found += [*_joined(run), piece]
+            run = []
+        else:
+            run.append(piece)
+    return found + _joined(run)
+
+
+def _joined(run: Sequence[Piece]) -> list[Piece]:
+    """Join the last pieces, such that each that is left is much larger than the next."""
+    at, size = len(run), 0
+    while at and (not size or len(run[at - 1].offsets) < _GROWTH * size):
+        at -= 1
+        size += len(run[at].offsets)
+    return [*run[:at], *_together(run[at:])]
+
+
+def _together(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    if len(pieces) <= 1:
+        return pieces
     rows = pa.concat_batches([piece.rows for piece in pieces])
-    return Piece(rows, np.concatenate([piece.offsets for piece in pieces]))
+    return [Piece(rows, np.concatenate([piece.offsets for piece in pieces]))]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from headwater.client.cluster import Cluster
 from headwater.client.reading.draining import drained
 from headwater.client.reading.fetcher import Fetcher
+from headwater.client.reading.gathering import gathered
 from headwater.client.reading.log_batch import LogBatch, Place
 from headwater.client.reading.state_at import StateAt
 from headwater.client.reading.view import View
@@ -46,7 +47,15 @@ class Tails:
     async def logged(
         self, view: View, splits: Sequence[UnionSplit], *, keeps: bool
     ) -> AsyncGenerator[pa.RecordBatch, None]:
-        """Yield the wanted rows of LOG_ONLY splits of a log table.
+        """Yield the wanted rows of LOG_ONLY splits of a log table, in large batches."""
+        async with aclosing(self._logged(view, splits, keeps=keeps)) as batches:
+            async for rows in gathered(batches):
+                yield rows
+
+    async def _logged(
+        self, view: View, splits: Sequence[UnionSplit], *, keeps: bool
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
+        """Yield the rows as they come.
 
         1. With `keeps`, fetch what is missing in the cache, as far as there is room for it.
         2. Yield what the cache holds. 3. Fetch and yield the rest.

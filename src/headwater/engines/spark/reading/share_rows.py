@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.client.cluster import Cluster
+from headwater.client.reading.gathering import gathered
 from headwater.client.reading.log_batch import LogBatch
 from headwater.client.reading.state_at import StateAt
 from headwater.client.virtual import VirtualKind
-from headwater.engines.spark.reading.gathering import gathered
 from headwater.engines.spark.reading.log_rows import LogRows
 from headwater.engines.spark.reading.losses import lost_partition
 from headwater.engines.spark.reading.reading import Reading

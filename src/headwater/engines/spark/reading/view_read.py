@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from headwater.client.reading.gathering import gathered
 from headwater.client.union.split import UnionSplit
 from headwater.client.union.view import TableView
 from headwater.client.union.viewing import AsyncView
-from headwater.engines.spark.reading.gathering import gathered
 from headwater.engines.spark.reading.pump import pumped
 from headwater.engines.spark.reading.reading import Reading
 from headwater.engines.spark.reading.union_shares import UnionShare, union_shares

@@ -1,4 +1,4 @@
-"""Large batches made of small ones, as each costs Spark the same."""
+"""Large batches made of small ones, as each costs those who take them the same."""
 
 from collections.abc import AsyncIterator
 
