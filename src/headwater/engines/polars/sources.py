@@ -9,7 +9,6 @@ from polars.io.plugins import register_io_source
 from headwater.engines.viewing import told
 from headwater.errors import HeadwaterError
 
-_ROWS = 64 * 1024
 Read = Callable[[Sequence[str]], Iterator[pa.RecordBatch]]
 """Reads these columns of the rows, each time the same rows."""
 
@@ -34,26 +33,12 @@ def lazy_rows(read: Read, types: pl.Schema) -> pl.LazyFrame:
 
 def _frames(read: Read, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     try:
-        for table in _gathered(read(columns)):
-            frame = pl.from_arrow(table)
+        for batch in read(columns):
+            frame = pl.from_arrow(batch)
             assert isinstance(frame, pl.DataFrame)
             yield frame.select(columns)
     except HeadwaterError as fault:
         raise pl.exceptions.ComputeError(told(fault)) from fault
-
-
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put small batches together, each of which would cost Polars as much as a large one."""
-    held: list[pa.RecordBatch] = []
-    row_count = 0
-    for batch in batches:
-        held.append(batch)
-        row_count += batch.num_rows
-        if row_count >= _ROWS:
-            yield pa.Table.from_batches(held).combine_chunks()
-            held, row_count = [], 0
-    if held:
-        yield pa.Table.from_batches(held).combine_chunks()
 
 
 def _first(frames: Iterator[pl.DataFrame], row_count: int) -> Iterator[pl.DataFrame]:
