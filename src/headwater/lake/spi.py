@@ -224,11 +224,19 @@ class LakeSource(Protocol):
         ...
 
     def plan(self, snapshot_id: int) -> list[LakeSplit]:
-        """Return what to read; raises `LakeSnapshotMissingError` if the snapshot is gone."""
+        """Return what to read; raises `LakeSnapshotMissingError` if the snapshot is gone.
+
+        All files of a bucket are in one split where the table has a primary key.
+        """
         ...
 
     def read(self, split: LakeSplit, *, in_key_order: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split: current ones only, under the schema of the spec.
+
+        Reads exactly the files of the split: some that stand alone may have been taken out. The
+        schema may be older than the lake's newest one: columns have their names of then. Raises
+        `PositionMissingError` for a column that was dropped since, if a file was written after
+        that and lacks its values.
 
         With `in_key_order`, ascending by primary key (nulls cannot be); only where
         `is_key_ordered`.

@@ -39,6 +39,7 @@ class LakeFile:
     """Name a data file, for engines that read files themselves."""
 
     path: str
+    """A path on this machine, or a location with its scheme (`file://`, `s3://`); not quoted."""
     row_count: int
     byte_count: int
     is_plain: bool
@@ -53,7 +54,9 @@ class LakeFile:
     """Parquet files of positions that are deleted: columns `file_path` and `pos`. They may name
     positions of other files too."""
     bounds: tuple[ColumnBounds, ...] = ()
-    """What is known of its columns; those that are not here may hold anything."""
+    """What is known of its columns; those that are not here may hold anything. A file that does
+    not stand alone may be left out only by bounds of the primary key: without its newer rows,
+    older ones would come back."""
     payload: bytes = b""
     """What the format's own reader needs to know of this file."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.errors import UnsupportedError
 from headwater.lake.iceberg.layout import COLUMN_IDS
-from headwater.model.types import BigIntType, DoubleType, IntType, StringType
+from headwater.model.types import BigIntType, DoubleType, IntType, StringType, TimeType
 from tests.lake.contract.changes import added, dropped
 from tests.lake.contract.engine import check_bounds, whole_file
 from tests.lake.lake_table import LakeTable
@@ -26,6 +26,15 @@ def rows(*scores: float) -> pa.Table:
 def files_of(table):
     splits = table.source.plan(table.source.snapshot().snapshot_id)
     return [file for split in splits for file in split.files]
+
+
+def test_times_that_are_finer_than_literals_lie_between_their_bounds(tables):
+    table = tables.make({"id": BigIntType(), "at": TimeType(precision=6)})
+    table.tier([{"id": 1, "at": 1_500}, {"id": 2, "at": 7_001}])
+
+    (file,) = files_of(table)
+
+    assert [(each.lower, each.upper) for each in file.bounds if each.column_id == 1] == [(1, 8)]
 
 
 def test_a_file_of_others_is_named_by_the_only_schema(tables, foreign):
