@@ -66,16 +66,7 @@ class UnionMachine(RuleBasedStateMachine):
         added = dict.fromkeys(self.extra, row["n"])
         text = next(name for name in wanted if name.startswith("text"))
         full = {**row, **added, text: row["text"]}
-        # A partition that was dropped comes back under its name; by key that is another story.
-        if self.story.traits.is_keyed and self.story.traits.is_partitioned:
-            full["day"] = self.day(row["day"])
         return {name: value for name, value in full.items() if name in wanted}
-
-    def day(self, name: str) -> str:
-        gone = set(self.story.oracle.partitions.values()) - set(self.story.live_partitions())
-        while name in gone:
-            name += "-"
-        return name
 
     # ---- writing
 
@@ -125,7 +116,7 @@ class UnionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.story.traits.is_partitioned)
     @rule(day=st.sampled_from(DAYS))
     def create_a_partition(self, day: str) -> None:
-        self.story.create_partition(self.day(day) if self.story.traits.is_keyed else day)
+        self.story.create_partition(day)
 
     @precondition(lambda self: self.story.live_partitions())
     @rule(chance=st.randoms(use_true_random=False))

@@ -13,7 +13,8 @@ from tests.union.machine import counted
 from tests.union.telling import KINDS, fitting, read, told, written
 from tests.union.wanting import left
 
-pytestmark = pytest.mark.spark
+# A session alone can take a minute on a busy machine.
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 WANTED = [
     [("id", ">", 30), ("n", "!=", 7)],
     [("texture", "starts with", "a"), ("late", "is null")],
