@@ -5,8 +5,8 @@ CPU of this process is all that there is: planning, the storage, the log and the
 figure is the least of interleaved runs, planning included; the first query after the storage was
 opened is told apart.
 
-Run alone with `python -m benchmarks.union [--rows N] [--paimon] [--engine NAME] [--data DIRECTORY]`;
-a directory is filled once, and kept.
+Run alone with `python -m benchmarks.union [--rows N] [--paimon] [--engine NAME] [--data PATH]`; a
+directory is filled once, and kept.
 """
 
 import argparse
