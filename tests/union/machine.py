@@ -150,6 +150,15 @@ class UnionMachine(RuleBasedStateMachine):
         if hasattr(self, "story"):
             assert counted(self.table.scan().to_arrow()) == self.story.expected()
 
+    @rule()
+    def as_many_are_counted_as_there_are(self) -> None:
+        assert self.table.count() == self.story.expected().total()
+
+    @rule()
+    def everything_is_there_where_memory_is_short(self) -> None:
+        table = self.storage.narrow.table(str(self.table.path))
+        assert counted(table.scan().to_arrow()) == self.story.expected()
+
     @rule(data=st.data())
     def a_part_is_there_once(self, data) -> None:
         names = self.table.schema.names

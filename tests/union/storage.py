@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import headwater
 from headwater.client.client import AsyncClient
 from headwater.client.cluster import Cluster
 from headwater.client.pool import Address, Pool
@@ -42,7 +43,8 @@ class Storage:
     client: Client
     server: Server
     clock: StepClock
-    storage_id: str = field(default="")
+    storage_id: str = ""
+    _narrow: Client | None = None
 
     @classmethod
     def open(cls, directory: Path) -> "Storage":
@@ -57,7 +59,17 @@ class Storage:
         return f"{HOST}:{self.server.port}"
 
     def close(self) -> None:
+        if self._narrow is not None:
+            self._narrow.close()
         self.client.close()
+
+    @property
+    def narrow(self) -> Client:
+        """Return a client that keeps no tails, and has no memory to fold them in."""
+        if self._narrow is None:
+            settings = ClientSettings(union_memory_bytes_max=1, union_tail_bytes_max=0)
+            self._narrow = headwater.connect(self.address, settings=settings)
+        return self._narrow
 
     def pass_time(self) -> int:
         """Let time pass, and return a moment after all that was and before all that comes."""

@@ -93,6 +93,7 @@ def test_a_partition_that_is_made_anew_stands_beside_what_the_lake_holds(story, 
         story.tier()
 
     story.write(rows("mon", 2, 6, n=9))
+    assert story.table.count() == story.expected().total()
     assert in_every_engine(story) == dict.fromkeys(in_every_engine(story), story.expected())
     story.tier()
 
