@@ -16,7 +16,7 @@ from headwater.client.reading import filters, log_batch, starts
 SIGNATURE_CHARS_MAX = 96
 # Every public name stands in one of these, or the page cannot be made.
 OPENING = ("open", "connect")
-CLASSES = ("Client", "Table", "Scan", "Tail", "Writer", "Cursor", "Cursors")
+CLASSES = ("Client", "Table", "Scan", "View", "Tail", "Writer", "Cursor", "Cursors")
 VALUES = (
     "Receipt",
     "BucketReceipt",
@@ -28,11 +28,19 @@ VALUES = (
     "CursorSummary",
     "PlaceState",
     "MemberState",
+    "TableView",
+    "ViewedSnapshot",
+    "ReadPlan",
+    "UnionSplit",
+    "Tier",
+    "NativePlan",
+    "FileGroup",
+    "Explanation",
 )
 GIVEN = (("SchemaLike", "schema_in"), ("RowsLike", "rows_in"), ("KeysLike", "keys_in"))
 ELSEWHERE = ("ClientSettings", "ServerSettings", "HeadwaterError", "errors", "Offsets")
 # Clients are made by `open` and `connect`; what lies below them is not for everybody.
-_HIDDEN = frozenset({"__init__", "start", "cluster", "shown"})
+_HIDDEN = frozenset({"__init__", "start", "cluster", "shown", "of", "rows"})
 _SHOWN = frozenset({"__iter__", "__aiter__"})
 
 

@@ -243,7 +243,7 @@ class Table:
     def view_of(self, value: TableView) -> View:
         """Return the view of a value, which another process may have taken.
 
-        >>> orders.view_of(before.value).token() == before.token()
+        >>> orders.view_of(view.value).token() == view.token()
         True
         """
         return View(self._loop, AsyncView.of(self._table.cluster, value))
