@@ -1,5 +1,7 @@
 """An engine that reads Parquet files by itself, knowing only what splits say of them."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.lake.split import ColumnBounds, LakeFile
+from headwater.lake.spi import LakeSource
+from headwater.lake.split import ColumnBounds, LakeFile, LakeSplit
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Schema
 
@@ -56,6 +59,24 @@ def check_bounds(file: LakeFile, rows: pa.Table, schema: Schema) -> None:
         values = rows[names[bounds.column_id]]
         assert bounds.null_count in (None, values.null_count)
         _check(bounds, [each for each in _literals(values) if each is not None])
+
+
+def _texts(rows: Iterable[pa.RecordBatch]) -> list[str]:
+    return sorted(str(row) for batch in rows for row in batch.to_pylist())
+
+
+def check_split(source: LakeSource, split: LakeSplit, schema: Schema) -> None:
+    """Read natively what can be, the rest by the source, and compare with the whole split."""
+    native = [file for file in split.files if file.is_native]
+    others = tuple(file for file in split.files if not file.is_native)
+    found: list[str] = []
+    for file in native:
+        check_bounds(file, whole_file(file, schema), schema)
+        rows = _texts(current_rows(file, schema).to_batches())
+        assert rows == _texts(source.read(replace(split, files=(file,))))
+        found += rows
+    found += _texts(source.read(replace(split, files=others))) if others else []
+    assert sorted(found) == _texts(source.read(split))
 
 
 def _check(bounds: ColumnBounds, values: list[object]) -> None:

@@ -15,6 +15,8 @@ from headwater.errors import HeadwaterError
 from headwater.lake.spi import Retention
 from headwater.model.types import BigIntType, IntType, StringType
 from tests.lake.contract.changes import added, dropped, renamed
+from tests.lake.contract.engine import check_split
+from tests.lake.formats import PLACE
 from tests.lake.lake_table import LakeTable
 from tests.lake.tables import Tables
 
@@ -57,7 +59,11 @@ class History(RuleBasedStateMachine):
         return [{each.name: row.get(each.column_id) for each in columns} for row in rows]
 
     def remember(self) -> None:
-        self.told[self.table.head().snapshot_id] = [dict(row) for row in self.rows]
+        newest = self.table.head().snapshot_id
+        self.told[newest] = [dict(row) for row in self.rows]
+        source = self.table.source
+        for split in [] if PLACE else source.plan(newest):
+            check_split(source, split, self.table.spec.schema)
 
     @rule(changes=CHANGES)
     def tier(self, changes) -> None:

@@ -1,6 +1,5 @@
 """What splits say of their files is true: engines that read files by themselves rely on it."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ from headwater.model.types import (
     StringType,
 )
 from tests.lake.contract.changes import added, dropped, renamed
-from tests.lake.contract.engine import check_bounds, current_rows, whole_file
+from tests.lake.contract.engine import check_bounds, check_split, whole_file
 from tests.lake.contract.samples import SAMPLES
 
 pytestmark = pytest.mark.usefixtures("lake_directory")
@@ -58,24 +57,6 @@ def rows_of(table, seeds: list[int]) -> pa.RecordBatch:
 def plan_of(table) -> tuple[object, list[LakeSplit]]:
     source = table.source
     return source, source.plan(table.head().snapshot_id)
-
-
-def texts(rows: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[str]:
-    return sorted(str(row) for batch in rows for row in batch.to_pylist())
-
-
-def check_split(source, split: LakeSplit, schema) -> None:
-    """Read natively what can be, the rest by the source, and compare with the whole split."""
-    native = [file for file in split.files if file.is_native]
-    others = tuple(file for file in split.files if not file.is_native)
-    found: list[str] = []
-    for file in native:
-        check_bounds(file, whole_file(file, schema), schema)
-        rows = texts(current_rows(file, schema).to_batches())
-        assert rows == texts(source.read(replace(split, files=(file,))))
-        found += rows
-    found += texts(source.read(replace(split, files=others))) if others else []
-    assert sorted(found) == texts(source.read(split))
 
 
 CHANGES = st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=8)
