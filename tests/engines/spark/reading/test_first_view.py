@@ -93,6 +93,20 @@ def test_a_stream_goes_on_with_the_log_whatever_became_of_the_snapshot(served, t
     assert [ids(batch) for batch in read_up(again, end)[0]] == [[8, 9]]
 
 
+def test_a_first_micro_batch_that_is_run_again_has_nulls_in_columns_that_came_since(served, table):
+    reader = stream_reader(table, served.address)
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    table.add_column("more", "INT")
+    write(table, [{"id": 8, "name": "n8", "more": 1}])
+
+    again = stream_reader(table, served.address)
+    first = read_between(again, again.initialOffset(), end)
+    (later,), _ = read_up(again, end)
+
+    assert (ids(first), first["more"].null_count) == (list(range(8)), 8)
+    assert later.to_pylist() == [{"id": 8, "name": "n8", "more": 1}]
+
+
 def test_limits_hold_once_the_view_is_read(served, table):
     reader = stream_reader(table, served.address, maxRowsPerTrigger="2")
     write(table, rows(8, 9))

@@ -1,6 +1,6 @@
 """Reading a view of lake and log: the splits that it has, and the rows of a task's share."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ def view_splits(
         return ()
     link = reading.link()
     planning = AsyncView.of(link.awaiting.cluster, view).plan(
-        columns=reading.columns,
+        columns=known_columns(view, reading),
         where=reading.where,
         partitions=named_partitions(options, reading.table),
         limit=options.limit,
@@ -64,13 +64,31 @@ def read_view(
     batches = SparkBatches(schema, truncates_nanoseconds=options.truncates_nanoseconds)
     rows = _tail if share.is_tail else _rows
     for batch in pumped(link.loop, lambda: rows(view, share.splits, reading)):
-        yield batches.cast(batch)
+        yield batches.cast(_widened(batch, batches.schema))
+
+
+def known_columns(view: TableView, reading: Reading) -> Sequence[str]:
+    """Return the columns that are read of those that the table had at the position.
+
+    A stream that is started anew may want columns that came after its first view was taken.
+    """
+    held = view.table.schema.names
+    # One column at least: rows cannot be read without any.
+    return [name for name in reading.columns if name in held] or held[:1]
+
+
+def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    missing = [field for field in schema if field.name not in batch.schema.names]
+    for field in missing:
+        batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
+    return batch
 
 
 async def _rows(
     view: AsyncView, splits: UnionShare, reading: Reading
 ) -> AsyncGenerator[pa.RecordBatch, None]:
-    found = view.read(splits, columns=reading.columns, where=reading.where, limit=reading.limit)
+    columns = known_columns(view.value, reading)
+    found = view.read(splits, columns=columns, where=reading.where, limit=reading.limit)
     async with aclosing(found) as batches:
         async for batch in gathered(batches):
             yield batch
