@@ -23,6 +23,7 @@ from headwater.client.union.positions import (
 )
 from headwater.client.union.refusals import (
     check_image,
+    check_not_ahead,
     check_reached,
     gap,
     missing_position,
@@ -32,6 +33,7 @@ from headwater.client.union.token import Token, read_token
 from headwater.client.union.view import TableView, ViewedSnapshot
 from headwater.config.options import DATALAKE_ENABLED
 from headwater.errors import (
+    LakeAheadError,
     LakeSnapshotMissingError,
     LogGapError,
     OffsetOutOfRangeError,
@@ -42,11 +44,12 @@ from headwater.lake.lakes import lake_format
 from headwater.lake.spi import LakeSnapshot
 from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
 from headwater.model.bucket import OffsetRange
+from headwater.model.partition import complete_spec, name_of_spec
 from headwater.model.table import TableInfo
 
 # A snapshot can expire, a log move on and a partition be dropped while they are looked at.
 _ATTEMPTS = 3
-_RACES = (LakeSnapshotMissingError, LogGapError, PartitionMissingError)
+_RACES = (LakeAheadError, LakeSnapshotMissingError, LogGapError, PartitionMissingError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -123,7 +126,7 @@ class _Look:
         lake = await self._lake()
         logs = await self._logs()
         sought = await self._sought(logs, token)
-        snapshot = await self._chosen(lake, sought)
+        snapshot = await self._chosen(lake, sought, logs)
         if snapshot is None and not wish.is_newest:
             check_image(self._table)
         return TableView(
@@ -186,12 +189,15 @@ class _Look:
             partitions=partitions,
         )
 
-    async def _chosen(self, lake: _Lake, sought: Sought) -> ViewedSnapshot | None:
+    async def _chosen(self, lake: _Lake, sought: Sought, logs: _Logs) -> ViewedSnapshot | None:
         """Return the snapshot to read with, looking for others only if the newest does not do."""
         newest, reported = lake.newest, lake.reported
         if reported is None:
-            self._check_log_alone(sought, [], was_tiered=False)
+            if not self._wish.is_newest and not log_alone_serves(sought, origins={}):
+                raise missing_position(self._table, sought, [])
             return None
+        if newest is not None and self._wish.is_newest:
+            check_not_ahead(self._table, newest, logs.ends)
         is_preferred = sought.preferred in (None, reported.snapshot_id)
         if newest is not None and is_preferred and serves(newest, sought):
             return newest
@@ -199,27 +205,31 @@ class _Look:
         kept = [each for each in found if each is not None]
         chosen = choose_snapshot(sought, kept)
         if chosen is None:
-            self._check_log_alone(sought, kept, was_tiered=True)
+            await self._check_log_alone(sought, kept, logs)
         return chosen
 
-    def _check_log_alone(
-        self, sought: Sought, kept: list[ViewedSnapshot], *, was_tiered: bool
+    async def _check_log_alone(
+        self, sought: Sought, kept: list[ViewedSnapshot], logs: _Logs
     ) -> None:
-        """Refuse a position that the logs do not hold without the lake."""
-        if self._wish.is_newest and not was_tiered:
-            return
-        origins = dict.fromkeys(sought.ends, 0) if was_tiered else {}
-        hides = self._hides_partitions(sought, kept)
-        if not hides and log_alone_serves(sought, origins=origins):
-            return
+        """Refuse a position of a table that was tiered, if the logs do not hold it alone."""
+        is_held = log_alone_serves(sought, origins=dict.fromkeys(sought.ends, 0))
         if self._wish.is_newest:
-            raise gap(self._table, sought, kept)
-        raise missing_position(self._table, sought, kept)
+            # What the lake holds beside the log must not vanish without a word.
+            if kept or not is_held:
+                raise gap(self._table, sought, kept)
+        elif not is_held or await self._shows_dropped(sought, kept, logs):
+            raise missing_position(self._table, sought, kept)
 
-    def _hides_partitions(self, sought: Sought, kept: list[ViewedSnapshot]) -> bool:
+    async def _shows_dropped(self, sought: Sought, kept: list[ViewedSnapshot], logs: _Logs) -> bool:
         """Tell whether the lake may hold partitions that were dropped, which only it can show."""
-        is_shown = sought.preferred is not None or (self._wish.is_newest and bool(kept))
-        return self._table.is_partitioned and is_shown
+        if not self._table.is_partitioned:
+            return False
+        if not kept:
+            return sought.preferred is not None
+        plan = await self._plans.plan(self._table, kept[0].snapshot_id)
+        keys = self._table.descriptor.partition_keys
+        held = {name_of_spec(complete_spec(dict(each.partition), keys)) for each in plan.splits}
+        return not held <= set(partitions_of(logs.buckets).values())
 
     async def _snapshot_alone(self) -> TableView:
         """Return the rows of one snapshot: the position is where it ends."""

@@ -9,6 +9,7 @@ from headwater.config.choices import ChangelogImage
 from headwater.config.options import CHANGELOG_IMAGE
 from headwater.errors import (
     HeadwaterError,
+    LakeAheadError,
     LakeSnapshotMissingError,
     LogGapError,
     PositionMissingError,
@@ -102,6 +103,22 @@ def check_reached(
             f" {_named(unknown[0])} begins at offset {starts[unknown[0]]}, and when the rows before"
             " it were written is not known any more.",
             hint="Read a later moment, or a lake snapshot by its id.",
+        )
+
+
+def check_not_ahead(
+    table: TableInfo, newest: ViewedSnapshot, ends: Mapping[LakeBucket, int]
+) -> None:
+    """Refuse a lake that holds offsets which the log has not: it went on from an older copy."""
+    held = {bucket: offsets.end for bucket, offsets in newest.ranges.items()}
+    ahead = [bucket for bucket, end in ends.items() if held.get(bucket, 0) > end]
+    if ahead:
+        raise LakeAheadError(
+            f"The lake holds {_named(ahead[0])} of {table.path} up to offset"
+            f" {held[ahead[0]]}, but its log ends at {ends[ahead[0]]}: the log was"
+            " restored from an older copy.",
+            hint="Read what the lake holds with mode='lake', or what the log holds with"
+            " mode='log'.",
         )
 
 
