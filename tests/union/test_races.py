@@ -20,7 +20,7 @@ TURNS = 1000
 
 
 class Readers:
-    """Two who read all numbers over and over: a scan of another client, and SQL."""
+    """Three who read all numbers over and over: two of another client, and one in SQL."""
 
     def __init__(self, story, numbers, stack):
         self._name = str(story.table.path)
@@ -30,7 +30,7 @@ class Readers:
         other = stack.enter_context(headwater.connect(story.storage.address))
         self._table = other.table(self._name)
         is_in_order = story.traits.buckets == 1
-        self.seen = [Seen(lambda: numbers.next, is_in_order) for _ in range(2)]
+        self.seen = [Seen(lambda: numbers.next, is_in_order) for _ in range(3)]
 
     def scan(self):
         self.seen[0].look(self._scanned)
@@ -38,11 +38,22 @@ class Readers:
     def _scanned(self):
         return self._table.scan(columns="id").to_arrow()["id"].to_pylist()
 
+    def scan_some(self):
+        self.seen[2].look(self._scanned_in_part)
+
+    def _scanned_in_part(self):
+        rows = self._table.scan(columns=["n", "id"], where=("n", "<", 10)).to_arrow()
+        return rows["id"].to_pylist()
+
     def query(self):
         found = self._connection.execute
         self.seen[1].look(
             lambda: [row[0] for row in found(f"SELECT id FROM hw.{self._name}").fetchall()]
         )
+
+    @property
+    def steps(self):
+        return self.scan, self.scan_some, self.query
 
     @property
     def looks(self):
@@ -55,7 +66,7 @@ def race_of_numbers(storage, traits, *, count, within_s=WITHIN_S):
     numbers.write()
     with ExitStack() as stack:
         readers = Readers(story, numbers, stack)
-        for step in (numbers.write, keeper.keep, readers.scan, readers.query):
+        for step in (numbers.write, keeper.keep, *readers.steps):
             side.repeat(step)
         side.run_until(lambda: min(keeper.rounds, readers.looks) >= count, within_s=within_s)
     return story
@@ -72,10 +83,14 @@ def race_of_accounts(storage, traits, *, count, within_s=WITHIN_S):
             rows = table.scan(columns=["id", "n"]).to_arrow()
             accounts.check(list(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True)))
 
+        def scan_all():
+            rows = table.scan().to_arrow()
+            accounts.check(list(zip(rows["id"].to_pylist(), rows["n"].to_pylist(), strict=True)))
+
         def query():
             accounts.check(duck.connection.execute(f"SELECT id, n FROM hw.{name}").fetchall())
 
-        for step in (accounts.move, keeper.keep, scan, query):
+        for step in (accounts.move, keeper.keep, scan, scan_all, query):
             side.repeat(step)
         side.run_until(
             lambda: keeper.rounds >= count and accounts.looks >= 2 * count, within_s=within_s
@@ -119,7 +134,7 @@ def race_of_killed_tierers(storage, traits, *, times, within_s=WITHIN_S):
     numbers.write()
     with ExitStack() as stack:
         readers = Readers(story, numbers, stack)
-        for step in (numbers.write, kill, readers.scan, readers.query):
+        for step in (numbers.write, kill, *readers.steps):
             side.repeat(step)
         side.run_until(lambda: bool(killed) and readers.looks >= times, within_s=within_s)
     story.absorb()
