@@ -26,6 +26,7 @@ from headwater.engines.duckdb.rendering import (
 )
 from headwater.engines.duckdb.request import NO_QUERY, Request, request_of
 from headwater.engines.duckdb.streams import NumberedStreams, Stream
+from headwater.engines.duckdb.tail_files import TailFiles
 from headwater.engines.storages import Place, opened
 from headwater.errors import HeadwaterError, RequestError
 from headwater.model.path import TablePath
@@ -63,6 +64,7 @@ class Planner:
         self._relations = relations
         self._streams = streams
         self._views = HeldViews()
+        self._tails = TailFiles()
         self._shared: OrderedDict[str, str] = OrderedDict()
         self._lock = Lock()
         self._here = local()
@@ -131,6 +133,8 @@ class Planner:
         schema = view.value.table.schema
         check_columns(schema)
         plan = _native(view, schema)
+        if not request.is_elsewhere:
+            plan = self._tails.with_tail(view, plan)
         kept = self._views.keep(table, view)
         numbers = self._numbers(view.schema, rows=_rows(kept, schema, plan), keys=_keys(kept, plan))
         return rendered(schema, plan, numbers)

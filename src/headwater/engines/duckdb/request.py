@@ -56,6 +56,11 @@ class Request:
         return bool(self.from_offsets) or self.from_ts is not None
 
     @property
+    def is_elsewhere(self) -> bool:
+        """Tell whether another position is wanted than that of now."""
+        return self.moment is not None or any((self.token, self.snapshot_id, self.to_offsets))
+
+    @property
     def moment(self) -> datetime | None:
         """Return the moment at which the table is wanted."""
         return self.as_of or self.to_ts

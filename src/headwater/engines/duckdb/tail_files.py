@@ -1,0 +1,212 @@
+"""Tails of log tables as files, which DuckDB reads with those of the lake in one scan.
+
+A union of a scan and a stream hides from its optimizer what one scan shows: how many rows there
+are, and that the columns of the first ten rows are better fetched when they are known.
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import Lock
+from weakref import finalize
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headwater.client.sync.view import View
+from headwater.client.union.split import FileGroup, NativePlan, UnionSplit
+from headwater.lake.split import LakeFile
+from headwater.model.boundary import LakeBucket
+from headwater.model.bucket import OffsetRange
+from headwater.model.schema import Schema
+
+ROWS_MAX = 1_000_000
+"""Rows of a tail that are written; longer ones are streamed."""
+BYTES_MAX = 128 * 1024**2
+PIECES_FEW = 4
+"""Files of a tail above which small ones are put together."""
+RETIRED_MAX = 32
+"""Files that are kept after their tail, for queries that were planned with them."""
+TAILS_MAX = 64
+"""Tables whose tails are kept."""
+_GROUP_ROWS = 122_880
+_Names = tuple[tuple[int, str], ...]
+_Ranges = Mapping[LakeBucket, OffsetRange]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Name a file with the rows between offsets, of every bucket that has some."""
+
+    path: Path
+    row_count: int
+    ranges: _Ranges
+
+
+@dataclass(slots=True)
+class _Tail:
+    """Hold the files of a tail. Together they have each bucket's rows without a gap."""
+
+    lock: Lock = field(default_factory=Lock)
+    pieces: list[_Piece] = field(default_factory=list)
+
+    def ranges(self) -> dict[LakeBucket, OffsetRange]:
+        """Return what the files hold."""
+        found: dict[LakeBucket, OffsetRange] = {}
+        for piece in self.pieces:
+            for bucket, offsets in piece.ranges.items():
+                start = found[bucket].start if bucket in found else offsets.start
+                found[bucket] = OffsetRange(start, offsets.end)
+        return found
+
+
+class TailFiles:
+    """Write what is new of a tail, and keep what was written."""
+
+    def __init__(self) -> None:
+        self._directory: Path | None = None
+        self._tails: dict[tuple[int, int, _Names], _Tail] = {}
+        self._retired: list[Path] = []
+        self._numbers = count()
+        self._lock = Lock()
+
+    def with_tail(self, view: View, plan: NativePlan) -> NativePlan:
+        """Return a plan whose tail is in files; or the same if it cannot, or had better not, be.
+
+        1. Find files of the lake that have all columns: the tail is written like these.
+        2. Write the rows that came since, and put small files together.
+        3. Read all of them as one group with those of the lake.
+        """
+        table = view.value.table
+        names = _whole_names(table.schema, plan)
+        if names is None or plan.others or not plan.tail or table.is_keyed:
+            return plan
+        wanted = _ranges_of(plan.tail)
+        if sum(offsets.end - offsets.start for offsets in wanted.values()) > ROWS_MAX:
+            return plan
+        tail = self._tail((table.table_id, table.schema_id, names))
+        with tail.lock:
+            if not self._extend(tail, _Source(view, plan.tail, table.schema, names), wanted):
+                return plan
+            files = [_lake_file(piece, names) for piece in tail.pieces]
+        groups = (*plan.groups, FileGroup(files=tuple(files), is_touched=False))
+        return replace(plan, groups=groups, tail=())
+
+    def _tail(self, key: tuple[int, int, _Names]) -> _Tail:
+        with self._lock:
+            tail = self._tails.setdefault(key, _Tail())
+            while len(self._tails) > TAILS_MAX:
+                self._retire(self._tails.pop(next(iter(self._tails))).pieces)
+        return tail
+
+    def _extend(self, tail: _Tail, source: "_Source", wanted: _Ranges) -> bool:
+        """Make the files of a tail hold what is wanted; tell whether they do."""
+        held = tail.ranges()
+        if any(
+            bucket not in wanted or wanted[bucket].start != held[bucket].start for bucket in held
+        ):
+            # Tiering took over a part.
+            self._retire(tail.pieces)
+            tail.pieces, held = [], {}
+        if any(wanted[bucket].end < held[bucket].end for bucket in held):
+            return False  # Somebody looked later, and was here before.
+        missing = {
+            bucket: OffsetRange(held[bucket].end if bucket in held else offsets.start, offsets.end)
+            for bucket, offsets in wanted.items()
+            if bucket not in held or held[bucket].end < offsets.end
+        }
+        if missing:
+            piece = self._write(source, missing)
+            if piece is None:
+                return False
+            tail.pieces.append(piece)
+            self._put_together(tail, source)
+        return True
+
+    def _put_together(self, tail: _Tail, source: "_Source") -> None:
+        """Write the last pieces as one, as far back as those are not much larger."""
+        if len(tail.pieces) <= PIECES_FEW:
+            return
+        at = len(tail.pieces) - 1
+        rows = tail.pieces[at].row_count
+        while at and tail.pieces[at - 1].row_count <= 2 * rows:
+            at -= 1
+            rows += tail.pieces[at].row_count
+        last = _Tail(pieces=tail.pieces[at:])
+        piece = self._write(source, last.ranges()) if len(last.pieces) > 1 else None
+        if piece is not None:
+            self._retire(last.pieces)
+            tail.pieces[at:] = [piece]
+
+    def _write(self, source: "_Source", ranges: _Ranges) -> _Piece | None:
+        rows = source.rows(ranges)
+        if rows.nbytes > BYTES_MAX:
+            return None
+        path = self._place() / f"{next(self._numbers)}.parquet"
+        pq.write_table(
+            rows, path, compression="none", use_dictionary=False, row_group_size=_GROUP_ROWS
+        )
+        return _Piece(path, rows.num_rows, dict(ranges))
+
+    def _place(self) -> Path:
+        with self._lock:
+            if self._directory is None:
+                self._directory = Path(mkdtemp(prefix="headwater-"))
+                finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+            return self._directory
+
+    def _retire(self, pieces: Sequence[_Piece]) -> None:
+        self._retired += [piece.path for piece in pieces]
+        while len(self._retired) > RETIRED_MAX:
+            self._retired.pop(0).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Read the rows of a tail under the names that its columns have in files of the lake."""
+
+    view: View
+    splits: tuple[UnionSplit, ...]
+    schema: Schema
+    names: _Names
+
+    def rows(self, ranges: _Ranges) -> pa.Table:
+        samples = {split.log_bucket: split for split in self.splits}
+        splits = [replace(samples[bucket], log=offsets) for bucket, offsets in ranges.items()]
+        rows = pa.Table.from_batches(self.view.tail_rows(splits), schema=self.view.schema)
+        names = dict(self.names)
+        return rows.rename_columns([names[column.column_id] for column in self.schema.columns])
+
+
+def _whole_names(schema: Schema, plan: NativePlan) -> _Names | None:
+    """Return how columns are called in files that have all of them; None if there are none."""
+    wanted = {column.column_id for column in schema.columns}
+    for group in plan.groups:
+        if wanted <= {column_id for column_id, _ in group.names}:
+            return group.names
+    return None
+
+
+def _ranges_of(tail: Sequence[UnionSplit]) -> dict[LakeBucket, OffsetRange]:
+    found: dict[LakeBucket, OffsetRange] = {}
+    for split in tail:
+        assert split.log is not None
+        assert split.log_bucket is not None
+        held = found.get(split.log_bucket, split.log)
+        start, end = min(held.start, split.log.start), max(held.end, split.log.end)
+        found[split.log_bucket] = OffsetRange(start, end)
+    return found
+
+
+def _lake_file(piece: _Piece, names: _Names) -> LakeFile:
+    return LakeFile(
+        path=str(piece.path),
+        row_count=piece.row_count,
+        byte_count=0,
+        is_plain=True,
+        names=names,
+        stands_alone=True,
+    )
