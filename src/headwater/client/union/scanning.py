@@ -61,14 +61,21 @@ class UnionScan:
         return self._offsets if self._reads_lake else self._without_lake.offsets
 
     async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
-        """Look for the position, and yield its rows; what is lost before the first is mended."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            is_last = attempt == _ATTEMPTS or not self._wish.is_newest
-            async with aclosing(await self._begun()) as rows:
-                if await rows.begins(may_fail=not is_last):
-                    async for batch in rows:
-                        yield batch
-                    return
+        """Look for the position, and yield its rows."""
+        async with aclosing(await self._found()) as rows:
+            async for batch in rows:
+                yield batch
+
+    async def _found(self) -> "_Begun":
+        """Return rows that have begun; what is lost before the first of them is mended."""
+        attempts = _ATTEMPTS if self._wish.is_newest else 1
+        for _ in range(1, attempts):
+            rows = await self._begun()
+            if await rows.begins(may_fail=True):
+                return rows
+        rows = await self._begun()
+        await rows.begins(may_fail=False)
+        return rows
 
     async def _begun(self) -> "_Begun":
         """Look for the position."""
