@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from headwater.engines.spark.source import FORMAT
 from headwater.spark import catalog, read
 from tests.engines.spark.lakes import lake_table, rows, tier
+from tests.engines.spark.test_batch_source import EVERY_TYPE
 from tests.engines.spark.test_stream_source import copy_all, ids
 
 
@@ -61,6 +62,28 @@ def test_a_native_read_takes_columns_and_conditions(spark, served, tables, name)
     expected = tables[name].scan(columns=["name"], where=where).to_arrow()["name"].to_pylist()
     assert sorted(row.name for row in frame.collect()) == sorted(expected)
     assert frame.columns == ["name"]
+    assert read(spark, tables[name].name, at=served.address, where=("id", "in", [])).count() == 0
+
+
+@pytest.mark.parametrize("lake_format", ["iceberg", "paimon"])
+def test_every_type_and_older_columns_are_read_natively(spark, served, lake_format):
+    native = {name: each for name, each in EVERY_TYPE.items() if name != "clock"}
+    row = {name: value for name, (_, value) in native.items()}
+    schema = {"id": "BIGINT", "part": "STRING"} | {name: kind for name, (kind, _) in native.items()}
+    table = lake_table(served, schema, lake_format=lake_format, partition_by="part", buckets=1)
+    table.append([{"id": 1, "part": "a", **row}, {"id": 2, "part": "b"}])
+    tier(served, table)
+    table.add_column("added", "INT")
+    table.rename_column("whole", "renamed")
+    table.append([{"id": 3, "part": "a", "added": 7, "renamed": 8}])
+    tier(served, table)
+    table.append([{"id": 4, "part": "c", "added": 9}])
+
+    natively = read(spark, table.name, at=served.address).orderBy("id")
+    reader = spark.read.format(FORMAT).options(**served.options)
+
+    assert natively.collect() == reader.load(table.name).orderBy("id").collect()
+    assert natively.count() == 4
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,10 @@ STARTUP_MODE = Option(
     name="scan.startup.mode",
     kind=choice(StartupMode),
     default="full",
-    description="Where a streaming read begins: `full` (the rows there are, then the changes), "
-    "`earliest`, `latest`, `timestamp`, `offsets`, or where a `cursor` is.",
+    description="Where a streaming read begins: `full` (the rows there are, those of lake and log "
+    "as one where there is a lake, all in the first micro-batch, then the changes), `earliest` "
+    "(the first row that the log still has; what only the lake has is not read), `latest`, "
+    "`timestamp`, `offsets`, or where a `cursor` is.",
 )
 STARTUP_TIMESTAMP = Option(
     name="scan.startup.timestamp",

@@ -132,6 +132,19 @@ def test_a_stream_that_was_begun_before_there_was_a_lake_goes_on(served):
     assert [ids(batch) for batch in read_up(again, end)[0]] == [[3, 4]]
 
 
+def test_rows_by_key_that_were_never_tiered_are_read_whatever_their_log_tells(served):
+    wal = {"table.changelog.image": "wal"}
+    table = lake_table(served, rows=rows(0, 3), primary_key="id", options=wal)
+    reader = stream_reader(table, served.address)
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+
+    again = stream_reader(table, served.address)
+
+    assert "view" not in end
+    assert ids(read_between(again, again.initialOffset(), end)) == [0, 1, 2]
+    assert read_up(again, end)[0] == []
+
+
 def test_a_position_is_for_batches(served, table):
     reader = stream_reader(table, served.address, scan__token="hw1.a")
 

@@ -80,7 +80,7 @@ def read(  # noqa: PLR0913 - one argument per choice
     # What is wrong with columns or filter is said before Spark knows of anything.
     spark_schema(whole.whole_schema, columns=asked.columns, path=table)
     whole.filter()
-    if view is None:
+    if view is None or view.snapshot is None:
         return _plain(spark, given | position, whole, columns=asked.columns)
     if all(is_read_by_spark(each.type) for each in whole.table.schema.columns):
         return NativeFrame(spark, view, asked, given=given).build()

@@ -25,15 +25,22 @@ def begins_with_view(reading: Reading, options: SourceOptions) -> bool:
 
 
 def offset_after_view(reading: Reading, options: SourceOptions) -> StreamOffset:
-    """Take a view as the table is now, and return where its logs go on."""
+    """Take a view as the table is now, and return where its logs go on.
+
+    Rows by key of which the lake has none yet are read as states of their buckets, as they are of
+    a table without a lake: that asks less of the log than a view that is read again.
+    """
     link = reading.link()
     view = link.loop.run(look(link.awaiting, reading.table, options.position))
     snapshot = view.value.snapshot
     buckets = _selected(view.value, reading, options)
+    reads_states = snapshot is None and reading.table.is_keyed
+    first = FirstView(view.token(), None if snapshot is None else snapshot.snapshot_id)
     return StreamOffset(
         positions={place: _end(view.value, bucket) for place, bucket in buckets.items()},
         partition_ids=partition_ids(buckets),
-        view=FirstView(view.token(), None if snapshot is None else snapshot.snapshot_id),
+        state_ms=view.value.read_ms if reads_states else None,
+        view=None if reads_states else first,
     )
 
 

@@ -108,7 +108,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             found = first_shares(view, self._reading, self._options)
             return [InputPartition(share) for share in found]
         if first.is_before_view:
-            # The table had no lake when the micro-batch was planned.
+            # The lake had nothing of the table when the micro-batch was planned.
             first = self._first()
         link = self._reading.link()
         link.loop.run(self._following(link).check_kept(first))
