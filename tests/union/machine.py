@@ -55,6 +55,7 @@ class UnionMachine(RuleBasedStateMachine):
         self.extra: list[str] = []
         self.renames = 0
         self.remembered: list[Position] = []
+        self.steps = 0
 
     @property
     def table(self):
@@ -150,6 +151,33 @@ class UnionMachine(RuleBasedStateMachine):
         if hasattr(self, "story"):
             assert counted(self.table.scan().to_arrow()) == self.story.expected()
 
+    @invariant()
+    def tokens_give_what_they_gave(self) -> None:
+        if not hasattr(self, "story"):
+            return
+        self.steps += 1
+        if self.remembered:
+            position = self.remembered[self.steps * 5 % len(self.remembered)]
+            self.check(position, self.story.expected(position), token=position.token)
+        if self.steps % 3 == 1:
+            self.remember()
+
+    def remember(self) -> None:
+        view = self.table.view()
+        now = self.story.now()
+        snapshot = view.value.snapshot
+        self.remembered.append(
+            Position(
+                ends=now.ends,
+                held=now.held,
+                schema_id=now.schema_id,
+                live=now.live,
+                moment_ms=now.moment_ms,
+                token=view.token(),
+                snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+            )
+        )
+
     @rule()
     def as_many_are_counted_as_there_are(self) -> None:
         assert self.table.count() == self.story.expected().total()
@@ -178,29 +206,6 @@ class UnionMachine(RuleBasedStateMachine):
         else:
             assert found.num_rows == min(limit, wanted.total())
             assert counted(found) <= wanted
-
-    @rule()
-    def remember(self) -> None:
-        view = self.table.view()
-        now = self.story.now()
-        snapshot = view.value.snapshot
-        self.remembered.append(
-            Position(
-                ends=now.ends,
-                held=now.held,
-                schema_id=now.schema_id,
-                live=now.live,
-                moment_ms=now.moment_ms,
-                token=view.token(),
-                snapshot_id=None if snapshot is None else snapshot.snapshot_id,
-            )
-        )
-
-    @precondition(lambda self: self.remembered)
-    @rule(chance=st.randoms(use_true_random=False))
-    def a_token_gives_what_it_gave(self, chance) -> None:
-        position = chance.choice(self.remembered)
-        self.check(position, self.story.expected(position), token=position.token)
 
     @precondition(lambda self: self.remembered)
     @rule(chance=st.randoms(use_true_random=False))

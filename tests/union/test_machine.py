@@ -14,7 +14,7 @@ def machine_on(storage):
 def test_a_table_is_what_was_written_whatever_happens_to_it(storage):
     # Making a failure smaller takes longer than a test may; the long one does.
     short = settings(
-        max_examples=12, stateful_step_count=15, phases=[Phase.explicit, Phase.generate]
+        max_examples=15, stateful_step_count=20, phases=[Phase.explicit, Phase.generate]
     )
     run_state_machine_as_test(machine_on(storage), settings=short)
 

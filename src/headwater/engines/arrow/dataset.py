@@ -73,7 +73,7 @@ class RowsDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow is untyped
         filter: pc.Expression | None = None,  # noqa: A002 - as pyarrow calls it
     ) -> "Iterator[RowsFragment]":
         """Yield what can be read apart from each other."""
-        return map(RowsFragment, self._rows.parts(filter))
+        return map(RowsFragment, self._rows.parts(_expression(filter)))
 
     def filter(self, expression: pc.Expression) -> "RowsDataset":
         """Return a dataset of the rows that meet a condition."""
@@ -175,15 +175,21 @@ def scanner_of(
     options: Mapping[str, object],
 ) -> ds.Scanner:
     """Return a scanner for one pass over rows; it applies the condition to what is read."""
-    needed = needed_columns(rows.schema, columns, condition)
+    wanted = _expression(condition)
+    needed = needed_columns(rows.schema, columns, wanted)
     schema = pa.schema([rows.schema.field(name) for name in needed])
     return ds.Scanner.from_batches(
-        rows.read(needed, condition),
+        rows.read(needed, wanted),
         schema=schema,
         columns=needed if columns is None else columns,
-        filter=condition,
+        filter=wanted,
         **{name: value for name, value in options.items() if name != _NOT_TAKEN},
     )
+
+
+def _expression(condition: pc.Expression | pa.Scalar | None) -> pc.Expression | None:
+    """Return a condition as pyarrow takes it; DataFusion hands one that it has worked out alone."""
+    return pc.scalar(condition) if isinstance(condition, pa.Scalar) else condition
 
 
 def _plain(dataset: ds.Dataset) -> ds.Dataset:
