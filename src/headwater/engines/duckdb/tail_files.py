@@ -4,13 +4,14 @@ A union of a scan and a stream hides from its optimizer what one scan shows: how
 are, and that the columns of the first ten rows are better fetched when they are known.
 """
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
-from threading import Lock
+from threading import Lock, RLock
 from weakref import finalize
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ class TailFiles:
         self._tails: dict[tuple[int, int, _Names], _Tail] = {}
         self._retired: list[Path] = []
         self._numbers = count()
-        self._lock = Lock()
+        self._lock = RLock()
 
     def with_tail(self, view: View, plan: NativePlan) -> NativePlan:
         """Return a plan whose tail is in files; or the same if it cannot, or had better not, be.
@@ -97,10 +98,12 @@ class TailFiles:
 
     def _tail(self, key: tuple[int, int, _Names]) -> _Tail:
         with self._lock:
-            tail = self._tails.setdefault(key, _Tail())
-            while len(self._tails) > TAILS_MAX:
-                self._retire(self._tails.pop(next(iter(self._tails))).pieces)
-        return tail
+            if key not in self._tails:
+                # With another schema, the files of the one before are not read any more.
+                others = [each for each in self._tails if each[0] == key[0]]
+                for other in others or list(self._tails)[: len(self._tails) + 1 - TAILS_MAX]:
+                    self._retire(self._tails.pop(other).pieces)
+            return self._tails.setdefault(key, _Tail())
 
     def _extend(self, tail: _Tail, source: "_Source", wanted: _Ranges) -> bool:
         """Make the files of a tail hold what is wanted; tell whether they do."""
@@ -146,22 +149,28 @@ class TailFiles:
         if rows.nbytes > BYTES_MAX:
             return None
         path = self._place() / f"{next(self._numbers)}.parquet"
-        pq.write_table(
-            rows, path, compression="none", use_dictionary=False, row_group_size=_GROUP_ROWS
-        )
+        try:
+            path.parent.mkdir(exist_ok=True)
+            pq.write_table(
+                rows, path, compression="none", use_dictionary=False, row_group_size=_GROUP_ROWS
+            )
+        except OSError:
+            path.unlink(missing_ok=True)
+            return None  # The disk is full: a stream needs none.
         return _Piece(path, rows.num_rows, dict(ranges))
 
     def _place(self) -> Path:
         with self._lock:
             if self._directory is None:
                 self._directory = Path(mkdtemp(prefix="headwater-"))
-                finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
+                finalize(self, _remove, self._directory, os.getpid())
             return self._directory
 
     def _retire(self, pieces: Sequence[_Piece]) -> None:
-        self._retired += [piece.path for piece in pieces]
-        while len(self._retired) > RETIRED_MAX:
-            self._retired.pop(0).unlink(missing_ok=True)
+        with self._lock:
+            self._retired += [piece.path for piece in pieces]
+            while len(self._retired) > RETIRED_MAX:
+                self._retired.pop(0).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +188,11 @@ class _Source:
         rows = pa.Table.from_batches(self.view.tail_rows(splits), schema=self.view.schema)
         names = dict(self.names)
         return rows.rename_columns([names[column.column_id] for column in self.schema.columns])
+
+
+def _remove(directory: Path, process: int) -> None:
+    if os.getpid() == process:  # A child that was forked leaves it to its parent.
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _whole_names(schema: Schema, plan: NativePlan) -> _Names | None:
