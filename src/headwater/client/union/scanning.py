@@ -37,7 +37,7 @@ class UnionScan:
         wanted: View,
         partitions: Partitions | None,
         limit: int | None,
-        without_lake: BatchSource,
+        state: BatchSource,
     ) -> None:
         check_limit(limit)
         self._cluster = cluster
@@ -46,8 +46,8 @@ class UnionScan:
         self._wanted = wanted
         self._partitions = partitions
         self._limit = limit
-        self._without_lake = without_lake
-        self._reads_lake = True
+        self._state = state
+        self._asks_servers = False
         self._offsets: Offsets = {}
 
     @property
@@ -58,7 +58,7 @@ class UnionScan:
     @property
     def offsets(self) -> Offsets:
         """Return where the last read ended in each bucket."""
-        return self._offsets if self._reads_lake else self._without_lake.offsets
+        return self._state.offsets if self._asks_servers else self._offsets
 
     async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """Look for the position, and yield its rows."""
@@ -81,10 +81,11 @@ class UnionScan:
         """Look for the position."""
         value = await look_at(self._cluster, self._table, self._wish, renews_columns=False)
         view = AsyncView.of(self._cluster, value)
-        self._reads_lake = value.snapshot is not None or not self._wish.is_newest
-        if not self._reads_lake:
-            # Servers tell the newest rows by themselves, at a lower price than at a position.
-            return _Begun(aiter(self._without_lake))
+        needs_view = value.snapshot is not None or not self._wish.is_newest
+        self._asks_servers = self._table.is_keyed and not needs_view
+        if self._asks_servers:
+            # They tell the newest rows by key at a lower price than those at a position.
+            return _Begun(aiter(self._state))
         self._offsets = view.offsets
         return _Begun(view.rows(self._wanted, partitions=self._partitions, limit=self._limit))
 

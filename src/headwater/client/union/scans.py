@@ -127,7 +127,7 @@ class _Scans:
             wanted=View.of(self._table, columns=asked.columns, where=asked.where),
             partitions=asked.partitions,
             limit=asked.limit,
-            without_lake=self._alone(),
+            state=self._alone(),
         )
 
     def _alone(self) -> BatchSource:
