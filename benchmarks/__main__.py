@@ -18,6 +18,7 @@ from benchmarks.rows import NARROW, WIDE, narrow_batch, wide_batch
 from benchmarks.spark import bench_spark
 from benchmarks.spark_fixed_costs import bench_fixed_costs
 from benchmarks.tiering import bench_tiering
+from benchmarks.union import bench_union
 
 CODECS = {"ZSTD": "zstd", "LZ4_FRAME": "lz4", "NONE": None}
 ACKS_COUNT = 1000
@@ -154,6 +155,8 @@ def main() -> None:
             table = bench_keyed(report, server, directory)
         console.print("what Spark costs before it does anything …")
         bench_fixed_costs(report)
+        console.print("union reads …")
+        bench_union(report, directory / "union")
         console.print("recovery …")
         bench_state(report, directory / "data", table)
     finally:

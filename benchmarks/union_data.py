@@ -81,6 +81,7 @@ def rows(ids: np.ndarray, *, seed: int) -> pa.RecordBatch:
 def make(directory: Path, *, count: int, lake: str) -> Made:
     """Fill both tables, unless an earlier run did, and write their rows as plain files."""
     made = Made(directory, count, lake)
+    directory.mkdir(parents=True, exist_ok=True)
     done = directory / f"{lake}-{DONE}"
     if done.exists() and json.loads(done.read_text()) == {"rows": count}:
         return made

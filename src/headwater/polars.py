@@ -45,8 +45,8 @@ def scan(  # noqa: PLR0913 - one argument per choice
     collected. Filters, columns and limits reach both.
 
     >>> import headwater.polars
-    >>> headwater.polars.scan(orders).select("id").head(1).collect().rows()
-    [(0,)]
+    >>> headwater.polars.scan(orders).select("id").max().collect().item()
+    101
     """
     position = Position(
         token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode

@@ -2,6 +2,8 @@
 
 import math
 
+import pytest
+
 from tests.engines.rows.world import SCHEMA, some
 
 PAIRS = {"shop": "STRING", "id": "BIGINT", "amount": "DOUBLE"}
@@ -102,3 +104,16 @@ def test_a_table_by_key_that_was_never_tiered_is_read_from_the_storage(world, ch
     table.delete([{"id": 1}])
 
     check(table.view(), some(2))
+
+
+@pytest.mark.parametrize("key", ["ID", "x.y", 'a "b"', "Größe", "select"])
+def test_names_of_keys_are_taken_letter_by_letter(world, check, key):
+    table = world.keyed({key: "BIGINT", "text": "STRING"})
+    table.upsert([{key: number, "text": "lake"} for number in range(4)])
+    world.tier(table)
+    table.add_column("later", "INT")  # so that engines have to name the others
+
+    table.upsert([{key: 2, "text": "log", "later": 1}])
+
+    rows = [{key: number, "text": "lake", "later": None} for number in (0, 1, 3)]
+    check(table.view(), [*rows, {key: 2, "text": "log", "later": 1}])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from datafusion import DataFrame, Expr, SessionContext, col, lit
+from datafusion import DataFrame, SessionContext, col, lit
 from datafusion.catalog import Table
 
 from headwater.client.union.native import local_path
@@ -62,7 +62,7 @@ def _shaped(frame: DataFrame, group: FileGroup, shape: Shape) -> DataFrame:
         return frame
     return frame.select(
         *(
-            _quoted(names[column.column_id]).alias(column.name)
+            col(quoted(names[column.column_id])).alias(column.name)
             if column.column_id in names
             else lit(None).cast(shape.schema.field(column.name).type).alias(column.name)
             for column in shape.columns
@@ -70,6 +70,6 @@ def _shaped(frame: DataFrame, group: FileGroup, shape: Shape) -> DataFrame:
     )
 
 
-def _quoted(name: str) -> Expr:
-    """Return a column whose name is taken letter by letter."""
-    return col('"' + name.replace('"', '""') + '"')
+def quoted(name: str) -> str:
+    """Return the name of a column so that DataFusion takes it letter by letter."""
+    return '"' + name.replace('"', '""') + '"'

@@ -11,7 +11,7 @@ from headwater.client.sync.view import View
 from headwater.client.union.split import NativePlan
 from headwater.engines.arrow.dataset import Rows, RowsDataset
 from headwater.engines.arrow.union import SplitRows, TailRows
-from headwater.engines.datafusion.files import Shape, frames_of
+from headwater.engines.datafusion.files import Shape, frames_of, quoted
 from headwater.engines.viewing import changed_in
 
 
@@ -53,4 +53,4 @@ def _without(
 ) -> DataFrame:
     """Leave rows with changed keys out; from memory, so that DataFusion knows that they are few."""
     keys = session.read_batches(changed.combine_chunks().to_batches())
-    return frame.join(keys, on=list(key), how="anti")
+    return frame.join(keys, on=[quoted(name) for name in key], how="anti")
