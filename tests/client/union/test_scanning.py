@@ -104,3 +104,19 @@ def test_rows_before_updates_are_told_by_the_lake_where_the_log_does_not(storage
 
     assert ids(view.scan()) == [1, 2, 3]
     assert ids(story.table.scan(offsets=offsets)) == [1, 2, 3]
+
+
+def test_values_of_a_dropped_column_that_nobody_holds_any_more_are_refused(storage):
+    story = Story(storage, Traits(is_keyed=True, buckets=1))
+    story.add_column("late", "INT")
+    story.write([{"id": 1, "late": 5}, {"id": 2, "late": 6}])
+    view = story.table.view()
+
+    story.drop_column("late")
+    kept = view.scan(columns=["late"]).to_arrow()["late"].to_pylist()
+    story.write(rows(1))
+
+    assert sorted(kept) == [5, 6]
+    assert ids(view.scan(columns=["id"])) == [1, 2]
+    with pytest.raises(PositionMissingError, match="The values of 'late'"):
+        view.scan().to_arrow()

@@ -79,6 +79,24 @@ def lost_rows(table: TableInfo, fault: HeadwaterError) -> PositionMissingError:
     )
 
 
+def lost_column(table: TableInfo, column: str) -> PositionMissingError:
+    """Tell that the values which a column had at a position are not all known any more."""
+    return PositionMissingError(
+        f"The column '{column}' of {table.path} was dropped since the position was taken, and the"
+        " log does not tell its values in rows that were changed afterwards.",
+        hint="Take a new view.",
+    )
+
+
+def lost_values(table: TableInfo, column: str) -> PositionMissingError:
+    """Tell that rows were written anew without a column, whose values at a position are gone."""
+    return PositionMissingError(
+        f"The values of '{column}' of {table.path} at that position are gone: the column was"
+        " dropped since, rows were changed after that, and no lake snapshot serves the position.",
+        hint="Read other columns.",
+    )
+
+
 def lost_snapshot(table: TableInfo, snapshot_id: int) -> PositionMissingError:
     """Tell that a lake snapshot expired before all of it was read."""
     return PositionMissingError(

@@ -13,10 +13,12 @@ from headwater.client.reading.draining import drained
 from headwater.client.reading.fetcher import Fetcher
 from headwater.client.reading.gathering import gathered
 from headwater.client.reading.log_batch import LogBatch, Place
+from headwater.client.reading.offsets import list_offsets
 from headwater.client.reading.state_at import StateAt
 from headwater.client.reading.view import View
 from headwater.client.union.merge.fold import TailFold
-from headwater.client.union.refusals import lost_rows
+from headwater.client.union.newest import newest_table
+from headwater.client.union.refusals import lost_rows, lost_values
 from headwater.client.union.split import UnionSplit
 from headwater.client.union.tail_cache import FoldedTail, LoggedTail, TailCache, TailKey
 from headwater.errors import OffsetOutOfRangeError, PartitionMissingError
@@ -194,11 +196,28 @@ class Tails:
             refuses_unknown=True,
         )
         try:
+            await self._check_columns(view, split)
             async with aclosing(aiter(state)) as batches:
                 async for rows in batches:
                     yield rows
+            await self._check_columns(view, split)
         except (OffsetOutOfRangeError, PartitionMissingError) as fault:
             raise lost_rows(view.table, fault) from fault
+
+    async def _check_columns(self, view: View, split: UnionSplit) -> None:
+        """Refuse columns that were dropped, if rows were changed since: their values are gone."""
+        newest = await newest_table(self._cluster, view.table)
+        known = {column.column_id for column in newest.schema.columns}
+        dropped = [each.name for each in view.read_columns if each.column_id not in known]
+        if not dropped:
+            return
+        assert split.log is not None
+        assert split.log_bucket is not None
+        place = Place(split.partition, split.log_bucket.bucket)
+        buckets = {place: _bucket(view.table, split.log_bucket)}
+        ends = await list_offsets(self._cluster, view.table, "latest", buckets=buckets)
+        if ends[place] > split.log.end:
+            raise lost_values(view.table, dropped[0])
 
     async def _inserted(self, view: View, split: UnionSplit) -> AsyncGenerator[LogBatch, None]:
         """Yield the rows of a state as changes, for those who have to merge them."""
