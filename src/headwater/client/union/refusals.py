@@ -79,15 +79,6 @@ def lost_rows(table: TableInfo, fault: HeadwaterError) -> PositionMissingError:
     )
 
 
-def lost_column(table: TableInfo, column: str) -> PositionMissingError:
-    """Tell that the values which a column had at a position are not all known any more."""
-    return PositionMissingError(
-        f"The column '{column}' of {table.path} was dropped since the position was taken, and the"
-        " log does not tell its values in rows that were changed afterwards.",
-        hint="Take a new view.",
-    )
-
-
 def lost_values(table: TableInfo, column: str) -> PositionMissingError:
     """Tell that rows were written anew without a column, whose values at a position are gone."""
     return PositionMissingError(
