@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -136,6 +138,10 @@ def test_datasets_can_be_sorted_and_joined(dataset):
     }
 
 
-def test_other_readers_of_datasets_take_it(dataset):
-    assert isinstance(dataset, ds.Dataset)
+def test_other_readers_of_datasets_take_it(dataset, tmp_path):
+    ds.write_dataset(dataset, tmp_path, format="parquet")
+
+    assert ds.dataset(tmp_path).to_table() == TABLE
+    assert duckdb.from_arrow(dataset).filter("id > 2").project("id").fetchall() == [(3,), (4,)]
+    assert pl.scan_pyarrow_dataset(dataset).filter(pl.col("id") == 3).collect().height == 1
     assert dataset.to_table().to_pandas()["city"].tolist() == ["Ulm", None, "Bonn", "Ulm"]
