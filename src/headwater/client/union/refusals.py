@@ -60,7 +60,7 @@ def missing_snapshot(
     if snapshot_id is None:
         return LakeSnapshotMissingError(
             f"The lake holds nothing of {table.path} yet.",
-            hint=f"Tier it first: headwater tier --table {table.path}",
+            hint=f"Tier it first: headwater tier {table.path} --once",
         )
     there = ", ".join(
         f"{each.snapshot_id} of {_moment(each.committed_ms)}" for each in kept[:_SHOWN_MAX]
