@@ -173,7 +173,7 @@ def test_a_bad_position_is_said_with_a_hint(world, ctx, log, rest, text):
         ctx.sql(f"SELECT * FROM {call}")
 
 
-def test_types_are_those_of_the_table(ctx, log):
+def test_types_are_those_that_datafusion_reads_from_files(ctx, log):
     schema = ctx.sql(f"SELECT * FROM {name(log)}").to_arrow_table().schema
 
-    assert schema.types == [pa.int64(), pa.string(), pa.float64()]
+    assert schema.types == [pa.int64(), pa.string_view(), pa.float64()]

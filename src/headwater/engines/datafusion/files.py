@@ -12,16 +12,32 @@ from headwater.client.union.native import local_path
 from headwater.client.union.split import FileGroup
 from headwater.engines.arrow.dataset import RowsDataset
 from headwater.engines.arrow.files import FileRows
-from headwater.lake.split import LakeFile
 from headwater.model.schema import Column
+
+_VIEWS = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """Say what the rows of a table look like."""
+    """Say what the rows of a table look like, in the types that DataFusion reads fastest."""
 
     columns: tuple[Column, ...]
     schema: pa.Schema
+    plain: pa.Schema
+    """In the types of the table: pyarrow cannot cast to all of the others."""
+
+    @classmethod
+    def of(cls, columns: tuple[Column, ...], schema: pa.Schema) -> "Shape":
+        """Return the shape of rows of a schema: texts as DataFusion itself has them of files."""
+        fields = [field.with_type(_VIEWS.get(field.type, field.type)) for field in schema]
+        return cls(columns=columns, schema=pa.schema(fields), plain=schema)
+
+
+def cast(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """Give the columns of a schema the types that they have there."""
+    return frame.select(
+        *(col(quoted(field.name)).cast(field.type).alias(field.name) for field in schema)
+    )
 
 
 def frames_of(session: SessionContext, group: FileGroup, shape: Shape) -> Iterator[DataFrame]:
@@ -30,26 +46,25 @@ def frames_of(session: SessionContext, group: FileGroup, shape: Shape) -> Iterat
     DataFusion casts columns to the types of the schema that it is given, and fills in nulls for
     those that a file has not. It has no numbers of rows, so files with deletes are read for it.
     """
-    held = _held(group, shape)
+    held = _held(group, shape.columns, shape.schema)
+    plain = _held(group, shape.columns, shape.plain)
     for file in group.files:
-        yield _shaped(_frame(session, file, held), group, shape)
+        if file.deletes:
+            frame = session.read_table(Table(RowsDataset(FileRows(file, plain))))
+            yield _shaped(cast(frame, held), group, shape)
+        else:
+            # As a URI: in paths, DataFusion takes some characters for patterns.
+            path = Path(local_path(file.path)).as_uri()
+            yield _shaped(session.read_parquet(path, schema=held), group, shape)
 
 
-def _frame(session: SessionContext, file: LakeFile, held: pa.Schema) -> DataFrame:
-    path = local_path(file.path)
-    if file.deletes:
-        return session.read_table(Table(RowsDataset(FileRows(file, held))))
-    # As a URI: in paths, DataFusion takes some characters for patterns.
-    return session.read_parquet(Path(path).as_uri(), schema=held)
-
-
-def _held(group: FileGroup, shape: Shape) -> pa.Schema:
+def _held(group: FileGroup, columns: tuple[Column, ...], schema: pa.Schema) -> pa.Schema:
     """Return the columns of the table under the names that they have in the files."""
     names = dict(group.names)
     return pa.schema(
         [
-            shape.schema.field(column.name).with_name(names[column.column_id])
-            for column in shape.columns
+            schema.field(column.name).with_name(names[column.column_id])
+            for column in columns
             if column.column_id in names
         ]
     )

@@ -11,7 +11,7 @@ from headwater.client.sync.view import View
 from headwater.client.union.split import NativePlan
 from headwater.engines.arrow.dataset import Rows, RowsDataset
 from headwater.engines.arrow.union import SplitRows, TailRows
-from headwater.engines.datafusion.files import Shape, frames_of, quoted
+from headwater.engines.datafusion.files import Shape, cast, frames_of, quoted
 from headwater.engines.viewing import changed_in
 
 
@@ -22,12 +22,12 @@ def data_frame(session: SessionContext, view: View) -> DataFrame:
     2. Scan files, without rows that the log changed. 3. Put the other rows beside them.
     """
     plan = view.native_plan()
-    shape = Shape(columns=view.value.table.schema.columns, schema=view.schema)
+    shape = Shape.of(view.value.table.schema.columns, view.schema)
     frames = list(_lake(session, view, plan, shape=shape))
     if plan.tail or not (frames or plan.others):
-        frames.append(_read(session, TailRows(view, plan.tail)))
+        frames.append(cast(_read(session, TailRows(view, plan.tail)), shape.schema))
     if plan.others:
-        frames.append(_read(session, SplitRows(view, plan.others)))
+        frames.append(cast(_read(session, SplitRows(view, plan.others)), shape.schema))
     return reduce(lambda left, right: left.union(right), frames)
 
 
