@@ -3,7 +3,7 @@
 import pytest
 
 import headwater
-from headwater.errors import InvalidTokenError
+from headwater.errors import InvalidTokenError, PositionMissingError
 from tests.union.machine import counted
 from tests.union.storage import Storage
 from tests.union.story import Story, Traits
@@ -52,6 +52,21 @@ def test_a_token_keeps_the_names_that_columns_had(storage, traits):
     found = counted(story.table.scan(token=token).to_arrow())
 
     assert found == story.expected(position)
+
+
+def test_values_of_a_dropped_column_that_nobody_knows_are_an_error(storage):
+    story = Story(storage, Traits(is_keyed=True, buckets=1))
+    story.add_column("late", "BIGINT")
+    story.write([{"id": each, "n": 1, "text": "a", "late": each} for each in range(3)])
+    token, position = story.table.view().token(), story.now()
+    story.drop_column("late")
+
+    before = counted(story.table.scan(token=token).to_arrow())
+    story.write([{"id": 1, "n": 2, "text": "b"}])
+
+    assert before == story.expected(position)
+    with pytest.raises(PositionMissingError, match="'late'"):
+        story.table.scan(token=token).to_arrow()
 
 
 def test_a_token_that_was_changed_is_refused(storage):
