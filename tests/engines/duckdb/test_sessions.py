@@ -227,6 +227,36 @@ def test_the_catalog_follows_tables_that_come_change_and_go(tmp_path):
         assert gone.fetchall() == [(0,)]
 
 
+def test_a_view_follows_the_columns_of_its_table_by_itself(tmp_path):
+    with headwater.open(tmp_path) as hw, duckdb.connect() as con:
+        table = hw.create_table("t", {"id": "INT"})
+        install(con, hw)
+        table.add_column("tip", "INT")
+        table.rename_column("id", "key")
+        table.append([(1, 2)])
+
+        found = con.execute("SELECT key, tip FROM hw.fluss.t").fetchall()
+
+    assert found == [(1, 2)]
+
+
+def test_installing_another_storage_takes_the_place_of_the_one_before(tmp_path):
+    with (
+        headwater.open(tmp_path / "a") as one,
+        headwater.open(tmp_path / "b") as other,
+        duckdb.connect() as con,
+    ):
+        one.create_table("old", {"id": "INT"})
+        other.create_table("new", {"id": "INT"})
+        install(con, one)
+        install(con, other)
+
+        found = con.execute("SELECT view_name FROM duckdb_views() WHERE database_name = 'hw'")
+
+        assert ("old",) not in (names := found.fetchall())
+        assert ("new",) in names
+
+
 def test_a_directory_can_be_named_in_sql(tmp_path):
     with headwater.open(tmp_path / "data") as hw:
         hw.create_table("t", {"id": "INT"}).append([(1,)])

@@ -29,7 +29,15 @@ def install(
     alias: str = ALIAS,
     lake: Mapping[str, str] | None = None,
 ) -> None:
-    """Teach DuckDB to read tables, as lake and log make them together at the moment of a query."""
+    """Teach DuckDB to read tables, as lake and log make them together at the moment of a query.
+
+    With `at`, an address, a data directory or a client, the tables of that storage are views of
+    the catalog `alias`: `FROM hw.database.table`. With or without,
+    `fluss_read('host:port', 'database', 'table')` reads a table of any storage, and
+    `fluss_read('database', 'table')` one of the installed storage. `lake` holds options of the
+    lake's catalog above those that the server tells. The connection has to stay open for as long
+    as its cursors read.
+    """
     storages = Storages(at, lake)
     if at is not None:
         storages.of(None)
@@ -54,7 +62,11 @@ def install(
 
 
 def refresh(con: duckdb.DuckDBPyConnection, *, alias: str = ALIAS) -> None:
-    """Bring the catalog of views up to date with the tables that there are."""
+    """Bring the catalog of views up to date with the tables that there are.
+
+    DuckDB cannot ask for a table that it does not know: one that was made since is a view after
+    this. `fluss_read` finds it at once, and views follow the columns of their tables by themselves.
+    """
     with con.cursor() as cursor:
         cursor.execute(f"SELECT {name_sql(function_name(alias, 'refresh'))}('')").fetchall()
 

@@ -34,7 +34,7 @@ class Views:
         """Make views of new and changed tables, drop those of tables that are gone."""
         infos = _told_apart(table_infos(self._storages.of(None)))
         with self._lock, self._relations.cursor() as cursor:
-            for path in [path for path in self._made if path not in infos]:
+            for path in self._there(cursor) - infos.keys():
                 self._drop(cursor, path)
             for path, info in infos.items():
                 if self._made.get(path) != (info.table_id, info.schema_id):
@@ -54,7 +54,13 @@ class Views:
     def _drop(self, cursor: duckdb.DuckDBPyConnection, path: tuple[str, str]) -> None:
         database, table = map(name_sql, path)
         cursor.execute(f"DROP VIEW IF EXISTS {self._alias}.{database}.{table}")
-        del self._made[path]
+        self._made.pop(path, None)
+
+    def _there(self, cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
+        """Return the views that there are; another storage may have been installed before."""
+        sql = "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = ?"
+        rows = cursor.execute(f"{sql} AND NOT internal", [self._name]).fetchall()
+        return {(database, table) for database, table in rows}
 
     def _drop_schemas(self, cursor: duckdb.DuckDBPyConnection) -> None:
         rows = cursor.execute(
