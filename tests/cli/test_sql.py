@@ -28,6 +28,21 @@ def test_a_query_sees_the_rows_of_a_table(storage, orders):
     ]
 
 
+def test_tables_are_listed_and_found_without_their_database(storage, orders):
+    created = "create table mine as from orders;"
+
+    rows = storage.rows("sql", f"{created} select count(*) as n from mine; show tables")
+
+    assert {"n": 3} in rows
+    assert {"name": "orders"} in rows
+
+
+def test_a_mistake_is_shown_where_it_is(storage, orders):
+    result = storage("sql", "selec 1")
+
+    assert "LINE 1: selec 1\n        ^^^^^" in result.stderr
+
+
 def test_a_later_statement_sees_what_came_before_it(storage, orders):
     rows = storage.rows("sql", f"create temp table t as from {orders}; select max(id) m from t;")
 

@@ -77,11 +77,15 @@ def ending(*, debug: bool) -> Iterator[None]:
         raise typer.Exit(code_of(fault)) from None
 
 
+class LinesError(RequestError):
+    """Tell something in lines that belong below each other."""
+
+
 def tell(fault: BaseException, *, debug: bool) -> None:
     """Write an error to standard error, with its traceback where that is wanted."""
     if debug:
         traceback.print_exception(fault, file=sys.stderr)
-    text = " ".join(str(fault).split())
+    text = str(fault) if isinstance(fault, LinesError) else " ".join(str(fault).split())
     if not isinstance(fault, HeadwaterError | OSError):
         text = f"This should not happen: {type(fault).__name__}: {text} Show it with --debug."
     typer.secho(f"headwater: {text}", err=True, fg=typer.colors.RED)

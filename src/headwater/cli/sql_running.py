@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 import headwater.duckdb
-from headwater.cli.exits import tell
+from headwater.cli.exits import LinesError, tell
 from headwater.cli.output import Output
 from headwater.cli.session import Session, note, write
 from headwater.cli.sql_shell import Shell, table_in
@@ -19,11 +19,13 @@ from headwater.errors import RequestError
 from headwater.runtime.clock import SystemClock
 
 ALIAS = "hw"
+_OWN = "memory.main"
 _BATCH_ROWS = 10_000
+_UTC_OF_DUCKDB = "Etc/UTC"
 _GREETING = "DuckDB {version} over {count} tables. '.help' tells what can be typed.\n"
 
 
-class SqlError(RequestError):
+class SqlError(LinesError):
     """Tell what DuckDB says of a statement."""
 
     hint = "Look at the statement; `.tables` and `describe TABLE` tell what there is."
@@ -34,9 +36,6 @@ def run_sql(session: Session, texts: Sequence[str] | None) -> None:
     client = session.client
     with duckdb.connect() as connection:
         headwater.duckdb.install(connection, client, alias=ALIAS)
-        # Tables of the usual database need not be named with it.
-        connection.execute(f"create schema if not exists {ALIAS}.{DEFAULT_DATABASE}")
-        connection.execute(f"use {ALIAS}.{DEFAULT_DATABASE}")
         console = Console(connection, session)
         if texts is None:
             count = len(console.tables())
@@ -67,12 +66,26 @@ class Console:
             if number and self.session.output is Output.TABLE:
                 write("\n")
             begun = clock.monotonic()
-            # Tables that came since the last statement are to be found by it.
-            headwater.duckdb.refresh(self.connection, alias=ALIAS)
             with _told():
+                self._refresh()
                 self._print(statement)
             if self.is_timed:
                 note(f"{clock.monotonic() - begun:.3f} s")
+
+    def _refresh(self) -> None:
+        """Let tables be found that came since the last statement, also without their database."""
+        headwater.duckdb.refresh(self.connection, alias=ALIAS)
+        with self.connection.cursor() as cursor:
+            rows = cursor.execute(
+                "select schema_name from duckdb_schemas() where database_name = ? and not internal",
+                [ALIAS],
+            ).fetchall()
+        found = sorted(
+            (name for (name,) in rows), key=lambda name: (name != DEFAULT_DATABASE, name)
+        )
+        # What statements create goes to the first place, which is their own.
+        path = ",".join([_OWN, *(f"{ALIAS}.{quoted_name(name)}" for name in found)])
+        self.connection.execute("set search_path = '{}'".format(path.replace("'", "''")))
 
     def _print(self, statement: duckdb.Statement) -> None:
         # None for what returns no rows, whatever the types say.
@@ -123,7 +136,7 @@ class Console:
     def names(self) -> Iterable[str]:
         """Return what may be typed: tables, databases, columns of tables, functions of ours."""
         if not self._names:
-            headwater.duckdb.refresh(self.connection, alias=ALIAS)
+            self._refresh()
             cursor = self.connection.cursor()
             rows = cursor.execute(
                 "select distinct column_name from information_schema.columns where table_catalog"
@@ -166,6 +179,8 @@ def _shown_column(column: pa.Array) -> pa.Array:
         return pa.array(texts, pa.string())
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)
+    if pa.types.is_timestamp(kind) and kind.tz == _UTC_OF_DUCKDB:
+        return column.cast(pa.timestamp(kind.unit, "UTC"))
     if pa.types.is_decimal(kind) and kind.scale == 0:
         # Sums of whole numbers come with 38 digits.
         with suppress(pa.ArrowInvalid):

@@ -24,7 +24,8 @@ _PROMPT = "headwater> "
 _GOES_ON = "      ...> "
 _HISTORY_LINES = 5_000
 HELP = """\
-End a statement with a semicolon. Tables are DATABASE.TABLE, each as it is at this moment.
+End a statement with a semicolon. Tables are DATABASE.TABLE, each as it is at this moment. What
+you create is your own, and gone when you leave.
 
   .tables            all tables
   .schema TABLE      the columns of a table
