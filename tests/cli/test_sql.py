@@ -122,7 +122,7 @@ def test_a_shell_outlives_mistakes(shell, orders):
     shell.until("bucket")
     shell.type(".output json\nselect 40 + 2 as answer;\n")
     shell.until(json.dumps({"answer": 42}, separators=(",", ":")))
-    shell.type("\x04")
+    shell.type(".quit\n")
     shell.until("")
 
     assert shell.end() == 0
