@@ -1,5 +1,7 @@
 """Which snapshot serves a position."""
 
+from datetime import datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,3 +141,19 @@ def test_whatever_is_chosen_holds_every_row_once(ends, starts, kept):
 def test_a_wish_that_says_two_things_is_refused(named):
     with pytest.raises(RequestError):
         Wish(**named)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"as_of": "yesterday"},
+        {"as_of": True},
+        {"as_of": datetime(2026, 1, 1)},
+        {"snapshot_id": "7"},
+        {"token": 7},
+        {"offsets": [1]},
+    ],
+)
+def test_what_is_no_position_is_refused_with_a_hint(given):
+    with pytest.raises(RequestError, match="Give"):
+        Wish(**given)

@@ -136,7 +136,7 @@ class _Look:
             partitions=partitions_of(logs.buckets) if token is None else token.partitions,
             read_ms=self._cluster.clock.now_ms(),
             is_newest=wish.is_newest,
-            notes=lake.notes,
+            notes=(*lake.notes, *_of_log_alone(lake, snapshot)),
         )
 
     def _token(self) -> Token | None:
@@ -302,7 +302,7 @@ class _Look:
             place = key if isinstance(key, Place) else Place(None, key)
             bucket = logs.buckets.get(place)
             if bucket is None:
-                raise RequestError(f"{self._table.path} has no bucket {place}.")
+                raise self._no_bucket(place)
             at = LakeBucket(bucket.partition_id, bucket.bucket)
             if not 0 <= offset <= ends[at]:
                 raise OffsetOutOfRangeError(
@@ -311,6 +311,14 @@ class _Look:
                 )
             ends[at] = offset
         return ends
+
+    def _no_bucket(self, place: Place) -> RequestError:
+        table, of = self._table, "" if place.partition is None else f" of {place.partition}"
+        return RequestError(
+            f"{table.path} has no bucket {place.bucket}{of}.",
+            hint=f"Its buckets are 0 to {table.bucket_count - 1}"
+            f"{' of each partition' if table.is_partitioned else ''}.",
+        )
 
     # ---- the columns
 
@@ -322,6 +330,13 @@ class _Look:
             descriptor = replace(table.descriptor, schema=schema)
             return replace(table, descriptor=descriptor, schema_id=token.schema_id)
         return await newest_table(self._cluster, table) if self._renews_columns else table
+
+
+def _of_log_alone(lake: _Lake, chosen: ViewedSnapshot | None) -> tuple[str, ...]:
+    """Say why the lake is not read, though it holds the table."""
+    if lake.reported is None or chosen is not None:
+        return ()
+    return ("No snapshot of the lake ends at or before this position: all comes from the log.",)
 
 
 def _by_id(offsets: Mapping[Place, int], buckets: Buckets) -> dict[LakeBucket, int]:

@@ -16,6 +16,14 @@ NamedOffsets = Mapping[Place, int] | Mapping[int, int] | Mapping[Place | int, in
 """Offsets of buckets, which are named by number where there are no partitions."""
 
 
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "token": (str, "a text that view.token() returned"),
+    "snapshot_id": (int, "the number of a lake snapshot"),
+    "as_of": ((datetime, int), "a datetime with a time zone, or milliseconds since 1970"),
+    "offsets": (Mapping, "an offset for each bucket, such as {0: 120}"),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """Hold the position that a caller asks for: at most one way to name it, else the newest."""
@@ -33,6 +41,7 @@ class Wish:
                 f"There is no mode '{self.mode}'.",
                 hint=f"The modes are {', '.join(MODES)}.",
             )
+        self._check_kinds()
         named = self._named()
         if len(named) > 1:
             raise RequestError(
@@ -46,6 +55,24 @@ class Wish:
             )
         if self.mode == "log" and self.snapshot_id is not None:
             raise RequestError("mode='log' reads no lake, but a 'snapshot_id' is named.")
+
+    def _check_kinds(self) -> None:
+        """Refuse what is no position, whatever types the caller's program promises."""
+        given: dict[str, object] = {
+            "token": self.token,
+            "snapshot_id": self.snapshot_id,
+            "as_of": self.as_of,
+            "offsets": self.offsets,
+        }
+        for name, value in given.items():
+            kinds, wanted = _KINDS[name]
+            if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+                raise RequestError(f"'{name}' is {value!r}.", hint=f"Give {wanted}.")
+        if isinstance(self.as_of, datetime) and self.as_of.tzinfo is None:
+            raise RequestError(
+                f"'as_of' is {self.as_of}, which has no time zone.",
+                hint="Give one, such as datetime(2026, 11, 16, 12, tzinfo=UTC).",
+            )
 
     @property
     def is_newest(self) -> bool:

@@ -42,14 +42,11 @@ def missing_position(
     starts = ", ".join(
         f"{_named(bucket)}: {start}" for bucket, start in sorted(sought.starts.items())[:_SHOWN_MAX]
     )
-    there = ", ".join(
-        f"{each.snapshot_id} of {_moment(each.committed_ms)}" for each in kept[:_SHOWN_MAX]
-    )
     return PositionMissingError(
         f"{table.path} cannot be read any more as it was at that position: its log begins at"
         f" {starts or 'no offset'}, and no snapshot of the lake ends at or before the position and"
         " reaches the log.",
-        hint=f"The newest snapshots that the lake has are {there}." if there else "",
+        hint=_there(kept),
     )
 
 
@@ -62,12 +59,8 @@ def missing_snapshot(
             f"The lake holds nothing of {table.path} yet.",
             hint=f"Tier it first: headwater tier {table.path} --once",
         )
-    there = ", ".join(
-        f"{each.snapshot_id} of {_moment(each.committed_ms)}" for each in kept[:_SHOWN_MAX]
-    )
     return LakeSnapshotMissingError(
-        f"The lake has no snapshot {snapshot_id} of {table.path}.",
-        hint=f"The newest that it has are {there}." if there else "It has none.",
+        f"The lake has no snapshot {snapshot_id} of {table.path}.", hint=_there(kept)
     )
 
 
@@ -151,5 +144,14 @@ def _named(bucket: LakeBucket) -> str:
     return f"bucket {bucket.bucket} of the partition with id {bucket.partition_id}"
 
 
+def _there(kept: Sequence[LakeSnapshot] | Sequence[ViewedSnapshot]) -> str:
+    """Say which snapshots can be had, newest first."""
+    shown = [f"{each.snapshot_id} ({_moment(each.committed_ms)})" for each in kept[:_SHOWN_MAX]]
+    if not shown:
+        return "The lake has no snapshots of it."
+    more = ", …" if len(kept) > _SHOWN_MAX else ""
+    return f"The lake has {', '.join(shown)}{more}."
+
+
 def _moment(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / _MS, UTC).isoformat(timespec="seconds")
+    return datetime.fromtimestamp(time_ms / _MS, UTC).isoformat(timespec="milliseconds")

@@ -1,11 +1,15 @@
 """Where logs begin and end, and how many rows they hold."""
 
+from datetime import UTC, datetime, timedelta
+
 from headwater.errors import HeadwaterError, InvalidTimestampError, RequestError
 from headwater.model.bucket import TableBucket
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of, partition_of
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.offset_type import OffsetType
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def list_offsets(request: pb.ListOffsetsRequest, context: Context) -> pb.ListOffsetsResponse:
@@ -34,11 +38,19 @@ async def _offset(bucket: TableBucket, request: pb.ListOffsetsRequest, context: 
             now_ms = context.services.clock.now_ms()
             if request.start_timestamp > now_ms:
                 raise InvalidTimestampError(
-                    f"The timestamp {request.start_timestamp} lies after now, {now_ms}."
+                    f"{_told(request.start_timestamp)} lies after now, {_told(now_ms)}."
                 )
             return await tablet.offset_for_timestamp(request.start_timestamp)
         case other:
             raise RequestError(f"Offset type {other} is none of 0, 1 and 2.")
+
+
+def _told(time_ms: int) -> str:
+    """Return a moment as people read it; some numbers are beyond all calendars."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return f"The timestamp {time_ms}"
 
 
 async def get_table_stats(
