@@ -1,8 +1,8 @@
 """The main job of Headwater, end to end: run it with `make demo`.
 
 A directory holds a stream of orders and, beside it, the stock by item, which changes. First it is
-opened in this process, where Spark runs a pipeline on it and copies it into an Iceberg lake; then
-a server serves it, is killed, and serves it again.
+opened in this process, where Spark runs a pipeline on it and copies it into an Iceberg lake, and
+DuckDB reads lake and log as one; then a server serves it, is killed, and serves it again.
 """
 
 import shutil
@@ -19,6 +19,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Self
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,11 +30,14 @@ from rich.text import Text
 from spark import lake, pipeline
 
 import headwater
+import headwater.duckdb
 from headwater import spark as hs
 
 ROWS, BATCHES, BUCKETS, ITEMS = 400_000, 8, 4, 100_000
 LATER_ROWS, LATER_BATCHES = 40_000, 40
-ALL_ROWS = ROWS + 1 + LATER_ROWS
+TIERED_ROWS = ROWS + 1 + LATER_ROWS
+NEW_ROWS = 1000
+ALL_ROWS = TIERED_ROWS + NEW_ROWS
 LARGE_BYTES, NAME_MAX = 100_000, 52
 ORDERS = pa.schema(
     [
@@ -205,7 +209,7 @@ def share(table: headwater.Table) -> None:
             for cursor in readers.values():
                 cursor.poll(0.05)
         with table.writer() as writer:
-            for start in range(ROWS + 1, ALL_ROWS, LATER_ROWS // LATER_BATCHES):
+            for start in range(ROWS + 1, TIERED_ROWS, LATER_ROWS // LATER_BATCHES):
                 writer.write(orders(start, start + LATER_ROWS // LATER_BATCHES))
         seen = dict.fromkeys(readers, 0)
         while sum(seen.values()) < LATER_ROWS:
@@ -227,10 +231,9 @@ def fill_lake(hw: headwater.Client) -> None:
     stock.upsert({"item": "kettle", "left": 2}, columns=["item", "left"])
     stock.delete({"item": "item-0"})
     tier(hw, spark, "what changed since")
-    stock.upsert([("kettle", 3, 19.9), ("item-0", 0, 0.0)])
     spark.stop()
     ids = lake.lake_table(hw, "shop.orders").scan(selected_fields=("order_id",)).to_arrow()
-    assert pc.count_distinct(ids["order_id"]).as_py() == len(ids) == ALL_ROWS, "not exactly once"
+    assert pc.count_distinct(ids["order_id"]).as_py() == len(ids) == TIERED_ROWS, "not exactly once"
     items = lake.lake_table(hw, "shop.stock")
     kettle = items.scan(row_filter="item = 'kettle'").to_arrow().to_pylist()
     fact(f"pyiceberg reads {len(ids):,} orders, each exactly once, and of the stock")
@@ -242,6 +245,30 @@ def tier(hw: headwater.Client, spark: SparkSession, what: str) -> None:
         done = hs.tier(spark, hw, tables=["shop.orders", "shop.stock"])
     rows, files = sum(each.rows for each in done), sum(each.files for each in done)
     fact(f"{what:<18} {rows:>9,} rows in {files} Parquet files, in {took[0]:.1f} s")
+
+
+def read_as_one(hw: headwater.Client) -> None:
+    """Write more, and let DuckDB read what is in the lake and what is not yet as one table."""
+    table, stock = hw.table("shop.orders"), hw.table("shop.stock")
+    with duckdb.connect() as con:
+        headwater.duckdb.install(con, hw)
+        con.execute("FROM hw.shop.orders LIMIT 1").fetchall()
+        with timed() as took:
+            table.append(orders(TIERED_ROWS, ALL_ROWS))
+            found = con.execute("SELECT count(*) FROM hw.shop.orders").fetchall()
+        assert found == [(ALL_ROWS,)], "rows are missing or doubled"
+        fact(f"{NEW_ROWS:,} orders appended, and {ALL_ROWS:,} counted: {took[0] * 1000:.0f} ms")
+        token = stock.view().token()
+        stock.upsert([("kettle", 3, 19.9), ("item-0", 0, 0.0)])
+        rows = "SELECT \"left\" FROM {} WHERE item = 'kettle'"
+        now = con.execute(rows.format("hw.shop.stock")).fetchall()
+        then = con.execute(rows.format(f"fluss_read('shop', 'stock', token := '{token}')"))
+        fact(f"kettles left: {now[0][0]}, and {then.fetchall()[0][0]} at a token from before")
+    for each in (table, stock):
+        splits = each.view().plan().splits
+        files = sum(len(split.lake.files) for split in splits if split.lake is not None)
+        offsets = sum(split.log.end - split.log.start for split in splits if split.log is not None)
+        fact(f"{each.path} is {files} files of the lake and {offsets:,} offsets of the log")
 
 
 # ---- a server
@@ -297,9 +324,9 @@ def check(hw: headwater.Client) -> None:
     assert kettle == {"item": "kettle", "left": 3, "price": 19.9}, "the kettle is not what it was"
     assert lamp is None, "the lamp is back"
     behind = hw.cursors.describe("billing", "shop.orders").lag_rows
-    assert behind == 0, "the cursor went back"
+    assert behind == NEW_ROWS, "the cursor went back, or ahead"
     fact(f"{len(ids):,} orders, each exactly once; {stock.count():,} items in stock, no lamp")
-    fact(f"the cursor 'billing' is {behind} rows behind")
+    fact(f"the cursor 'billing' is {behind:,} rows behind, those that it has not seen")
 
 
 def show_files(directory: Path) -> None:
@@ -345,6 +372,9 @@ def story(directory: Path) -> None:
 
         step("A lake: both tables as Iceberg tables, copied by Spark, each row once")
         fill_lake(hw)
+
+        step("Lake and log as one table, in DuckDB")
+        read_as_one(hw)
 
     step("headwater serve: the same directory, for other processes and machines")
     serve_and_kill(directory)

@@ -20,6 +20,7 @@ from headwater.engines.spark.options import SHARED_OPTIONS as SPARK_OPTIONS
 from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS
 from headwater.errors import HeadwaterError
 from headwater.wire.apis import APIS
+from scripts.engines_reference import engines_reference
 from scripts.python_reference import python_reference
 from scripts.spark_reference import spark_reference
 
@@ -83,6 +84,7 @@ def reference_pages() -> dict[str, str]:
         "client-settings.md": _page(_client_settings()),
         "spark-options.md": _page(_spark_options()),
         "python.md": _page(python_reference()),
+        "engines.md": _page(engines_reference()),
         "spark.md": _page(spark_reference()),
         "errors.md": _page(_errors()),
         "apis.md": _page(_apis()),
