@@ -68,7 +68,11 @@ class Tails:
     def _local(self, batches: list[pa.RecordBatch], schema: StructType) -> DataFrame:
         cast = SparkBatches(schema, truncates_nanoseconds=self.truncates_nanoseconds)
         rows = pa.Table.from_batches(map(cast.cast, batches), cast.schema)
-        return self.spark.createDataFrame(rows)
+        # Over Spark Connect an empty table needs to be told its columns.
+        return self.spark.createDataFrame(rows) if rows.num_rows else self._empty(schema)
+
+    def _empty(self, schema: StructType) -> DataFrame:
+        return self.spark.createDataFrame([], schema)
 
     def _schema(self, columns: tuple[str, ...]) -> StructType:
         return spark_schema(self.view.schema, columns=columns, path=str(self.view.path))
