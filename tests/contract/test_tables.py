@@ -73,6 +73,20 @@ def test_a_missing_table_is_told(client, name):
     assert not client.table_exists(name)
 
 
+def test_a_missing_table_tells_of_those_with_like_names(client, name):
+    client.create_table(f"{name}_orders", {"id": "INT"})
+
+    with pytest.raises(errors.TableMissingError, match=f"{name}_ordrs.*Did you mean") as caught:
+        client.table(f"{name}_ordrs$changelog")
+
+    assert f"{name}_orders" in caught.value.hint
+
+
+def test_a_table_of_a_missing_database_tells_of_those_there_are(client, name):
+    with pytest.raises(errors.MissingError, match=f"There is no database '{name}'"):
+        client.table(f"{name}.orders")
+
+
 def test_a_table_that_is_there_already_is_returned_if_that_is_fine(client, name):
     first = client.create_table(name, {"id": "INT"})
 

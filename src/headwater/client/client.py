@@ -10,6 +10,7 @@ from headwater.client.cluster import Cluster
 from headwater.client.connection import Credentials, TcpDialer
 from headwater.client.cursors.admin import CursorAdmin
 from headwater.client.descriptors import OptionValue, descriptor_of
+from headwater.client.finding import advised
 from headwater.client.lake.coordinator import LakeCoordinator
 from headwater.client.paths import DEFAULT_DATABASE, parse_addresses, table_path
 from headwater.client.pool import Pool
@@ -19,6 +20,7 @@ from headwater.client.table import AsyncTable
 from headwater.client.virtual import split_virtual
 from headwater.client.writing.writers import Writers
 from headwater.config.client import ClientSettings
+from headwater.errors import DatabaseMissingError, TableMissingError
 from headwater.lake.lakes import Lakes
 from headwater.model.path import TablePath
 from headwater.runtime.clock import SystemClock
@@ -132,7 +134,11 @@ class AsyncClient:
     async def table(self, path: str | TablePath) -> AsyncTable:
         """Return a table by name; `t$changelog` and `t$binlog` are its virtual tables."""
         base, kind = split_virtual(str(path))
-        info = await self._cluster.table(table_path(base))
+        wanted = table_path(base)
+        try:
+            info = await self._cluster.table(wanted)
+        except (DatabaseMissingError, TableMissingError) as fault:
+            raise await advised(fault, wanted, self._admin) from None
         return AsyncTable(info, self._cluster, self._writers, virtual=kind)
 
     async def table_exists(self, path: str | TablePath) -> bool:

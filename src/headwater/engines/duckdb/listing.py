@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from headwater.client.sync.client import Client
 from headwater.client.union.lake_plans import LakePlans
 from headwater.config.options import DATALAKE_ENABLED, DATALAKE_FORMAT
-from headwater.engines.duckdb.finding import found_table
 from headwater.engines.duckdb.quoting import list_sql, text_sql
 from headwater.errors import TableMissingError
 from headwater.model.boundary import LakeBucket
@@ -65,7 +64,7 @@ def table_infos(client: Client) -> list[TableInfo]:
 
 def offsets_sql(client: Client, path: TablePath) -> str:
     """Return a query for where the log of each bucket begins and ends, and the lake ends."""
-    value = found_table(client, path).view().value
+    value = client.table(path).view().value
     ranges = {} if value.snapshot is None else value.snapshot.ranges
     snapshot_id = None if value.snapshot is None else value.snapshot.snapshot_id
 
@@ -82,7 +81,7 @@ def offsets_sql(client: Client, path: TablePath) -> str:
 
 def snapshots_sql(client: Client, path: TablePath) -> str:
     """Return a query for the snapshots that the lake of a table still has, newest first."""
-    info = found_table(client, path).info
+    info = client.table(path).info
     kept = client.run(lambda awaiting: LakePlans.of(awaiting.cluster).kept(info))
     return _values_sql(
         _SNAPSHOTS,

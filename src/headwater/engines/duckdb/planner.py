@@ -13,7 +13,6 @@ from headwater.client.sync.table import Table
 from headwater.client.sync.view import View
 from headwater.client.union.split import NativePlan, Tier
 from headwater.engines.duckdb.columns import check_columns
-from headwater.engines.duckdb.finding import found_table
 from headwater.engines.duckdb.held_views import HeldViews
 from headwater.engines.duckdb.hints import hinted
 from headwater.engines.duckdb.logged import log_range, log_schema, logged_name
@@ -108,7 +107,7 @@ class Planner:
     def _planned(self, request: Request) -> str:
         places, virtual = request.places, logged_name(request)
         client = self._storages.of(places.bootstrap)
-        table = found_table(client, TablePath(places.database, virtual or places.table))
+        table = client.table(TablePath(places.database, virtual or places.table))
         schema = log_schema(table)
         check_columns(schema)
         if self.describes:
