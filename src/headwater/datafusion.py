@@ -38,8 +38,8 @@ def install(
 
     `fluss_read(bootstrap, database, table[, mode[, token]])` is a table function. With `at` (a
     client, `host:port`, or a data directory) there is a catalog as well, `FROM hw.database.table`,
-    and `fluss_read(database, table)`. Two reads in one query may see two positions, unless they
-    name the same token.
+    and `fluss_read(database, table[, mode[, token]])`. Two reads in one query may see two
+    positions, unless they name the same token.
 
     >>> import datafusion, headwater.datafusion
     >>> ctx = datafusion.SessionContext()

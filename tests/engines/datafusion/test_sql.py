@@ -122,6 +122,23 @@ def test_a_mode_and_a_token_choose_the_rows(world, ctx, log):
     assert rows(ctx, f"SELECT count(*) AS n FROM {call}, NULL, NULL)") == [{"n": 120}]
 
 
+def test_a_mode_and_a_token_choose_rows_of_the_installed_storage(ctx, log):
+    token = log.view().token()
+    call = f"fluss_read('fluss', '{log.path.table}'"
+
+    assert rows(ctx, f"SELECT count(*) AS n FROM {call}, 'lake')") == [{"n": 100}]
+    assert rows(ctx, f"SELECT count(*) AS n FROM {call}, 'UNION', '{token}')") == [{"n": 120}]
+    assert rows(ctx, f"SELECT count(*) AS n FROM {call}, NULL, '{token}')") == [{"n": 120}]
+
+
+def test_a_table_may_be_called_like_a_mode(world, ctx):
+    table = world.hw.create_table("lake", {"id": "INT"})
+    table.append([(1,), (2,)])
+
+    for call in ("'fluss', 'lake'", f"'{world.hw.address}', 'fluss', 'lake'"):
+        assert rows(ctx, f"SELECT count(*) AS n FROM fluss_read({call})") == [{"n": 2}]
+
+
 def test_a_registered_table_keeps_its_position(world):
     ctx, table = SessionContext(), world.keyed()
     table.upsert(some(1, 2))
@@ -154,6 +171,7 @@ def test_several_contexts_do_not_know_each_other(world, log):
         ("hw.fluss.nothing", "nothing"),
         ("hw.nothing.t", "not found"),
         ("fluss_read('a')", "1 arguments"),
+        ("fluss_read('fluss', 't0', 'both')", "no mode 'both'"),
         ("fluss_read('', 'fluss', 't0')", "without bootstrap"),
         ("fluss_read(1, 'fluss', 't0')", "takes texts"),
         ("fluss_read('/nowhere', 'fluss', 't0')", "no directory"),
@@ -163,6 +181,14 @@ def test_several_contexts_do_not_know_each_other(world, log):
 def test_what_cannot_be_read_is_said_with_a_hint(ctx, call, text):
     with pytest.raises(ValueError, match=text):
         ctx.sql(f"SELECT * FROM {call}")
+
+
+def test_what_is_said_is_short(ctx):
+    with pytest.raises(ValueError, match=r"nothing.*The tables are") as caught:
+        ctx.sql("SELECT * FROM fluss_read('fluss', 'nothing')")
+
+    # DataFusion adds where it was raised: one place at least.
+    assert str(caught.value).count("line ") == 1
 
 
 @pytest.mark.parametrize(("rest", "text"), [("'both'", "both"), ("'union', 'rubbish'", "token")])
