@@ -25,6 +25,8 @@ def own_snapshot_serves(story: Story, position: Position) -> bool:
     if not position.live <= story.oracle.live:
         return False
     kept = {each.snapshot_id: each for each in story.kept_snapshots()}
+    if position.snapshot_id is None and story.has_dropped and story.has_lake():
+        return False  # The lake may show partitions that were dropped, and nobody can tell.
     if position.snapshot_id is None:
         return not position.held and _serves(story, position, None, story.log_starts())
     own = kept.get(position.snapshot_id)

@@ -46,12 +46,12 @@ def frames_of(session: SessionContext, group: FileGroup, shape: Shape) -> Iterat
     DataFusion casts columns to the types of the schema that it is given, and fills in nulls for
     those that a file has not. It has no numbers of rows, so files with deletes are read for it.
     """
-    held = _held(group, shape.columns, shape.schema)
-    plain = _held(group, shape.columns, shape.plain)
+    held, names = _held(group, shape.columns, shape.schema), dict(group.names)
+    known = {each.name: names[each.column_id] for each in shape.columns if each.column_id in names}
     for file in group.files:
         if file.deletes:
-            frame = session.read_table(Table(RowsDataset(FileRows(file, plain))))
-            yield _shaped(cast(frame, held), group, shape)
+            rows = FileRows(file, shape.plain, known)
+            yield cast(session.read_table(Table(RowsDataset(rows))), shape.schema)
         else:
             # As a URI: in paths, DataFusion takes some characters for patterns.
             path = Path(local_path(file.path)).as_uri()
