@@ -5,10 +5,10 @@ import doctest
 import pytest
 
 import headwater
-from headwater.client.sync import client, table
+from headwater.client.sync import client, table, view
 from headwater.embedded import blocking
 
-MODULES = [blocking, client, table]
+MODULES = [blocking, client, table, view]
 
 
 def examples(module):
@@ -35,9 +35,10 @@ def test_the_examples_of_a_module_show_what_happens(module, tmp_path):
 def test_every_public_call_has_an_example_or_needs_none():
     """What only reads a property or mirrors its neighbour may go without."""
     plain = {"__init__", "close", "path", "name", "info", "schema", "is_keyed", "refresh", "start"}
+    plain |= {"value", "offsets", "changed_keys"}
     bare = {
         name
-        for kind in (headwater.Client, headwater.Table)
+        for kind in (headwater.Client, headwater.Table, headwater.View)
         for name, member in vars(kind).items()
         if not name.startswith("_") and name not in plain and ">>>" not in (member.__doc__ or "")
     }

@@ -43,7 +43,9 @@ def test_every_setting_is_documented(settings, page):
     assert [name for name in texts if f"| `{name}` |" not in PAGES[page]] == []
 
 
-@pytest.mark.parametrize("kind", ["Client", "Table", "Scan", "Tail", "Writer", "Cursor", "Cursors"])
+@pytest.mark.parametrize(
+    "kind", ["Client", "Table", "Scan", "View", "Tail", "Writer", "Cursor", "Cursors"]
+)
 def test_every_public_call_is_documented(kind):
     calls = [name for name in vars(getattr(headwater, kind)) if not name.startswith("_")]
 

@@ -22,6 +22,13 @@ class View:
 
     Got from `Table.view`. Where it is stands in `value`, which pickles, and in the text of
     `token()`, which every engine takes.
+
+    >>> trips = hw.create_table("trips", {"id": "BIGINT", "city": "STRING"})
+    >>> trips.append([(1, "Ulm"), (2, "Bonn"), (3, "Ulm")]).rows
+    3
+    >>> view = trips.view()
+    >>> list(view.offsets.values())
+    [3]
     """
 
     def __init__(self, loop: LoopThread, view: AsyncView) -> None:
@@ -54,7 +61,13 @@ class View:
         return self._view.offsets
 
     def token(self) -> str:
-        """Return the position as a text that every engine takes."""
+        """Return the position as a text that every engine takes.
+
+        >>> trips.append([(4, "Kiel")]).rows
+        1
+        >>> trips.scan(token=view.token()).to_arrow().num_rows
+        3
+        """
         return self._view.token()
 
     # ---- planning
@@ -67,7 +80,11 @@ class View:
         partitions: Iterable[Mapping[str, str]] | None = None,
         limit: int | None = None,
     ) -> ReadPlan:
-        """Return the splits that can hold wanted rows."""
+        """Return the splits that can hold wanted rows.
+
+        >>> [(str(split.tier), split.bucket) for split in view.plan().splits]
+        [('LOG_ONLY', 0)]
+        """
         return self._loop.run(
             self._view.plan(columns=columns, where=where, partitions=partitions, limit=limit)
         )
@@ -84,6 +101,10 @@ class View:
 
         By key the changes since the snapshot are read for it, to tell which files they touch;
         they are kept with the view for `tail_rows` and `changed_keys`.
+
+        >>> plan = view.native_plan()
+        >>> len(plan.groups), len(plan.tail), len(plan.others)
+        (0, 1, 0)
         """
         return self._loop.run(
             self._view.native_plan(
@@ -98,7 +119,12 @@ class View:
         where: Where | None = None,
         partitions: Iterable[Mapping[str, str]] | None = None,
     ) -> Explanation:
-        """Tell what a read of the view does: tiers, files, offsets, what is left out, and why."""
+        """Tell what a read of the view does: tiers, files, offsets, what is left out, and why.
+
+        >>> print(view.explain(columns="city"))
+        table  fluss.trips (schema 1): city
+        ...
+        """
         return self._loop.run(
             self._view.explain(columns=columns, where=where, partitions=partitions)
         )
@@ -113,7 +139,11 @@ class View:
         limit: int | None = None,
         partitions: Iterable[Mapping[str, str]] | None = None,
     ) -> Scan:
-        """Return the rows of exactly this view, however often they are read."""
+        """Return the rows of exactly this view, however often they are read.
+
+        >>> view.scan(columns="id", where=("city", "==", "Ulm")).to_pylist()
+        [{'id': 1}, {'id': 3}]
+        """
         scan = self._view.scan(columns=columns, where=where, limit=limit, partitions=partitions)
         return Scan(self._loop, scan)
 
@@ -125,14 +155,22 @@ class View:
         where: Where | None = None,
         limit: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of splits: merged, filtered and projected."""
+        """Yield the rows of splits: merged, filtered and projected.
+
+        >>> sum(batch.num_rows for batch in view.read(view.plan().splits))
+        3
+        """
         rows = self._view.read(splits, columns=columns, where=where, limit=limit)
         return taken(self._loop, rows)
 
     def tail_rows(
         self, splits: Iterable[UnionSplit], *, columns: str | Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the log part of splits; by key those that the changes leave."""
+        """Yield the rows of the log part of splits; by key those that the changes leave.
+
+        >>> [batch.num_rows for batch in view.tail_rows(plan.tail)]
+        [3]
+        """
         return taken(self._loop, self._view.tail_rows(splits, columns=columns))
 
     def changed_keys(self, splits: Iterable[UnionSplit]) -> pa.Table:
