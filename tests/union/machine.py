@@ -126,8 +126,17 @@ class UnionMachine(RuleBasedStateMachine):
 
     # ---- the lake and the log
 
-    @rule(rows_max=st.sampled_from((1_000_000, 1_000_000, 2, 5)))
-    def tier(self, rows_max: int) -> None:
+    @rule()
+    def tier(self) -> None:
+        self.story.tier()
+
+    @rule(rows=batches)
+    def write_and_tier(self, rows) -> None:
+        self.write(rows)
+        self.story.tier()
+
+    @rule(rows_max=st.integers(1, 5))
+    def tier_some(self, rows_max: int) -> None:
         self.story.tier(rows_max=rows_max)
 
     @rule(reports=st.booleans())

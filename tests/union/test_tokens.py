@@ -54,6 +54,29 @@ def test_a_token_keeps_the_names_that_columns_had(storage, traits):
     assert found == story.expected(position)
 
 
+def test_one_snapshot_is_read_under_every_schema_that_is_asked_for(storage, traits):
+    story = told(storage, traits)
+    story.tier()
+    token, position = story.table.view().token(), story.now()
+    story.rename_column("texture", "feel")
+    story.add_column("texture", "BIGINT")
+
+    for _ in range(2):
+        assert counted(story.table.scan().to_arrow()) == story.expected()
+        assert counted(story.table.scan(token=token).to_arrow()) == story.expected(position)
+
+
+def test_a_tail_is_read_under_every_schema_that_is_asked_for(storage, traits):
+    story = told(storage, traits)
+    token, position = story.table.view().token(), story.now()
+    story.rename_column("texture", "feel")
+    story.add_column("texture", "BIGINT")
+
+    for _ in range(2):
+        assert counted(story.table.scan().to_arrow()) == story.expected()
+        assert counted(story.table.scan(token=token).to_arrow()) == story.expected(position)
+
+
 def test_values_of_a_dropped_column_that_nobody_knows_are_an_error(storage):
     story = Story(storage, Traits(is_keyed=True, buckets=1))
     story.add_column("late", "BIGINT")
