@@ -140,3 +140,12 @@ def test_installing_a_storage_that_is_away_says_so_at_once(con, tmp_path):
     with pytest.raises(HeadwaterError, match="no directory"):
         install(con, tmp_path / "nowhere")
     close_opened()
+
+
+@pytest.mark.parametrize("part", ["from_ts := 1", "from_offsets := MAP {0: 1}"])
+def test_a_part_of_the_log_of_a_keyed_table_is_refused_before_it_is_read(world, part):
+    table = world.keyed()
+    hint = r"Use as_of or to_offsets, or mode := 'changelog'\."
+
+    with pytest.raises(duckdb.Error, match=rf"{table.path} has a primary key.*{hint}"):
+        world.rows(f"EXPLAIN FROM {world.read(table, part)}")

@@ -11,7 +11,7 @@ from headwater.client.sync.table import Table
 from headwater.client.virtual import VirtualKind, split_virtual
 from headwater.engines.duckdb.request import CHANGELOG, Request
 from headwater.engines.duckdb.streams import Stream
-from headwater.errors import RequestError
+from headwater.errors import InvalidScanError, RequestError
 from headwater.model.schema import Column, Schema
 from headwater.model.types import (
     BigIntType,
@@ -59,6 +59,11 @@ def logged_name(request: Request) -> str | None:
 
 def log_range(table: Table, request: Request) -> LogRange:
     """Return the part of a log that is asked for, up to this moment if no end is named."""
+    if table.is_keyed:
+        raise InvalidScanError(
+            f"{table.path} has a primary key, so it is read at a position, not from one on.",
+            hint=f"Use as_of or to_offsets, or mode := '{CHANGELOG}'.",
+        )
     start: Start = request.from_offsets or request.from_ts or "earliest"
     end: Start = request.to_offsets or request.moment or table.offsets("latest")
     if isinstance(end, datetime) and isinstance(start, datetime) and end < start:
