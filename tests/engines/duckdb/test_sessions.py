@@ -227,6 +227,37 @@ def test_the_catalog_follows_tables_that_come_change_and_go(tmp_path):
         assert gone.fetchall() == [(0,)]
 
 
+def test_tables_that_people_make_in_the_catalog_are_left_alone(tmp_path):
+    with headwater.open(tmp_path) as hw, duckdb.connect() as con:
+        hw.create_database("shop")
+        hw.create_table("shop.orders", {"id": "INT"})
+        install(con, hw)
+        con.execute("CREATE TABLE hw.shop.Mine AS SELECT 7 AS a")
+        hw.create_table("shop.mine", {"id": "INT"})
+        hw.create_table("shop.new", {"id": "INT"})
+        refresh(con)
+        listed = con.execute("SELECT view_name FROM duckdb_views() WHERE schema_name = 'shop'")
+        names = sorted(listed.fetchall())
+        hw.drop_database("shop", cascade=True)
+        refresh(con)
+
+        assert names == [("new",), ("orders",)]
+        assert con.execute("FROM hw.shop.mine").fetchall() == [(7,)]
+
+
+def test_a_table_that_people_drop_makes_room_for_one_of_the_storage(tmp_path):
+    with headwater.open(tmp_path) as hw, duckdb.connect() as con:
+        hw.create_table("other", {"id": "INT"})
+        install(con, hw)
+        con.execute("CREATE TABLE hw.fluss.t AS SELECT 7 AS a")
+        hw.create_table("t", {"id": "INT"}).append([(1,)])
+        refresh(con)
+        con.execute("DROP TABLE hw.fluss.t")
+        refresh(con)
+
+        assert con.execute("FROM hw.fluss.t").fetchall() == [(1,)]
+
+
 def test_a_view_follows_the_columns_of_its_table_by_itself(tmp_path):
     with headwater.open(tmp_path) as hw, duckdb.connect() as con:
         table = hw.create_table("t", {"id": "INT"})

@@ -31,16 +31,21 @@ class Views:
         self._lock = Lock()
 
     def refresh(self) -> int:
-        """Make views of new and changed tables, drop those of tables that are gone."""
+        """Make views of new and changed tables, drop those of tables that are gone.
+
+        A table that somebody made in the catalog keeps its name.
+        """
         infos = _told_apart(table_infos(self._storages.of(None)))
         with self._lock, self._relations.cursor() as cursor:
             for path in self._there(cursor) - infos.keys():
                 self._drop(cursor, path)
+            taken = self._taken(cursor)
             for path, info in infos.items():
-                if self._made.get(path) != (info.table_id, info.schema_id):
+                known = (info.table_id, info.schema_id)
+                if self._made.get(path) != known and _folded(path) not in taken:
                     self._make(cursor, info)
-                    self._made[path] = (info.table_id, info.schema_id)
-            self._drop_schemas(cursor)
+                    self._made[path] = known
+            self._drop_schemas(cursor, taken)
         return len(self._made)
 
     def _make(self, cursor: duckdb.DuckDBPyConnection, info: TableInfo) -> None:
@@ -62,14 +67,26 @@ class Views:
         rows = cursor.execute(f"{sql} AND NOT internal", [self._name]).fetchall()
         return {(database, table) for database, table in rows}
 
-    def _drop_schemas(self, cursor: duckdb.DuckDBPyConnection) -> None:
+    def _taken(self, cursor: duckdb.DuckDBPyConnection) -> set[tuple[str, str]]:
+        """Return the names of tables that people made in the catalog."""
+        sql = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ?"
+        rows = cursor.execute(sql, [self._name]).fetchall()
+        return {_folded((database, table)) for database, table in rows}
+
+    def _drop_schemas(self, cursor: duckdb.DuckDBPyConnection, taken: set[tuple[str, str]]) -> None:
         rows = cursor.execute(
             "SELECT schema_name FROM duckdb_schemas() WHERE database_name = ?", [self._name]
         ).fetchall()
-        used = {database.casefold() for database, _ in self._made} | _KEPT
+        used = {_folded(path)[0] for path in self._made} | {schema for schema, _ in taken} | _KEPT
         for (name,) in rows:
             if name.casefold() not in used:
                 cursor.execute(f"DROP SCHEMA IF EXISTS {self._alias}.{name_sql(name)}")
+
+
+def _folded(path: tuple[str, str]) -> tuple[str, str]:
+    """Return names as DuckDB compares them."""
+    database, table = path
+    return database.casefold(), table.casefold()
 
 
 def _told_apart(infos: list[TableInfo]) -> dict[tuple[str, str], TableInfo]:
@@ -80,6 +97,5 @@ def _told_apart(infos: list[TableInfo]) -> dict[tuple[str, str], TableInfo]:
             check_columns(info.schema)
         except UnsupportedError:
             continue
-        key = (info.path.database.casefold(), info.path.table.casefold())
-        found.setdefault(key, info)
+        found.setdefault(_folded((info.path.database, info.path.table)), info)
     return {(info.path.database, info.path.table): info for info in found.values()}
