@@ -58,6 +58,12 @@ def test_a_snapshot_is_read_by_its_id(world):
     assert sorted(set(found) - {0}) == [1, 2, 3]
 
 
+def test_a_table_without_a_lake_has_no_snapshots(world):
+    world.hw.create_table("ashore", {"id": "INT"}, exists_ok=True)
+
+    assert world.rows("FROM fluss_snapshots('fluss', 'ashore')") == []
+
+
 def test_a_moment_can_be_written_in_several_ways(world):
     table = world.table()
     table.append(some(1, 2))

@@ -227,3 +227,18 @@ def test_a_catalog_of_views_has_every_table(world):
 
     assert found == [(2,)]
     assert (table.path.table,) in listed
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_zero_and_minus_zero_are_two_keys(world, kind):
+    # Iceberg cannot bucket by a number with a point.
+    schema = {"id": "INT", "level": kind, "city": "STRING"}
+    table = world.keyed(schema, primary_key=("id", "level"), bucket_by="id")
+    table.upsert([(7, 0.0, "Ulm"), (7, -0.0, "Bonn"), (7, 1.0, "Jena")])
+    world.tier(table)
+    table.upsert([(7, -0.0, "Kiel")])
+    table.delete([(7, 1.0)])
+
+    found = world.rows(f"SELECT CAST(level AS VARCHAR), city FROM {world.read(table)}")
+
+    assert sorted(found) == [("-0.0", "Kiel"), ("0.0", "Ulm")]

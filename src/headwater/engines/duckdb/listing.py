@@ -82,6 +82,8 @@ def offsets_sql(client: Client, path: TablePath) -> str:
 def snapshots_sql(client: Client, path: TablePath) -> str:
     """Return a query for the snapshots that the lake of a table still has, newest first."""
     info = client.table(path).info
+    if DATALAKE_FORMAT.of(info.descriptor.properties) is None:
+        return _values_sql(_SNAPSHOTS, [])
     kept = client.run(lambda awaiting: LakePlans.of(awaiting.cluster).kept(info))
     return _values_sql(
         _SNAPSHOTS,
