@@ -249,6 +249,17 @@ def test_an_explanation_names_tiers_snapshot_and_offsets(log):
     assert log.view().explain().to_json()["table"] == str(log.path)
 
 
+def test_an_explanation_names_the_moment_that_was_asked_for(keyed):
+    now = datetime.now(UTC)
+    moment = now.replace(microsecond=now.microsecond // 1000 * 1000)
+    told = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    explained = [keyed.scan(as_of=moment).explain(), keyed.view(as_of=moment).explain()]
+
+    for each in explained:
+        assert f"as of {told}, as asked" in str(each)
+
+
 # ---- partitions
 
 

@@ -1,6 +1,7 @@
 """What a read tells of itself."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -103,6 +104,22 @@ def test_without_a_lake_there_is_no_lag():
 
     assert found.lake_lag_s is None
     assert "behind" not in str(found)
+
+
+def test_the_moment_that_was_asked_for_is_told():
+    seen = replace(view({0: (0, 4)}), is_newest=False, as_of_ms=NOW_MS - 3_600_000)
+
+    found = explanation(seen)
+
+    assert "fresh  as of 2027-01-15T07:00:00.000Z, as asked\n" in str(found)
+    assert found.to_json()["freshness"]["as_of_ms"] == NOW_MS - 3_600_000
+
+
+def test_another_position_is_told_with_when_it_was_looked_up():
+    found = explanation(replace(view({0: (0, 4)}), is_newest=False))
+
+    assert "at the position that was asked for, looked up at 2027-01-15T08" in str(found)
+    assert found.to_json()["freshness"]["as_of_ms"] is None
 
 
 def test_nothing_to_read_is_told():

@@ -81,6 +81,11 @@ async def count_rows(cluster: Cluster, table: TableInfo, *, buckets: Buckets) ->
     return sum(found.values())
 
 
+def moment_ms(moment: datetime) -> int:
+    """Return the first millisecond since 1970 that is not before a moment."""
+    return -((_EPOCH - moment) // _MILLISECOND)
+
+
 def _moment(when: When) -> tuple[OffsetType, int | None]:
     match when:
         case "earliest":
@@ -88,7 +93,7 @@ def _moment(when: When) -> tuple[OffsetType, int | None]:
         case "latest":
             return OffsetType.LATEST, None
         case datetime() if when.tzinfo is not None:
-            return OffsetType.TIMESTAMP, -((_EPOCH - when) // _MILLISECOND)
+            return OffsetType.TIMESTAMP, moment_ms(when)
         case datetime():
             raise RequestError(
                 f"{when} has no time zone, so it could mean many moments.",

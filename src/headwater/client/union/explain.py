@@ -79,6 +79,8 @@ class Explanation:
     is_newest: bool
     lake_lag_s: float | None
     """How far the lake alone is behind the position; None where it is not known."""
+    as_of_ms: int | None = None
+    """The moment that was asked for; None where the position was named in another way."""
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -119,6 +121,7 @@ class Explanation:
                 "read_ms": self.read_ms,
                 "age_s": self.age_s,
                 "is_newest": self.is_newest,
+                "as_of_ms": self.as_of_ms,
                 "lake_lag_s": self.lake_lag_s,
             },
             "total": {
@@ -157,6 +160,8 @@ class Explanation:
 
     def _freshness(self) -> str:
         moment = moment_text(self.read_ms)
+        if self.as_of_ms is not None:
+            return f"as of {moment_text(self.as_of_ms)}, as asked"
         if self.is_newest:
             return f"as of {moment}, {seconds_text(self.age_s)} ago"
         return f"at the position that was asked for, looked up at {moment}"
@@ -231,6 +236,7 @@ def explained(  # noqa: PLR0913 - what is told is what is given
         age_s=_since(view.read_ms, now_ms),
         is_newest=view.is_newest,
         lake_lag_s=None if held is None else lag_s,
+        as_of_ms=view.as_of_ms,
         notes=view.notes,
     )
 

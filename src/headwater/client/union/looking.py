@@ -9,7 +9,7 @@ from headwater.client.cluster import Cluster
 from headwater.client.lake.coordinator import LakeCoordinator
 from headwater.client.lake.values import ReportedSnapshot
 from headwater.client.reading.log_batch import Place
-from headwater.client.reading.offsets import list_offsets
+from headwater.client.reading.offsets import list_offsets, moment_ms
 from headwater.client.reading.places import Buckets, buckets_of, partitions_of
 from headwater.client.union.lake_plans import LakePlans
 from headwater.client.union.newest import newest_table
@@ -136,6 +136,7 @@ class _Look:
             partitions=partitions_of(logs.buckets) if token is None else token.partitions,
             read_ms=self._cluster.clock.now_ms(),
             is_newest=wish.is_newest,
+            as_of_ms=_milliseconds(wish.as_of),
             notes=(*lake.notes, *_of_log_alone(lake, snapshot)),
         )
 
@@ -337,6 +338,10 @@ def _of_log_alone(lake: _Lake, chosen: ViewedSnapshot | None) -> tuple[str, ...]
     if lake.reported is None or chosen is not None:
         return ()
     return ("No snapshot of the lake ends at or before this position: all comes from the log.",)
+
+
+def _milliseconds(as_of: datetime | int | None) -> int | None:
+    return moment_ms(as_of) if isinstance(as_of, datetime) else as_of
 
 
 def _by_id(offsets: Mapping[Place, int], buckets: Buckets) -> dict[LakeBucket, int]:

@@ -37,5 +37,7 @@ class TableView:
     """When the view was taken, by the clock of the reader."""
     is_newest: bool = True
     """Whether the position is where the logs ended then, not one that was asked for."""
+    as_of_ms: int | None = None
+    """The moment that was asked for; None where the position was named in another way."""
     notes: tuple[str, ...] = ()
     """What a person who asks for an explanation should know, e.g. why the lake is not read."""
