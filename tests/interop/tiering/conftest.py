@@ -52,7 +52,8 @@ def config_of(lake_format: str, directory: Path) -> dict[str, str]:
 async def world(lake_cluster: LakeCluster) -> AsyncIterator[ClusterWorld]:
     settings = ClientSettings(deadline_s=60.0)
     bootstrap = lake_cluster.cluster.bootstrap
-    async with await aio.connect(bootstrap, settings=settings) as client:
+    lake = dict(lake_cluster.lakes.config)
+    async with await aio.connect(bootstrap, settings=settings, lake=lake) as client:
         world = ClusterWorld(
             client, lake_cluster.lakes, lake_cluster.format, lake_cluster.directory
         )
