@@ -122,6 +122,15 @@ def test_a_token_gives_the_same_rows_after_its_snapshot_expired(lakeside, log):
     assert ids(log.scan(token=token)) == list(range(15))
 
 
+def test_a_view_whose_lake_table_was_dropped_says_that_it_is_gone(lakeside, log):
+    view = log.view()
+
+    lakeside.lakes.of(log.info).catalog().drop(log.path)
+
+    with pytest.raises(PositionMissingError, match="gone since the position was taken"):
+        view.scan().to_arrow()
+
+
 def test_a_token_has_the_columns_of_its_time(log):
     token = log.view().token()
 

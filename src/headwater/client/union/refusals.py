@@ -82,9 +82,9 @@ def lost_values(table: TableInfo, column: str) -> PositionMissingError:
 
 
 def lost_snapshot(table: TableInfo, snapshot_id: int) -> PositionMissingError:
-    """Tell that a lake snapshot expired before all of it was read."""
+    """Tell that a lake snapshot expired, or its table was dropped, before all of it was read."""
     return PositionMissingError(
-        f"Snapshot {snapshot_id} of the lake table of {table.path} expired since the position was"
+        f"Snapshot {snapshot_id} of the lake table of {table.path} is gone since the position was"
         " taken.",
         hint="Take a new view, or let the lake keep its snapshots longer.",
     )

@@ -18,16 +18,18 @@ from headwater.client.union.lake_plans import LakePlans
 from headwater.client.union.native import LOCAL_ONLY, native_plan
 from headwater.client.union.plan import Selection, plan_read
 from headwater.client.union.reader import UnionReader
+from headwater.client.union.refusals import lost_snapshot
 from headwater.client.union.split import NativePlan, ReadPlan, Tier, UnionSplit
 from headwater.client.union.tail_cache import FoldedTail
 from headwater.client.union.token import token_text
 from headwater.client.union.view import TableView
-from headwater.errors import RequestError
+from headwater.errors import LakeSnapshotMissingError, RequestError
 from headwater.lake.split import LakeFile, LakeSplit
 from headwater.model.arrow import arrow_schema
 from headwater.model.boundary import LakeBucket
 from headwater.model.partition import complete_spec, name_of_spec
 from headwater.model.path import TablePath
+from headwater.model.table import TableInfo
 from headwater.model.types import DoubleType, FloatType
 
 Partitions = Iterable[Mapping[str, str]]
@@ -134,10 +136,17 @@ class AsyncView:
         lake: Sequence[LakeSplit] = ()
         table, snapshot = self._value.table, self._value.snapshot
         if snapshot is not None:
-            lake = (await LakePlans.of(self._cluster).plan(table, snapshot.snapshot_id)).splits
+            lake = await self._lake_splits(table, snapshot.snapshot_id)
         names = None if partitions is None else self._names(partitions)
         selection = Selection(filter=wanted, partitions=names, limit=limit)
         return plan_read(self._value, lake, selection)
+
+    async def _lake_splits(self, table: TableInfo, snapshot_id: int) -> Sequence[LakeSplit]:
+        try:
+            return (await LakePlans.of(self._cluster).plan(table, snapshot_id)).splits
+        except LakeSnapshotMissingError as fault:
+            # It was there when the view was taken.
+            raise lost_snapshot(table, snapshot_id) from fault
 
     def _names(self, partitions: Partitions) -> frozenset[str]:
         keys = self._value.table.descriptor.partition_keys
