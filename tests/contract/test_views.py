@@ -127,7 +127,7 @@ def test_a_view_whose_lake_table_was_dropped_says_that_it_is_gone(lakeside, log)
 
     lakeside.lakes.of(log.info).catalog().drop(log.path)
 
-    with pytest.raises(PositionMissingError, match="gone since the position was taken"):
+    with pytest.raises(errors.PositionMissingError, match="gone since the position was taken"):
         view.scan().to_arrow()
 
 
