@@ -21,7 +21,7 @@ import headwater.datafusion
 import headwater.duckdb
 import headwater.polars
 from headwater.client.sync.client import Client
-from headwater.client.union.split_json import split_document
+from headwater.client.union.split_json import split_document, split_of_document
 from tests.union.wanting import Term
 
 Columns = Sequence[str] | None
@@ -83,6 +83,8 @@ class Elsewhere(Engine):
         view = self.client.table(table).view(token=token)
         splits = view.plan(columns=columns, where=where or None).splits
         documents = json.dumps([split_document(each) for each in splits[::2]])
+        # What this reader does not need, others may.
+        assert [split_of_document(each) for each in json.loads(documents)] == [*splits[::2]]
         work = (view.value, documents, splits[1::2], columns, where or None)
         self._process.stdin.write(base64.b64encode(pickle.dumps(work)) + b"\n")
         self._process.stdin.flush()

@@ -104,10 +104,22 @@ def _token_before_gap(story):
 def test_a_token_whose_rows_are_gone_says_so(log_story):
     token = _token_before_gap(log_story)
 
-    with pytest.raises((PositionMissingError, LogGapError)) as caught:
+    with pytest.raises(PositionMissingError) as caught:
         log_story.table.view(token=token).scan().to_arrow()
 
     assert caught.value.hint
+
+
+def test_a_token_goes_over_to_a_snapshot_that_holds_what_its_own_does_not(story):
+    story.write(rows(1, 2))
+    story.tier()
+    story.write(rows(2, 3, n=5))
+    token, position = story.table.view().token(), story.now()
+    story.tier()
+
+    story.cut()
+
+    assert counted(story.table.view(token=token).scan().to_arrow()) == story.expected(position)
 
 
 def test_a_snapshot_that_expired_says_which_there_are(story):
