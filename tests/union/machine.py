@@ -1,6 +1,7 @@
 """Anything may happen to a table; its rows are always those of the oracle."""
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -48,14 +49,19 @@ class UnionMachine(RuleBasedStateMachine):
     """Write, tier, compact, expire, cut and alter in any order."""
 
     storage: Storage
+    kind: Traits | None = None
+    """What kind of table it is; None: any."""
 
-    @initialize(traits=traits)
-    def start(self, traits: Traits) -> None:
-        self.story = Story(self.storage, traits)
+    @initialize(traits=traits, rows=batches)
+    def start(self, traits: Traits, rows) -> None:
+        kind = traits if self.kind is None else replace(self.kind, buckets=traits.buckets)
+        self.story = Story(self.storage, kind)
         self.extra: list[str] = []
         self.renames = 0
         self.remembered: list[Position] = []
         self.steps = 0
+        self.remember()
+        self.write(rows)
 
     @property
     def table(self):

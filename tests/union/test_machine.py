@@ -5,18 +5,20 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.union.machine import UnionMachine
+from tests.union.telling import KINDS
 
 
-def machine_on(storage):
-    return type("Machine", (UnionMachine,), {"storage": storage})
+def machine_on(storage, kind=None):
+    return type("Machine", (UnionMachine,), {"storage": storage, "kind": kind})
 
 
-def test_a_table_is_what_was_written_whatever_happens_to_it(storage):
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_a_table_is_what_was_written_whatever_happens_to_it(storage, kind):
     # Making a failure smaller takes longer than a test may; the long one does.
     short = settings(
-        max_examples=15, stateful_step_count=20, phases=[Phase.explicit, Phase.generate]
+        max_examples=3, stateful_step_count=20, phases=[Phase.explicit, Phase.generate]
     )
-    run_state_machine_as_test(machine_on(storage), settings=short)
+    run_state_machine_as_test(machine_on(storage, kind), settings=short)
 
 
 @pytest.mark.torture
