@@ -31,6 +31,7 @@ SHARED_CODES = {
     15: errors.InvalidTableError,
     31: errors.OutOfOrderSequenceError,
     44: errors.LeaderMissingError,
+    53: errors.LakeSnapshotMissingError,
 }
 
 

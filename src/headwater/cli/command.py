@@ -115,7 +115,6 @@ def command(
             timeout: float,
             output: Output,
             debug: bool,
-            lake: list[str] | None = None,
             **arguments: object,
         ) -> None:
             with ending(debug=debug):
@@ -123,8 +122,8 @@ def command(
                 if isinstance(target, Directory):
                     check_directory(target, creates=creates)
                 credentials = check_credentials(target, user=user, password=password)
-                options = named_values(lake or (), what="option of the lake")
-                opening = opened(target, credentials, timeout_s=timeout, lake=options)
+                lake = _lake_options(arguments.pop("lake")) if reads_lakes else {}
+                opening = opened(target, credentials, timeout_s=timeout, lake=lake)
                 with ExitStack() as held:
                     open_once = cache(lambda: held.enter_context(opening))
                     function(Session(open_once, output), **arguments)
@@ -133,6 +132,11 @@ def command(
         return run
 
     return wrapped
+
+
+def _lake_options(given: object) -> dict[str, str]:
+    texts = given if isinstance(given, list) else []
+    return named_values(texts, what="option of the lake")
 
 
 def _declare(
