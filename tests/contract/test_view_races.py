@@ -89,7 +89,7 @@ def test_a_snapshot_that_expires_between_plan_and_read_is_told(lakeside, keyed):
     lakeside.expire(keyed)
     lakeside.lose_files(splits)
 
-    with pytest.raises(errors.PositionMissingError, match="expired"):
+    with pytest.raises(errors.PositionMissingError, match="is gone since the position"):
         read(view, splits)
 
 

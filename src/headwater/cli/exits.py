@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -62,6 +63,8 @@ def code_of(fault: BaseException) -> int:
 @contextmanager
 def ending(*, debug: bool) -> Iterator[None]:
     """Turn what a command raises into one line on standard error and an exit code."""
+    # Ctrl-C may come between making a call and beginning it, which is nothing to tell people.
+    warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
     try:
         yield
         sys.stdout.flush()
