@@ -1,17 +1,10 @@
-"""A part of a lake snapshot that one task reads; a plain value with a versioned form."""
+"""A part of a lake snapshot that one task reads; a plain value, written by `split_json`."""
 
-import json
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.errors import CorruptFileError, InvalidTableError
-from headwater.lake.literal_json import literal_from_json, literal_to_json
 from headwater.model.predicate import Literal
-from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
 
 UNKNOWN_BUCKET = -1
-_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,119 +78,3 @@ class LakeSplit:
     def row_count(self) -> int:
         """Return the rows of the files, deleted ones included."""
         return sum(file.row_count for file in self.files)
-
-    def to_bytes(self) -> bytes:
-        """Write the split in a form that later versions can read."""
-        node: dict[str, Json] = {
-            "version": _VERSION,
-            "format": self.format,
-            "snapshot_id": self.snapshot_id,
-            "bucket": self.bucket,
-            "partition": [[key, value] for key, value in self.partition],
-            "files": [_file_to_json(file) for file in self.files],
-            "payload": b64encode(self.payload).decode(),
-        }
-        return json.dumps(node, separators=(",", ":")).encode()
-
-
-def split_from_bytes(data: bytes) -> LakeSplit:
-    """Read a split, or say that it cannot be read."""
-    try:
-        node = object_of(json.loads(data), what="split")
-        if int_of(node, "version") != _VERSION:
-            raise CorruptFileError(
-                f"A lake split has version {node['version']}, not {_VERSION}.",
-                hint="Use the same version of Headwater where splits are planned and read.",
-            )
-        return LakeSplit(
-            format=text_of(node, "format"),
-            snapshot_id=int_of(node, "snapshot_id"),
-            bucket=int_of(node, "bucket"),
-            partition=tuple(_pair(each) for each in list_of(node, "partition")),
-            files=tuple(_file(each) for each in list_of(node, "files")),
-            payload=b64decode(text_of(node, "payload"), validate=True),
-        )
-    except (ValueError, InvalidTableError) as fault:
-        raise CorruptFileError(f"A lake split cannot be read: {fault}.") from fault
-
-
-def _pair(node: Json) -> tuple[str, str]:
-    match node:
-        case [str(key), str(value)]:
-            return key, value
-        case _:
-            raise ValueError(f"{node} is no partition value")
-
-
-def _file_to_json(file: LakeFile) -> Json:
-    return {
-        "path": file.path,
-        "row_count": file.row_count,
-        "byte_count": file.byte_count,
-        "is_plain": file.is_plain,
-        "format": file.format,
-        "names": None if file.names is None else [[each, name] for each, name in file.names],
-        "stands_alone": file.stands_alone,
-        "deletes": list(file.deletes),
-        "bounds": [_bounds_to_json(each) for each in file.bounds],
-        "payload": b64encode(file.payload).decode(),
-    }
-
-
-def _file(node: Json) -> LakeFile:
-    held = object_of(node, what="file")
-    names = None if held.get("names") is None else list_of(held, "names")
-    return LakeFile(
-        path=text_of(held, "path"),
-        row_count=int_of(held, "row_count"),
-        byte_count=int_of(held, "byte_count"),
-        is_plain=_flag_of(held, "is_plain"),
-        format=text_of(held, "format"),
-        names=None if names is None else tuple(_name(each) for each in names),
-        stands_alone=_flag_of(held, "stands_alone"),
-        deletes=tuple(_text(each) for each in list_of(held, "deletes")),
-        bounds=tuple(_bounds(each) for each in list_of(held, "bounds")),
-        payload=b64decode(text_of(held, "payload"), validate=True),
-    )
-
-
-def _bounds_to_json(bounds: ColumnBounds) -> Json:
-    lower, upper = literal_to_json(bounds.lower), literal_to_json(bounds.upper)
-    return [bounds.column_id, lower, upper, bounds.null_count]
-
-
-def _bounds(node: Json) -> ColumnBounds:
-    match node:
-        case [int(column), lower, upper, int() | None as nulls]:
-            return ColumnBounds(
-                column_id=column,
-                lower=literal_from_json(lower),
-                upper=literal_from_json(upper),
-                null_count=nulls,
-            )
-        case _:
-            raise ValueError(f"{node} bounds no column")
-
-
-def _name(node: Json) -> tuple[int, str]:
-    match node:
-        case [int(column), str(name)]:
-            return column, name
-        case _:
-            raise ValueError(f"{node} names no column")
-
-
-def _flag_of(node: Mapping[str, Json], key: str) -> bool:
-    match node.get(key):
-        case bool(flag):
-            return flag
-        case other:
-            raise ValueError(f"{other} is no flag")
-
-
-def _text(node: Json) -> str:
-    match node:
-        case str():
-            return node
-        case _:
-            raise ValueError(f"{node} is no text")

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from headwater.errors import LakeMovedError
-from headwater.lake.split import split_from_bytes
+from headwater.lake.split_json import split_from_bytes, split_to_bytes
 from headwater.model.predicate import Leaf, LeafFunction
 from headwater.model.types import BigIntType, DateType, StringType
 from tests.lake.lake_table import LakeTable
@@ -74,7 +74,7 @@ def test_splits_travel_as_values_and_as_bytes(lake, table):
 
     splits = table.source.plan(table.head().snapshot_id)
 
-    for arrived in (sent(splits), [split_from_bytes(split.to_bytes()) for split in splits]):
+    for arrived in (sent(splits), [split_from_bytes(split_to_bytes(split)) for split in splits]):
         assert arrived == splits
         source = sent(lake).source(table.spec)
         batches = [batch for split in arrived for batch in source.read(split)]

@@ -7,15 +7,15 @@ with a planner and workers can share them out.
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from headwater.client.union.lake_json import (
+from headwater.errors import InvalidTableError, RequestError
+from headwater.lake.split import LakeFile, LakeSplit
+from headwater.lake.split_json import (
     Node,
     flag_of,
     int_or_none,
     lake_document,
     lake_of_document,
 )
-from headwater.errors import InvalidTableError, RequestError
-from headwater.lake.split import LakeFile, LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.model.type_json import Json, int_of, object_of, text_of

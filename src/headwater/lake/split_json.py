@@ -1,13 +1,36 @@
-"""The JSON form of what a split reads of a lake."""
+"""The JSON form of lake splits: part of the documents of union reads, and versioned by itself."""
 
+import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 
+from headwater.errors import CorruptFileError, InvalidTableError
 from headwater.lake.literal_json import literal_from_json, literal_to_json
 from headwater.lake.split import ColumnBounds, LakeFile, LakeSplit
 from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
 
 Node = Mapping[str, Json]
+_VERSION = 2
+
+
+def split_to_bytes(split: LakeSplit) -> bytes:
+    """Write a split in a form that later versions can read."""
+    node = {"version": _VERSION, **lake_document(split)}
+    return json.dumps(node, separators=(",", ":")).encode()
+
+
+def split_from_bytes(data: bytes) -> LakeSplit:
+    """Read a split, or say that it cannot be read."""
+    try:
+        node = object_of(json.loads(data), what="split")
+        if int_of(node, "version") != _VERSION:
+            raise CorruptFileError(
+                f"A lake split has version {node['version']}, not {_VERSION}.",
+                hint="Use the same version of Headwater where splits are planned and read.",
+            )
+        return lake_of_document(node)
+    except (ValueError, InvalidTableError) as fault:
+        raise CorruptFileError(f"A lake split cannot be read: {fault}.") from fault
 
 
 def lake_document(lake: LakeSplit) -> dict[str, Json]:
