@@ -1,12 +1,14 @@
 """Connections as people use them: threads, prepared statements, views, files, odd names."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import pytest
 
 import headwater
-from headwater.engines.duckdb.installing import install, refresh
+from headwater.engines.duckdb.installing import ALIAS, install, refresh
+from headwater.engines.duckdb.macros import function_name
 from tests.engines.duckdb.world import World, some
 
 
@@ -29,6 +31,22 @@ def test_cursors_of_many_threads_read_at_once(world):
         found = set(pool.map(count, range(48)))
 
     assert found == {(0, 30, 435), (1, 29, 435), (2, 28, 434)}
+
+
+def test_a_read_that_comes_twice_in_a_query_has_one_position(world):
+    table = world.table()
+    table.append(some(1))
+    names = {"bootstrap": table.path.database, "database": table.path.table, "mode": "union"}
+
+    def planned(query: int) -> str:
+        text = json.dumps({**names, "table": None, "zone": "UTC", "query": query})
+        return world.rows(f"SELECT {function_name(ALIAS, 'plan')}(?)", text)[0][0]
+
+    first = planned(query=7)
+    table.append(some(2))
+
+    assert planned(query=7) == first
+    assert planned(query=8) != first
 
 
 def test_threads_that_meet_a_schema_first_make_one_relation(world):
