@@ -1,0 +1,1 @@
+"""Proof that nothing is lost and nothing is there twice."""

@@ -1,0 +1,74 @@
+"""The report of an audit, and the notes that it is made of."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from headwater.audit.finding import Finding, Proof, Severity
+from headwater.audit.watching import Watch, no_watch
+
+FINDINGS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport:
+    """Hold all that an audit found and all that it proved."""
+
+    findings: tuple[Finding, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    started_ms: int = 0
+    duration_s: float = 0.0
+    is_deep: bool = False
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether nothing is wrong; what is only worth a look is not."""
+        return self.first_error is None
+
+    @property
+    def first_error(self) -> Finding | None:
+        """Return the first finding that breaks a promise."""
+        return next((each for each in self.findings if each.severity is Severity.ERROR), None)
+
+    def to_json(self) -> str:
+        """Return the report as one JSON document."""
+        return json.dumps({"is_clean": self.is_clean, **asdict(self)}, indent=2)
+
+
+class Notes:
+    """Collect what the parts of an audit find and prove, and tell how far they are."""
+
+    def __init__(self, watch: Watch = no_watch) -> None:
+        self._findings: list[Finding] = []
+        self._proofs: list[Proof] = []
+        self._watch = watch
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what was found so far."""
+        return tuple(self._findings)
+
+    @property
+    def proofs(self) -> tuple[Proof, ...]:
+        """Return what was proven so far."""
+        return tuple(self._proofs)
+
+    def bad(self, finding: Finding) -> None:
+        """Note that something is wrong; beyond so many findings, one more says nothing new."""
+        if len(self._findings) < FINDINGS_MAX:
+            self._findings.append(finding)
+
+    def proven(self, proof: Proof) -> None:
+        """Note that something was looked at to the end."""
+        self._proofs.append(proof)
+
+    def progress(self, text: str) -> None:
+        """Tell whoever watches what is being looked at."""
+        self._watch(text)
+
+    def take(self, findings: Iterable[Finding], proofs: Iterable[Proof]) -> None:
+        """Add what was noted elsewhere."""
+        for finding in findings:
+            self.bad(finding)
+        for proof in proofs:
+            self.proven(proof)
