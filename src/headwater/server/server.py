@@ -1,7 +1,7 @@
 """A running server: a data directory, its tablets, and a listener in front of them."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
 from headwater.config.server import ServerSettings
@@ -29,7 +29,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class Server:
     """Serve one data directory."""
 
-    def __init__(self, services: Services, executor: ThreadPoolExecutor) -> None:
+    def __init__(self, services: Services, executor: Executor) -> None:
         self._services = services
         self._executor = executor
         # What answers a request, for whoever shares the process and needs no socket.
@@ -47,6 +47,7 @@ class Server:
         clock: Clock | None = None,
         storage: StorageSettings | None = None,
         disk: Disk | None = None,
+        executor: Executor | None = None,
         listens: bool = True,
     ) -> "Server":
         """Lock the directory, recover what is in it, and listen.
@@ -58,7 +59,7 @@ class Server:
         """
         check_exposure(settings, users)
         clock = clock or SystemClock()
-        executor = ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
+        executor = executor or ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
         catalog = Catalog.open(directory, clock=clock, settings=settings)
         logs = directory / "log"
         storage = storage or StorageSettings()

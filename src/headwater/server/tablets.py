@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -62,7 +62,7 @@ class Tablets:
         store: LogStore,
         catalog: Catalog,
         *,
-        executor: ThreadPoolExecutor,
+        executor: Executor,
         settings: ServerSettings,
         clock: Clock,
     ) -> None:
