@@ -1,0 +1,159 @@
+"""What clients of a primary-key table saw: puts, deletes and gets, and how each ended."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from heapq import merge as merge_sorted
+from pathlib import Path
+from typing import Protocol, Self
+
+from headwater.runtime.clock import SystemClock
+from headwater.testing.journal import Event, Journal, read_events, write_events
+from headwater.testing.operations import Outcome, Outcomes
+
+
+class Timer(Protocol):
+    """Tell the time on a clock that never goes back."""
+
+    def monotonic(self) -> float:
+        """Return seconds."""
+        ...
+
+
+class Verb(StrEnum):
+    """Say what an operation does with its key."""
+
+    PUT = "put"
+    DELETE = "delete"
+    GET = "get"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOperation:
+    """Hold one operation, with the places of its begin and its end among all events."""
+
+    number: int
+    client: str
+    verb: Verb
+    key: str
+    value: str | None  # what a put wrote or a get saw; None where there is no row
+    begin: int
+    end: int | None = None  # None where the outcome is unknown: it is never over
+    outcome: Outcome = Outcome.UNKNOWN
+
+
+_OUTCOMES = {"done": Outcome.DONE, "fail": Outcome.FAILED, "lose": Outcome.UNKNOWN}
+
+
+class KeyHistory:
+    """Record what clients of a primary-key table saw, with the time of each event.
+
+    The times put events of several processes of one machine in order when their histories are
+    merged; within one history the order of the calls counts. A journal is as in `LogHistory`.
+    """
+
+    def __init__(self, *, journal: str | Path | None = None, clock: Timer | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self.journal = Journal(journal)
+        self._outcomes = Outcomes()
+        self._operations: list[KeyOperation] = []
+
+    def put(self, client: str, key: str, value: str) -> int:
+        """Note that a client is about to write a row; return the number of the operation."""
+        return self._begin({"event": "put", "client": client, "key": key, "value": value})
+
+    def delete(self, client: str, key: str) -> int:
+        """Note that a client is about to delete a row; return the number of the operation."""
+        return self._begin({"event": "delete", "client": client, "key": key})
+
+    def get(self, client: str, key: str) -> int:
+        """Note that a client is about to look a row up; return the number of the operation."""
+        return self._begin({"event": "get", "client": client, "key": key})
+
+    def done(self, operation: int, value: str | None = None) -> None:
+        """Note the answer; to a get, it is the value that was there, or None."""
+        self._end(operation, {"event": "done", "value": value})
+
+    def fail(self, operation: int) -> None:
+        """Note that the operation certainly has no effect, now or later."""
+        self._end(operation, {"event": "fail"})
+
+    def lose(self, operation: int) -> None:
+        """Note that nobody knows what became of the operation, as if it were never closed."""
+        self._end(operation, {"event": "lose"})
+
+    def save(self, path: str | Path) -> None:
+        """Write all events to a file, as lines of JSON."""
+        write_events(path, self.journal.events)
+
+    def close(self) -> None:
+        """Let go of the journal's file."""
+        self.journal.close()
+
+    @classmethod
+    def load(cls, *paths: str | Path) -> Self:
+        """Return the history that files hold together, in the order of their times."""
+        return cls._of([list(read_events(path)) for path in paths])
+
+    @classmethod
+    def merge(cls, *histories: "KeyHistory") -> Self:
+        """Return one history of all, in the order of their times; operations get new numbers."""
+        return cls._of([history.journal.events for history in histories])
+
+    def operations(self) -> list[KeyOperation]:
+        """Return all operations in the order in which they began."""
+        return list(self._operations)
+
+    def _begin(self, event: Event) -> int:
+        return self._add_begin({**event, "at": self._clock.monotonic()})
+
+    def _end(self, operation: int, event: Event) -> None:
+        self._add_end({**event, "operation": operation, "at": self._clock.monotonic()})
+
+    def _add_begin(self, event: Event) -> int:
+        operation = KeyOperation(
+            number=self._outcomes.open(),
+            client=str(event["client"]),
+            verb=Verb(str(event["event"])),
+            key=str(event["key"]),
+            value=_text(event.get("value")),
+            begin=len(self.journal.events),
+        )
+        self.journal.add(event)
+        self._operations.append(operation)
+        return operation.number
+
+    def _add_end(self, event: Event) -> None:
+        number = int(str(event["operation"]))
+        outcome = _OUTCOMES[str(event["event"])]
+        self._outcomes.close(number, outcome)
+        begun = self._operations[number]
+        value = _text(event.get("value")) if begun.verb is Verb.GET else begun.value
+        end = None if outcome is Outcome.UNKNOWN else len(self.journal.events)
+        self._operations[number] = replace(begun, value=value, outcome=outcome, end=end)
+        self.journal.add(event)
+
+    @classmethod
+    def _of(cls, parts: list[list[Event]]) -> Self:
+        """Return the history of several, with ends behind begins of the same moment.
+
+        That makes operations of one moment concurrent, so that no order is taken for known that
+        no clock told. The order within each of them stays as it is.
+        """
+        merged = cls()
+        numbers = [list[int]() for _ in parts]
+        streams = [[(part, event) for event in events] for part, events in enumerate(parts)]
+        for part, event in merge_sorted(*streams, key=lambda each: _moment(each[1])):
+            known = numbers[part]
+            if "operation" not in event:
+                known.append(merged._add_begin(event))
+            else:
+                merged._add_end({**event, "operation": known[int(str(event["operation"]))]})
+        return merged
+
+
+def _moment(event: Event) -> tuple[float, bool]:
+    return float(str(event["at"])), "operation" in event
+
+
+def _text(value: str | float | None) -> str | None:
+    return None if value is None else str(value)
