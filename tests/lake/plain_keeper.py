@@ -1,13 +1,27 @@
 """Upkeep of the plain lake: many files into one, old snapshots out, lost files removed."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from headwater.errors import LakeMovedError, LakeRewrittenError
-from headwater.lake.spi import Cleaned, LakeSnapshot, Retention, Rewrite, WriteResult
+from headwater.lake.spi import (
+    Cleaned,
+    LakeInventory,
+    LakeSnapshot,
+    LostFile,
+    Retention,
+    Rewrite,
+    StrayFile,
+    WriteResult,
+)
 from headwater.lake.table import LakeTableSpec
+from headwater.runtime.clock import SystemClock
 from tests.lake.plain_source import PlainSource
 from tests.lake.plain_table import DataFile, PlainTable, reaching
 
@@ -98,6 +112,54 @@ class PlainKeeper:
             old = [file for file in found if file.stat().st_mtime_ns < older_than_ms * 1_000_000]
         data_files, byte_count = _removed(old)
         return Cleaned(data_files=data_files, byte_count=byte_count)
+
+    def inventory(self, *, opens_files: bool = False) -> LakeInventory:
+        with reaching(self.table.place):
+            there = {str(file): file.stat() for file in self.table.data.glob("*")}
+        stored = [each for each in map(self.table.stored, self.table.snapshot_ids()) if each]
+        named: dict[str, tuple[DataFile, int]] = {}
+        for each in stored:
+            for file in each.files:
+                named.setdefault(file.path, (file, each.snapshot_id))
+        faults = {path: _fault(file, opens_files) for path, (file, _) in named.items()}
+        kept = set(self.table.snapshot_ids())
+        now_ms = SystemClock().now_ms()
+        return LakeInventory(
+            named=len(named),
+            missing=tuple(
+                LostFile(path, named[path][1], fault)
+                for path, fault in faults.items()
+                if fault is not None and named[path][1] in kept
+            ),
+            orphans=tuple(
+                StrayFile(path, now_ms - stat.st_mtime_ns // 1_000_000, stat.st_size)
+                for path, stat in there.items()
+                if path not in named
+            ),
+            duplicates=tuple(
+                LostFile(path, each.snapshot_id, f"is listed {count} times")
+                for each in stored
+                for path, count in Counter(file.path for file in each.files).items()
+                if count > 1
+            ),
+        )
+
+
+def _fault(file: DataFile, opens_files: bool) -> str | None:
+    path = Path(file.path)
+    if not path.exists():
+        return "is gone"
+    if path.stat().st_size != file.byte_count:
+        return f"has {path.stat().st_size} bytes, where the lake was told of {file.byte_count}"
+    if not opens_files:
+        return None
+    try:
+        count = pq.read_metadata(path).num_rows
+    except (pa.ArrowException, OSError) as fault:
+        return f"cannot be read: {fault}"
+    if count == file.row_count:
+        return None
+    return f"holds {count} rows, where the lake was told of {file.row_count}"
 
 
 def _removed(files: Iterable[Path]) -> tuple[int, int]:

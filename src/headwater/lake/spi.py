@@ -112,6 +112,40 @@ class Cleaned:
     byte_count: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class LostFile:
+    """Name a file that a snapshot needs and that is not as it has to be."""
+
+    path: str
+    snapshot_id: int
+    """The first of the snapshots that need it."""
+    fault: str
+    """What is the matter with it, to be said behind its name: "is gone"."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrayFile:
+    """Name a file that no snapshot needs."""
+
+    path: str
+    age_ms: int
+    byte_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeInventory:
+    """Compare the files that snapshots name with those that are there."""
+
+    named: int = 0
+    """Files that the snapshots of the table name, all together."""
+    missing: tuple[LostFile, ...] = ()
+    """Those of them that are not there, or of another size, or cannot be read."""
+    orphans: tuple[StrayFile, ...] = ()
+    """Files below the table's place that no snapshot names."""
+    duplicates: tuple[LostFile, ...] = ()
+    """Data files that one snapshot names twice, so that readers may see their rows twice."""
+
+
 class LakeWriter(Protocol):
     """Write the rows of one bucket into files. Used by one thread, once."""
 
@@ -281,6 +315,14 @@ class LakeKeeper(Protocol):
 
     def remove_orphans(self, *, older_than_ms: int) -> Cleaned:
         """Delete files under the table's place that no snapshot holds, written before a moment."""
+        ...
+
+    def inventory(self, *, opens_files: bool = False) -> LakeInventory:
+        """Compare what all kept snapshots name with what is there; changes nothing.
+
+        What others expire or commit meanwhile is not taken for a fault. With `opens_files` every
+        data file is opened, to see that it holds as many rows as the lists of files say.
+        """
         ...
 
 

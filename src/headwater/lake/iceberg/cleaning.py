@@ -85,13 +85,13 @@ def remove_orphans(catalog: Catalog, path: TablePath, *, older_than_ms: int) -> 
     table = load_table(catalog, path)
     found = [
         file
-        for place in _places(table)
+        for place in places_of(table)
         for file in listed(table.io, place)
         if file.modified_ms < older_than_ms
     ]
     table = load_table(catalog, path)
     held = _held(table, reachable_files(table.io, table.metadata.snapshots))
-    orphans = [file for file in found if _key(file.location) not in held]
+    orphans = [file for file in found if location_key(file.location) not in held]
     data = [file for file in orphans if file.location.endswith(".parquet")]
     rest = [file for file in orphans if not file.location.endswith(".parquet")]
     return Cleaned(
@@ -101,30 +101,34 @@ def remove_orphans(catalog: Catalog, path: TablePath, *, older_than_ms: int) -> 
     )
 
 
-def _places(table: Table) -> list[str]:
+def places_of(table: Table) -> list[str]:
     """Return where files of the table lie: below its location, unless properties say otherwise."""
     names = ("write.data.path", "write.metadata.path")
     others = [table.properties[name] for name in names if name in table.properties]
     location = table.location().rstrip("/")
-    return [location, *(each for each in others if not _key(each).startswith(_key(location)))]
+    below = f"{location_key(location)}/"
+    return [location, *(each for each in others if not f"{location_key(each)}/".startswith(below))]
 
 
 def _held(table: Table, reachable: Reachable) -> set[str]:
+    files = (*reachable.lists, *reachable.manifests, *reachable.data)
+    return held_beside(table) | {location_key(each) for each in files}
+
+
+def held_beside(table: Table) -> set[str]:
+    """Return the keys of the files that a table needs beside what its snapshots list."""
     metadata: TableMetadata = table.metadata
     files = {
         table.metadata_location,
         *(entry.metadata_file for entry in metadata.metadata_log),
         *(each.statistics_path for each in metadata.statistics),
         *(each.statistics_path for each in metadata.partition_statistics),
-        *reachable.lists,
-        *reachable.manifests,
-        *reachable.data,
         f"{table.location().rstrip('/')}/metadata/version-hint.text",
     }
-    return {_key(each) for each in files}
+    return {location_key(each) for each in files}
 
 
-def _key(location: str) -> str:
+def location_key(location: str) -> str:
     """Return what ways to write one location have in common: s3 and s3a, file:/ and file:///."""
     parts = urlsplit(location)
     return normpath(f"{parts.netloc}/{parts.path.lstrip('/')}")

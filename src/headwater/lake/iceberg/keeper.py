@@ -11,6 +11,7 @@ from headwater.errors import LakeRewrittenError
 from headwater.lake.iceberg.cleaning import expire, remove_orphans
 from headwater.lake.iceberg.committing import Change, check_head, commit_change
 from headwater.lake.iceberg.compaction import CompactionSettings, worth_rewriting
+from headwater.lake.iceberg.inventory import taken_inventory
 from headwater.lake.iceberg.merging import is_worth_merging
 from headwater.lake.iceberg.opening import load_table, reached
 from headwater.lake.iceberg.parquet import number
@@ -18,7 +19,14 @@ from headwater.lake.iceberg.planning import planned_files
 from headwater.lake.iceberg.results import Written, written_of
 from headwater.lake.iceberg.rewriting import rewrite_of, rewritten
 from headwater.lake.iceberg.values import Place
-from headwater.lake.spi import Cleaned, LakeSnapshot, Retention, Rewrite, WriteResult
+from headwater.lake.spi import (
+    Cleaned,
+    LakeInventory,
+    LakeSnapshot,
+    Retention,
+    Rewrite,
+    WriteResult,
+)
 from headwater.lake.table import LakeTableSpec
 from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.runtime.clock import Clock
@@ -106,6 +114,16 @@ class IcebergKeeper:
         """Delete files under the table's place that no snapshot holds."""
         with reached(f"Removing orphans of {self.spec.path}"):
             return remove_orphans(self.catalog, self.spec.path, older_than_ms=older_than_ms)
+
+    def inventory(self, *, opens_files: bool = False) -> LakeInventory:
+        """Compare what all kept snapshots name with what is there."""
+        with reached(f"Looking at the files of {self.spec.path}"):
+            return taken_inventory(
+                self.catalog,
+                self.spec.path,
+                now_ms=self.clock.now_ms(),
+                opens_files=opens_files,
+            )
 
     def _obsolete_deletes(
         self, table: Table, on: LakeSnapshot, written: Sequence[Written], removed: frozenset[str]

@@ -53,7 +53,7 @@ def expire(table: PaimonTable, retention: Retention, *, now_ms: int) -> Cleaned:
     table.files.replace(f"{table.root}/snapshot/EARLIEST", str(earliest).encode())
     for each in dropped:
         table.files.delete(table.snapshot_path(each.snapshot_id))
-    kept = _held(table, [*_all_snapshots(table)])
+    kept = _held(table, [*all_snapshots(table)])
     data = [path for path in lost.data if path not in kept.data and table.files.delete(path)]
     metadata = [
         path for path in lost.metadata if path not in kept.metadata and table.files.delete(path)
@@ -69,14 +69,14 @@ def expire(table: PaimonTable, retention: Retention, *, now_ms: int) -> Cleaned:
 def remove_orphans(table: PaimonTable, *, older_than_ms: int) -> Cleaned:
     """Delete old files under the table's directory that no snapshot holds."""
     # What is listed before snapshots are read cannot be newer than they are.
-    data = [each for each in _data_files(table) if each.modified_ms < older_than_ms]
+    data = [each for each in data_files(table) if each.modified_ms < older_than_ms]
     metadata = [
         each
         for each in table.files.list(f"{table.root}/manifest")
         if not each.is_directory and each.modified_ms < older_than_ms
     ]
-    kept = _held(table, [*_all_snapshots(table)])
-    names = {_tail(path) for path in (*kept.data, *kept.metadata)}
+    kept = _held(table, [*all_snapshots(table)])
+    names = {name_of(path) for path in (*kept.data, *kept.metadata)}
     lost_data = [each for each in data if each.name not in names]
     lost_metadata = [each for each in metadata if each.name not in names]
     removed = [each for each in lost_data if table.files.delete(each.path)]
@@ -102,7 +102,7 @@ def _held(
         for entry in mentioned if with_replaced else _holding(table, snapshot):
             path = table.file_path(entry)
             held.data[path] = entry.file.byte_count
-            held.data.update({_beside(path, name): 0 for name in entry.file.extra_names})
+            held.data.update({beside(path, name): 0 for name in entry.file.extra_names})
     return held
 
 
@@ -113,7 +113,7 @@ def _holding(table: PaimonTable, snapshot: SnapshotFile) -> Iterator[Entry]:
             yield from table.manifests.read(manifest.name)
 
 
-def _all_snapshots(table: PaimonTable) -> Iterator[SnapshotFile]:
+def all_snapshots(table: PaimonTable) -> Iterator[SnapshotFile]:
     """Yield what may be read: snapshots, tags, and those of branches."""
     roots = [table.root]
     roots += [each.path for each in table.files.list(f"{table.root}/branch") if each.is_directory]
@@ -136,7 +136,8 @@ def _consumed(table: PaimonTable) -> list[int]:
     return found
 
 
-def _data_files(table: PaimonTable) -> Iterator[FoundFile]:
+def data_files(table: PaimonTable) -> Iterator[FoundFile]:
+    """Yield the files that lie where data files do."""
     for each in table.files.list(table.root):
         if each.is_directory and each.name not in _SPECIAL_DIRECTORIES:
             yield from _below(table, each.path)
@@ -150,10 +151,11 @@ def _below(table: PaimonTable, directory: str) -> Iterator[FoundFile]:
             yield each
 
 
-def _beside(path: str, name: str) -> str:
+def beside(path: str, name: str) -> str:
+    """Return the path of a file in the directory of another one."""
     return f"{path.rpartition('/')[0]}/{name}"
 
 
-def _tail(path: str) -> str:
+def name_of(path: str) -> str:
     """Return the name, which is unique, since directories may be spelled in several ways."""
     return path.rpartition("/")[2]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from headwater.errors import LakeMovedError, LakeRewrittenError
 from headwater.lake.paimon.cleaning import expire, remove_orphans
 from headwater.lake.paimon.compaction import rewritten, worth_rewriting
+from headwater.lake.paimon.inventory import taken_inventory
 from headwater.lake.paimon.manifests import (
     DELETE,
     Entry,
@@ -17,7 +18,14 @@ from headwater.lake.paimon.place import Place
 from headwater.lake.paimon.snapshot import COMPACT, KEEPER_USER, SnapshotFile
 from headwater.lake.paimon.snapshot_commit import Commit, commit_snapshot, merged_manifests
 from headwater.lake.paimon.table import PaimonTable
-from headwater.lake.spi import Cleaned, LakeSnapshot, Retention, Rewrite, WriteResult
+from headwater.lake.spi import (
+    Cleaned,
+    LakeInventory,
+    LakeSnapshot,
+    Retention,
+    Rewrite,
+    WriteResult,
+)
 from headwater.lake.split import UNKNOWN_BUCKET
 from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.runtime.clock import Clock
@@ -85,6 +93,10 @@ class PaimonKeeper:
     def remove_orphans(self, *, older_than_ms: int) -> Cleaned:
         """Delete files under the table's place that no snapshot holds."""
         return remove_orphans(self._table, older_than_ms=older_than_ms)
+
+    def inventory(self, *, opens_files: bool = False) -> LakeInventory:
+        """Compare what all kept snapshots name with what is there."""
+        return taken_inventory(self._table, now_ms=self._clock.now_ms(), opens_files=opens_files)
 
     def _committed(
         self,
