@@ -1,11 +1,12 @@
 """A real `headwater serve` in a process of its own, for tests and benchmarks."""
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,14 +18,24 @@ class ServerProcess:
     """Start, kill and stop a server on one directory."""
 
     def __init__(
-        self, directory: Path, *options: str, port: int = 0, module: str = "headwater"
+        self,
+        directory: Path,
+        *options: str,
+        port: int = 0,
+        module: str = "headwater",
+        before: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
         self.log = directory.with_name(f"{directory.name}.log")
         self._output = self.log.open("a+", encoding="utf-8")
         command = [sys.executable, "-m", module, "serve", str(directory)]
         self._process = subprocess.Popen(
-            [*command, "--port", str(port), *options], stderr=subprocess.PIPE, text=True, bufsize=1
+            [*before, *command, "--port", str(port), *options],
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env={**os.environ, **(variables or {})},
         )
         self.port = self._read_port()
         self._copying = threading.Thread(target=self._copy, daemon=True)
@@ -43,6 +54,16 @@ class ServerProcess:
         self._process.kill()
         self._process.wait()
         self._copying.join()
+
+    def wait(self, within_s: float) -> int:
+        """Wait until it ends by itself, and return its exit code."""
+        code = self._process.wait(within_s)
+        self._copying.join()
+        return code
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, such as one that pauses it."""
+        self._process.send_signal(number)
 
     def stop(self) -> int:
         """Ask it to stop, as an operator would, and return its exit code."""

@@ -1,0 +1,147 @@
+"""Run everything that tries to break the storage, and print what was found: `make torture`.
+
+The long tests run in named parts, with a soak beside them; at the end stands a table. Programs
+that are missing are installed where that may be done, and else their parts are skipped.
+"""
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.figures import VARIABLE
+
+from scripts.torture_parts import PARTS, ROOT, Part, files_of
+from scripts.torture_running import Group, Outcome, run_part
+from scripts.torture_table import added_up, markdown
+from scripts.torture_tools import ensure, why_not
+
+WORK = ROOT / ".torture"
+SOAK = "soak"
+LONG, SHORT = "torture", "not torture and not interop"
+SOAK_END_S_MAX = 600.0
+LINES_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """Hold a soak that runs beside the parts."""
+
+    group: Group
+    began: float
+    seconds_max: float
+    figures: Path
+
+    def wait(self) -> Outcome:
+        """Wait for its end."""
+        code = self.group.wait(self.seconds_max)
+        return Outcome(
+            name=SOAK,
+            tests=1,
+            failed=int(code != 0),
+            seconds=time.monotonic() - self.began,
+            figures=added_up(self.figures),
+        )
+
+
+def main() -> int:
+    options = _options()
+    # As Ctrl-C does, so that whoever ends us leaves no servers behind.
+    signal.signal(signal.SIGTERM, _interrupt)
+    wanted = _wanted(options.parts)
+    WORK.mkdir(exist_ok=True)
+    ensure(sorted({tool for part in PARTS for tool in part.tools if part.name in wanted}))
+    soak = _start_soak(options.soak_minutes) if SOAK in wanted else None
+    outcomes: list[Outcome] = []
+    try:
+        for part in PARTS:
+            if part.name in wanted:
+                outcomes.append(_run(part, marker=SHORT if options.short else LONG))
+                _tell(outcomes[-1])
+        if soak is not None:
+            print("waits for the soak", flush=True)
+            outcomes.append(soak.wait())
+            _tell(outcomes[-1])
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    finally:
+        if soak is not None:
+            soak.group.end()
+    table = markdown(outcomes)
+    print(f"\n{table}")
+    if options.report is not None:
+        options.report.write_text(table, encoding="utf-8")
+    return int(not all(each.is_good for each in outcomes))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m scripts.torture", description=__doc__)
+    names = ", ".join((*(part.name for part in PARTS), SOAK))
+    parser.add_argument("--parts", default="", help=f"only these, with commas between: {names}")
+    parser.add_argument("--soak-minutes", type=float, default=60.0, help="length of the soak")
+    parser.add_argument(
+        "--short", action="store_true", help="the short tests of the same folders, to try it out"
+    )
+    parser.add_argument("--report", type=Path, help="file for the table, in Markdown")
+    return parser.parse_args()
+
+
+def _wanted(text: str) -> frozenset[str]:
+    known = {*(part.name for part in PARTS), SOAK}
+    wanted = {name.strip() for name in text.split(",") if name.strip()} or known
+    if unknown := wanted - known:
+        sys.exit(f"There is no part {', '.join(sorted(unknown))}; see --help.")
+    return frozenset(wanted)
+
+
+def _run(part: Part, *, marker: str) -> Outcome:
+    if reason := why_not(part.tools):
+        return Outcome(name=part.name, reason=reason)
+    files = files_of(PARTS)[part.name]
+    if not files:
+        return Outcome(name=part.name, reason="there are no such tests")
+    print(f"{time.strftime('%H:%M:%S')}  {part.name}", flush=True)
+    figures = WORK / f"{part.name.replace(' ', '-')}.figures"
+    figures.unlink(missing_ok=True)
+    variables = {"HEADWATER_RANDOM": "1", VARIABLE: str(figures)}
+    outcome = run_part(part, files, place=WORK, marker=marker, variables=variables)
+    return replace(outcome, figures=added_up(figures))
+
+
+def _start_soak(minutes: float) -> Soak:
+    figures = WORK / "soak.figures"
+    figures.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "scripts.soak", "--minutes", str(minutes)]
+    group = Group(
+        [*command, "--csv", str(WORK / "soak.csv")],
+        log=_log(SOAK),
+        variables={VARIABLE: str(figures)},
+    )
+    return Soak(group, time.monotonic(), minutes * 60 + SOAK_END_S_MAX, figures)
+
+
+def _tell(outcome: Outcome) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {outcome.name}: {outcome.result}", flush=True)
+    if outcome.failed:
+        for line in _last_lines(_log(outcome.name)):
+            print(f"    {line}", flush=True)
+
+
+def _last_lines(log: Path) -> Sequence[str]:
+    return log.read_text(errors="replace").splitlines()[-LINES_SHOWN:] if log.exists() else ()
+
+
+def _log(name: str) -> Path:
+    return WORK / f"{name.lower().replace(' ', '-')}.log"
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""One part of `make torture` in a process group of its own, and what became of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from scripts.torture_parts import ROOT, Part
+
+PART_S_MAX = 3 * 3600.0
+END_WITHIN_S = 20.0
+NOTHING_COLLECTED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Say how a part went."""
+
+    name: str
+    tests: int = 0
+    failed: int = 0
+    skipped: tuple[str, ...] = ()
+    seconds: float = 0.0
+    reason: str = ""
+    """Why it was not run, or came to no end."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_good(self) -> bool:
+        """Tell whether nothing was found; a part that could not be run found nothing."""
+        return not self.failed and (not self.reason or not self.tests)
+
+    @property
+    def result(self) -> str:
+        """Say it in a word or two."""
+        if self.failed:
+            return f"**{self.failed} failed**"
+        if self.reason:
+            return f"skipped: {self.reason}"
+        if self.skipped:
+            return f"passed, {len(self.skipped)} skipped: {'; '.join(sorted(set(self.skipped)))}"
+        return "passed"
+
+
+class Group:
+    """A process with all that it starts, so that all of it can be ended."""
+
+    def __init__(
+        self, command: Sequence[str], *, log: Path, variables: Mapping[str, str] | None = None
+    ) -> None:
+        self._output = log.open("wb")
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the end, and leave nothing behind; return the exit code."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """End what still runs: first asked, then killed."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_WITHIN_S)
+        # Also what outlived its parent.
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._output.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+
+def run_part(
+    part: Part, files: Sequence[str], *, place: Path, marker: str, variables: Mapping[str, str]
+) -> Outcome:
+    """Run the tests of a part, and count them."""
+    report, log = place / f"{_slug(part.name)}.xml", place / f"{_slug(part.name)}.log"
+    report.unlink(missing_ok=True)
+    beside = ["-n", str(part.processes), "--dist", "worksteal"] if part.processes > 1 else []
+    command = [sys.executable, "-m", "pytest", "-q", "-m", marker, f"--junitxml={report}"]
+    began = time.monotonic()
+    code = Group([*command, *beside, *files], log=log, variables=variables).wait(PART_S_MAX)
+    seconds = time.monotonic() - began
+    if code == NOTHING_COLLECTED:
+        return Outcome(name=part.name, seconds=seconds, reason="there are no such tests")
+    if not report.exists():
+        return Outcome(name=part.name, failed=1, seconds=seconds, reason=f"exit code {code}")
+    return _counted(part.name, report, seconds=seconds, code=code)
+
+
+def _counted(name: str, report: Path, *, seconds: float, code: int) -> Outcome:
+    suites = list(ET.parse(report).getroot().iter("testsuite"))
+    skips = [each.get("message", "") for suite in suites for each in suite.iter("skipped")]
+    faults = sum(int(suite.get(kind, 0)) for suite in suites for kind in ("failures", "errors"))
+    return Outcome(
+        name=name,
+        tests=sum(int(suite.get("tests", 0)) for suite in suites),
+        failed=faults or int(code != 0),
+        skipped=tuple(skips),
+        seconds=seconds,
+    )
+
+
+def _slug(name: str) -> str:
+    return name.lower().replace(" ", "-")

@@ -1,0 +1,70 @@
+"""Kill -9 of server, tierer and clients at any moment: nothing lost, nothing twice."""
+
+import os
+import time
+
+import pytest
+
+from tests import figures
+from tests.torture.chance import chance
+from tests.torture.proof import prove
+from tests.torture.world import CLIENTS, FORMATS, HASTY, World
+
+ROUNDS = 4
+ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "300"))
+ROUNDS_PER_WORLD = 50
+DELAY_S = (0.05, 2.0)
+DELAY_SHORT_S = (0.05, 0.7)
+BACK_WITHIN_S = 15.0
+
+
+def kill_rounds(world: World, *, rounds: int, delay_s: tuple[float, float] = DELAY_S) -> None:
+    """Let all work, and kill the server, the tierer or both, again and again."""
+    luck = chance()
+    world.start_clients()
+    world.start_tierer()
+    for number in range(rounds):
+        time.sleep(luck.uniform(*delay_s))
+        if number % 3 != 1:
+            kill_tierer(world)
+        if number % 3 != 2:
+            world.server.kill()
+            began = time.monotonic()
+            world.restart()
+            assert time.monotonic() - began < BACK_WITHIN_S, "the server took long to come back"
+        if number % 5 == 4:
+            replace_client(world, at=luck.randrange(len(CLIENTS)))
+    world.stop_clients()
+    world.stop_tierers()
+
+
+def kill_tierer(world: World) -> None:
+    world.tierers.pop().kill()
+    world.start_tierer()
+
+
+def replace_client(world: World, *, at: int) -> None:
+    """Kill a client, and start another of its kind under another name."""
+    world.clients.pop(at).kill()
+    kind, name, _ = CLIENTS[at]
+    world.clients.insert(at, world.start_client(kind, name, HASTY))
+
+
+def test_kills_of_server_and_tierer_lose_nothing_and_double_nothing(make_world):
+    world = make_world()
+
+    kill_rounds(world, rounds=ROUNDS, delay_s=DELAY_SHORT_S)
+
+    prove(world)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("turn", range(max(1, ROUNDS_TORTURE // ROUNDS_PER_WORLD)))
+def test_hundreds_of_kills_lose_nothing_and_double_nothing(make_world, turn):
+    world = make_world(formats=FORMATS[:: 1 if turn % 2 else -1])
+
+    kill_rounds(world, rounds=min(ROUNDS_TORTURE, ROUNDS_PER_WORLD))
+
+    figures.note("kills", rounds=min(ROUNDS_TORTURE, ROUNDS_PER_WORLD))
+    prove(world)

@@ -1,0 +1,135 @@
+"""A server with writers, readers and a tierer around it, any of which may be killed."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headwater.aio import connect
+from tests.serving import ServerProcess
+from tests.torture.processes import Process
+from tests.torture.server import MODULE, told
+from tests.torture.worker import KEYED, LOG
+
+FORMATS = ("iceberg", "paimon")
+LEASE_S = 1.5
+# Those who give up soon are not told what became of some of their rows.
+PATIENT, HASTY = {"deadline_s": 60.0}, {"deadline_s": 0.8, "request_timeout_s": 0.5}
+CLIENTS = (
+    ("append", "a", PATIENT),
+    ("append", "b", HASTY),
+    ("upsert", "c", PATIENT),
+    ("upsert", "d", HASTY),
+    ("tail", "e", PATIENT),
+    ("tail", "f", PATIENT),
+)
+
+
+class World:
+    """Hold the processes of one story, their directory, and their journals beside it."""
+
+    def __init__(
+        self, place: Path, *, formats: Sequence[str] = FORMATS, **settings: float | str
+    ) -> None:
+        self.place = place
+        self.formats = formats
+        self.data = place / "data"
+        self.journals = place / "journals"
+        self.journals.mkdir(parents=True)
+        self.settings = told(**{"lake_tiering_lease_s": LEASE_S} | settings)
+        self.server = self.start()
+        self.clients: list[Process] = []
+        self.tierers: list[Process] = []
+        self._started = 0
+
+    @property
+    def address(self) -> str:
+        return self.server.address
+
+    def start(self, *, port: int = 0, before: Sequence[str] = ()) -> ServerProcess:
+        return ServerProcess(
+            self.data, port=port, module=MODULE, before=before, variables=self.settings
+        )
+
+    def restart(self) -> None:
+        """Start the server again where it was."""
+        self.server = self.start(port=self.server.port)
+
+    def make_tables(self) -> None:
+        asyncio.run(self._make_tables())
+
+    async def _make_tables(self) -> None:
+        async with await connect(self.address) as client:
+            await client.create_database("torture")
+            lakes = [
+                {
+                    "table.datalake.enabled": "true",
+                    "table.datalake.format": each,
+                    "table.datalake.freshness": "100 ms",
+                }
+                for each in self.formats
+            ]
+            await client.create_table(
+                LOG,
+                {"lane": "STRING", "value": "STRING"},
+                bucket_by="lane",
+                buckets=2,
+                options=lakes[0],
+            )
+            await client.create_table(
+                KEYED,
+                {"id": "STRING", "value": "STRING"},
+                primary_key="id",
+                buckets=2,
+                options=lakes[-1],
+            )
+
+    # ---- those around it
+
+    def start_clients(self, kinds: Sequence[tuple[str, str, Mapping[str, float]]] = CLIENTS):
+        for kind, name, settings in kinds:
+            self.clients.append(self.start_client(kind, name, settings))
+
+    def start_client(self, kind: str, name: str, settings: Mapping[str, float]) -> Process:
+        self._started += 1
+        journal = self.journals / f"{kind}-{name}{self._started}"
+        return Process(
+            "tests.torture.worker",
+            kind,
+            self.address,
+            f"{name}{self._started}",
+            str(journal),
+            json.dumps(settings),
+            log=self.place / "clients.log",
+        )
+
+    def start_tierer(self, *options: str) -> Process:
+        tierer = Process(
+            "headwater",
+            "tier",
+            "--here",
+            "--poll",
+            "0.1",
+            "--at",
+            self.address,
+            *options,
+            log=self.place / "tierers.log",
+        )
+        self.tierers.append(tierer)
+        return tierer
+
+    def stop_clients(self) -> None:
+        """Let them end what they began."""
+        while self.clients:
+            self.clients.pop().stop()
+
+    def stop_tierers(self) -> None:
+        while self.tierers:
+            self.tierers.pop().stop()
+
+    def close(self) -> None:
+        """Leave nothing behind, however the story went."""
+        for each in (*self.clients, *self.tierers):
+            if each.is_running:
+                each.kill()
+        self.server.kill()
