@@ -1,0 +1,1 @@
+"""An independent look at the files of a data directory that is not open."""

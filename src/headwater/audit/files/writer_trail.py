@@ -1,0 +1,76 @@
+"""What each writer sent, compared with the sequences and with what a checkpoint remembers."""
+
+from dataclasses import dataclass, field
+
+from headwater.log.checkpoint import Checkpoint
+from headwater.log.writers import KeptBatch, next_sequence
+from headwater.rows.log_batch import NO_WRITER, BatchHeader
+
+
+@dataclass(slots=True)
+class WriterTrail:
+    """Follow the writers of one log from batch to batch."""
+
+    checkpoint: Checkpoint | None
+    faults: list[tuple[int, str]] = field(default_factory=list)
+    id_max: int = NO_WRITER
+    _last: dict[int, int] = field(default_factory=dict)
+    _known: dict[int, KeptBatch] = field(default_factory=dict)
+    _wanted: dict[tuple[int, int], KeptBatch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.checkpoint is not None:
+            self._wanted = {
+                (writer_id, kept.base_offset): kept
+                for writer_id, batches in self.checkpoint.writers.items()
+                for kept in batches
+            }
+
+    def take(self, header: BatchHeader) -> None:
+        """Take the next batch of the log."""
+        writer_id = header.writer_id
+        if writer_id == NO_WRITER:
+            return
+        self.id_max = max(self.id_max, writer_id)
+        last = self._last.get(writer_id)
+        # A writer that sent nothing for long is forgotten and begins anew.
+        if last is not None and header.sequence not in (next_sequence(last), 0):
+            self.faults.append(
+                (
+                    header.base_offset,
+                    f"Writer {writer_id} sent batch {header.sequence} after batch {last}.",
+                )
+            )
+        self._last[writer_id] = header.sequence
+        self._compare(header)
+
+    def lose(self) -> None:
+        """Forget the writers where offsets are missing: their batches may be among those."""
+        self._last.clear()
+
+    def finish(self, *, start_offset: int, end_offset: int) -> list[tuple[int, str]]:
+        """Return what is wrong: an offset, and a sentence."""
+        faults = list(self.faults)
+        for (writer_id, base_offset), kept in self._wanted.items():
+            if start_offset <= base_offset and kept.end_offset <= end_offset:
+                faults.append((base_offset, f"The log has no such batch of writer {writer_id}."))
+        if self.checkpoint is None:
+            return faults
+        for writer_id, last in self._known.items():
+            remembered = self.checkpoint.writers.get(writer_id, ())
+            if remembered and remembered[-1].base_offset < last.base_offset:
+                fault = f"The last batch of writer {writer_id} is not remembered"
+                faults.append((last.base_offset, f"{fault}, so that it would be taken twice."))
+        return faults
+
+    def _compare(self, header: BatchHeader) -> None:
+        checkpoint = self.checkpoint
+        if checkpoint is None or header.base_offset >= checkpoint.recovery_offset:
+            return
+        found = KeptBatch(
+            header.sequence, header.base_offset, header.end_offset, header.commit_timestamp
+        )
+        self._known[header.writer_id] = found
+        wanted = self._wanted.get((header.writer_id, header.base_offset))
+        if wanted == found:
+            del self._wanted[header.writer_id, header.base_offset]
