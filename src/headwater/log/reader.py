@@ -123,7 +123,7 @@ class Reader:
             raise OffsetOutOfRangeError(f"Offset {offset} is not in the log.")
         raise DamagedRangeError(
             f"Offset {offset} cannot be read: {self._state.directory}/{damage.file} is damaged"
-            f" from offset {damage.start} on, because {damage.reason}.",
+            f" from offset {damage.start} on, because {damage.reason.rstrip('.')}.",
             hint=f"Restore the file from a copy, or go on at offset {damage.end}.",
         )
 

@@ -63,7 +63,8 @@ def recover_state(
     except HeadwaterError as fault:
         raise KvStorageError(
             f"The rows cannot be rebuilt from the log: {fault}",
-            hint="Restore the bucket from a backup; its log can still be read.",
+            hint="If the machine lost power, `headwater repair` cuts the log where damage begins;"
+            " else restore the bucket from a backup. Its log can still be read.",
         ) from fault
     store.tidy()
     return Recovered(state, ids, offset)

@@ -1,0 +1,120 @@
+"""A whole storage on a disk of the test's choice, with clients in the same process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.client.client import AsyncClient
+from headwater.client.cluster import Cluster
+from headwater.client.pool import Address, Pool
+from headwater.config.client import ClientSettings
+from headwater.config.server import ServerSettings
+from headwater.embedded.link import PEER, InProcessLink
+from headwater.kv.settings import KvSettings
+from headwater.lake.lakes import Lakes
+from headwater.log.settings import LogSettings
+from headwater.runtime.clock import SystemClock
+from headwater.server.connection import Part, Serve
+from headwater.server.server import Server
+from headwater.server.tablets import StorageSettings
+from headwater.store.disk import Disk
+from headwater.wire.apis import Api, ApiKey
+from tests.server.support import FakeClock
+from tests.tablet.keyed_bucket import DirectExecutor
+
+SMALL = StorageSettings(
+    log=LogSettings(
+        segment_bytes_max=1_500, index_interval_bytes=400, checkpoint_interval_bytes=900
+    ),
+    kv=KvSettings(segment_bytes_max=500),
+)
+# Whatever fails, nobody waits for long.
+PATIENCE = ClientSettings(
+    deadline_s=0.4, request_timeout_s=5.0, backoff_first_s=0.01, backoff_max_s=0.02
+)
+HURRY = ClientSettings(
+    acks=0, deadline_s=0.4, request_timeout_s=5.0, backoff_first_s=0.01, backoff_max_s=0.02
+)
+WRITES = (ApiKey.PRODUCE_LOG, ApiKey.PUT_KV)
+RESENT_EVERY = 3
+STOP_S_MAX = 20
+
+
+class ResendingLink:
+    """Send every third write twice, as a client does that did not hear the first answer."""
+
+    def __init__(self, serve: Serve) -> None:
+        self._link = InProcessLink(serve)
+        self._writes = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._link.is_open
+
+    async def exchange(self, api: Api, parts: Sequence[Part], *, timeout_s: float) -> memoryview:
+        answer = await self._link.exchange(api, parts, timeout_s=timeout_s)
+        if api.key not in WRITES:
+            return answer
+        self._writes += 1
+        if self._writes % RESENT_EVERY:
+            return answer
+        return await self._link.exchange(api, parts, timeout_s=timeout_s)
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
+class ResendingDialer:
+    def __init__(self, serve: Serve) -> None:
+        self._serve = serve
+
+    async def dial(self, host: str, port: int) -> ResendingLink:
+        return ResendingLink(self._serve)
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Hold a server, a client that waits for the disk, and one that does not."""
+
+    server: Server
+    client: AsyncClient
+    hurried: AsyncClient
+    clock: FakeClock
+
+
+@asynccontextmanager
+async def serving(
+    directory: Path, disk: Disk, *, clock: FakeClock | None = None
+) -> AsyncIterator[Storage]:
+    """Serve a directory whose logs and states lie on a disk."""
+    clock = clock or FakeClock()
+    server = await Server.start(
+        directory,
+        ServerSettings(port=0),
+        clock=clock,
+        storage=SMALL,
+        disk=disk,
+        executor=DirectExecutor(),
+        listens=False,
+    )
+    try:
+        async with await _client(server, PATIENCE) as patient:
+            async with await _client(server, HURRY) as hurried:
+                yield Storage(server, patient, hurried, clock)
+    finally:
+        async with asyncio.timeout(STOP_S_MAX):
+            await server.stop()
+
+
+async def _client(server: Server, settings: ClientSettings) -> AsyncClient:
+    cluster = Cluster(
+        [Address(PEER, 0)],
+        Pool(ResendingDialer(server.serve)),
+        settings=settings,
+        clock=SystemClock(),
+        lakes=Lakes(config={}),
+    )
+    await cluster.connect()
+    return AsyncClient(cluster)
