@@ -19,6 +19,7 @@ from headwater.config.setting import described
 from headwater.engines.spark.options import SHARED_OPTIONS as SPARK_OPTIONS
 from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS
 from headwater.errors import HeadwaterError
+from headwater.metrics.declared import METRICS, Declared, Kind
 from headwater.wire.apis import APIS
 from scripts.engines_reference import engines_reference
 from scripts.python_reference import python_reference
@@ -71,6 +72,8 @@ SETTING_FLAGS = {
     "advertised_host": "`--advertise`",
     "advertised_port": "`--advertise`",
     "insecure": "`--insecure`",
+    "metrics_host": "`--metrics-host`",
+    "metrics_port": "`--metrics-port`",
     "datalake_format": "`--datalake-format`",
     "lake_properties": "`--lake`",
 }
@@ -89,6 +92,7 @@ def reference_pages() -> dict[str, str]:
         "errors.md": _page(_errors()),
         "apis.md": _page(_apis()),
         "cli.md": _page(_cli()),
+        "metrics.md": _page(_metrics()),
     }
 
 
@@ -257,6 +261,27 @@ def _apis() -> Iterator[str]:
             for _, api in sorted(APIS.items())
         ],
     )
+
+
+def _metrics() -> Iterator[str]:
+    yield "# Metrics"
+    yield (
+        "What `headwater serve DIRECTORY --metrics-port PORT` shows at `/metrics`, in the text"
+        " format of Prometheus. How to scrape it and what to alert on is told in"
+        " [metrics](../how-to/metrics.md). Beside these there are `process_*` for memory, CPU and"
+        " descriptors, and `python_info`."
+    )
+    yield _table(
+        ("metric", "kind", "labels", "meaning"),
+        [
+            (_shown_name(each), each.kind, ", ".join(map(_code, each.labels)), each.help)
+            for each in METRICS
+        ],
+    )
+
+
+def _shown_name(metric: Declared) -> str:
+    return f"`{metric.name}{'_total' if metric.kind is Kind.COUNTER else ''}`"
 
 
 def _cli() -> Iterator[str]:

@@ -25,6 +25,8 @@ class ServeOptions:
     insecure: bool
     datalake_format: str
     lake: tuple[str, ...]
+    metrics_host: str
+    metrics_port: int | None
     log_level: str
     log_format: str
 
@@ -53,6 +55,13 @@ def serve(
             help="Where the lake is, e.g. datalake.iceberg.uri=...; default: in the directory.",
         ),
     ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(help="Address to serve metrics on.")
+    ] = _DEFAULTS.metrics_host,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(help="Port for /metrics and /health; 0 takes a free one.", show_default="off"),
+    ] = None,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
 ) -> None:
@@ -69,6 +78,8 @@ def serve(
         insecure=insecure,
         datalake_format=datalake_format,
         lake=tuple(lake or ()),
+        metrics_host=metrics_host,
+        metrics_port=metrics_port,
         log_level=log_level.upper(),
         log_format=log_format,
     )

@@ -57,6 +57,8 @@ def _settings(options: ServeOptions) -> ServerSettings:
         insecure=options.insecure,
         datalake_format=options.datalake_format,
         lake_properties=named_values(options.lake, what="property of a lake"),
+        metrics_host=options.metrics_host,
+        metrics_port=options.metrics_port,
         advertised_host=host,
         advertised_port=int(port or 0),
     )

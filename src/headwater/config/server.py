@@ -8,6 +8,7 @@ from headwater.config.lake import check_lake_properties
 from headwater.config.setting import (
     check_positive,
     integer,
+    integer_or_none,
     properties,
     seconds,
     switch,
@@ -24,6 +25,8 @@ _FREE = frozenset(
         "advertised_host",
         "advertised_port",
         "insecure",
+        "metrics_host",
+        "metrics_port",
         "datalake_format",
         "lake_properties",
     }
@@ -39,6 +42,10 @@ class ServerSettings:
     advertised_host: str = text("", "Address that clients are told; empty: the one they reached.")
     advertised_port: int = integer(0, "Port that clients are told; 0: the one they reached.")
     insecure: bool = switch("Listen beyond this machine without authentication.")
+    metrics_host: str = text("127.0.0.1", "Address to serve metrics and health on.")
+    metrics_port: int | None = integer_or_none(
+        "Port to serve metrics and health on; 0 takes any free one; unset: they are not served."
+    )
     connections_max: int = integer(1024, "Connections open at a time; more are turned away.")
     frame_timeout_s: float = seconds(30.0, "Time a client has to finish a frame it began.")
     request_bytes_max: int = integer(64 * MIB, "Size of one request.")
@@ -91,8 +98,9 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         check_positive(self, free=_FREE)
-        if not 0 <= self.port <= PORT_MAX:
-            raise InvalidOptionError(f"'port' must be from 0 to {PORT_MAX}, not {self.port}.")
+        for name, port in (("port", self.port), ("metrics_port", self.metrics_port or 0)):
+            if not 0 <= port <= PORT_MAX:
+                raise InvalidOptionError(f"'{name}' must be from 0 to {PORT_MAX}, not {port}.")
         if self.default_bucket_number > self.bucket_count_max:
             raise InvalidOptionError("'default_bucket_number' is above 'bucket_count_max'.")
         check_lake_properties(self.datalake_format, self.lake_properties)

@@ -16,6 +16,12 @@ def integer(default: int, description: str) -> int:
     return setting
 
 
+def integer_or_none(description: str) -> int | None:
+    """Declare a whole number that is not set by default."""
+    setting: int | None = field(default=None, metadata={"description": description})
+    return setting
+
+
 def seconds(default: float, description: str) -> float:
     """Declare a length of time."""
     setting: float = field(default=default, metadata={"description": description})
@@ -43,7 +49,7 @@ def properties(description: str) -> Mapping[str, str]:
 def described(settings: "type[DataclassInstance]") -> Iterator[tuple[str, str, str]]:
     """Yield name, default and description of each setting, for the reference page."""
     for setting in fields(settings):
-        default = "" if setting.default is MISSING else str(setting.default)
+        default = "" if setting.default in (MISSING, None) else str(setting.default)
         yield setting.name, default, setting.metadata["description"]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headwater.config.server import ServerSettings
+from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.lake.lake import ServerLake
@@ -28,6 +29,7 @@ class Services:
     scanners: Scanners
     lake: ServerLake
     users: Users | None = None
+    tallies: Tallies = field(default_factory=Tallies)
     # Set when automatic partitions should be looked at before their regular time.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

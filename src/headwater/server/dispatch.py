@@ -11,6 +11,7 @@ from headwater.errors import (
     HeadwaterError,
     UnsupportedError,
 )
+from headwater.metrics.tallies import ANSWERED, UNKNOWN_API
 from headwater.runtime.events import Events
 from headwater.server.connection import Answer, Part
 from headwater.server.context import Context, Services
@@ -32,6 +33,7 @@ from headwater.wire.produce import ProduceRequest, decode_produce
 from headwater.wire.put import PutRequest, decode_put
 
 _events = Events("dispatch")
+UNEXPECTED = -1
 
 Handler = Callable[..., Awaitable[Message | list[Part]]]
 Request = Message | ProduceRequest | PutRequest | LookupRequest
@@ -87,9 +89,18 @@ class Dispatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._clock = services.clock
+        self._tally = services.tallies.requests
 
     async def serve(self, frame: RequestFrame, session: Session) -> Answer:
         """Answer one request; nothing that a client sends gets past this point as an exception."""
+        began = self._clock.monotonic()
+        code, answer = await self._served(frame, session)
+        api = frame.api_key if frame.api_key in APIS else UNKNOWN_API
+        self._tally.answered(api, code=code, seconds=self._clock.monotonic() - began)
+        return answer
+
+    async def _served(self, frame: RequestFrame, session: Session) -> tuple[int, Answer]:
         try:
             api = _api_of(frame)
             self._check_access(api, session)
@@ -98,12 +109,13 @@ class Dispatcher:
             )
         except HeadwaterError as fault:
             _events.debug("refused", api=frame.api_key, peer=session.peer, reason=str(fault))
-            return ResponseKind.ERROR, [_error(fault.code, str(fault))]
+            return fault.code, (ResponseKind.ERROR, [_error(fault.code, str(fault))])
         except Exception as cause:  # noqa: BLE001 - the outer edge of a request
             _events.error("request failed", cause=cause, api=frame.api_key, peer=session.peer)
-            return ResponseKind.ERROR, [_error(-1, "The server failed; its log says why.")]
+            failure = _error(UNEXPECTED, "The server failed; its log says why.")
+            return UNEXPECTED, (ResponseKind.ERROR, [failure])
         parts: list[Part] = answer if isinstance(answer, list) else [answer.SerializeToString()]
-        return ResponseKind.ANSWER, parts
+        return ANSWERED, (ResponseKind.ANSWER, parts)
 
     def _check_access(self, api: Api, session: Session) -> None:
         if self._services.users is None or api.key in _OPEN_TO_ALL:

@@ -91,6 +91,10 @@ class KeyedTablets:
         """Return the tablets that are open."""
         return tuple(self._open.items())
 
+    def failed(self) -> tuple[TableBucket, ...]:
+        """Return the buckets whose state is lost, though their log is open."""
+        return tuple(self._failed)
+
     async def open(self, bucket: TableBucket, log: LogTablet, directory: str) -> None:
         """Recover the state of a bucket; a log whose state is lost can still be read."""
         if not self._catalog.tables.by_id(bucket.table_id).descriptor.is_keyed:

@@ -26,6 +26,11 @@ class Listener:
         self.requests = Budget(settings.total_request_bytes_max)
         self.port = 0
 
+    @property
+    def connection_count(self) -> int:
+        """Return how many connections are open."""
+        return len(self._connections)
+
     async def start(self) -> None:
         """Bind the port and begin to accept."""
         loop = asyncio.get_running_loop()

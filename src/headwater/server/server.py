@@ -2,10 +2,12 @@
 
 import asyncio
 from concurrent.futures import Executor, ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 from headwater.config.server import ServerSettings
 from headwater.errors import RequestError
+from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock, SystemClock
 from headwater.runtime.events import Events
 from headwater.server.catalog.catalog import Catalog
@@ -14,6 +16,7 @@ from headwater.server.context import Services
 from headwater.server.dispatch import Dispatcher
 from headwater.server.lake.lake import ServerLake
 from headwater.server.listener import Listener
+from headwater.server.metrics_listener import MetricsListener
 from headwater.server.scanners import Scanners
 from headwater.server.security import Users
 from headwater.server.tablets import LogStore, StorageSettings, Tablets
@@ -36,6 +39,7 @@ class Server:
         self.serve: Serve = Dispatcher(services).serve
         self.listener = Listener(self.serve, settings=services.settings, clock=services.clock)
         self.upkeep = Upkeep(services, self.listener)
+        self.metrics_listener: MetricsListener | None = None
 
     @classmethod
     async def start(  # noqa: PLR0913 - one argument per part that a test may replace
@@ -54,7 +58,7 @@ class Server:
 
         1. open the catalog, which locks the directory
         2. recover every log
-        3. bind the port, unless only this process is to be served
+        3. bind the port, unless only this process is to be served, and that of the metrics
         4. begin upkeep
         """
         check_exposure(settings, users)
@@ -64,23 +68,63 @@ class Server:
         logs = directory / "log"
         storage = storage or StorageSettings()
         store = LogStore(logs, disk or LocalDisk(logs), storage)
-        tablets = Tablets(store, catalog, executor=executor, settings=settings, clock=clock)
+        tallies = Tallies()
+        tablets = Tablets(
+            store,
+            catalog,
+            executor=executor,
+            settings=settings,
+            clock=clock,
+            tally=tallies.writes,
+        )
         try:
             await tablets.open_all()
             scanners = Scanners(settings, clock)
             lake = ServerLake(directory, catalog, tablets, settings=settings, clock=clock)
-            services = Services(catalog, tablets, settings, clock, scanners, lake, users)
+            services = Services(catalog, tablets, settings, clock, scanners, lake, users, tallies)
             server = cls(services, executor)
-            if listens:
-                await server.listener.start()
+            await server._listen(for_others=listens)
         except BaseException:
             await tablets.close()
             catalog.close()
             executor.shutdown()
             raise
         server.upkeep.start()
-        _events.info("serving", host=settings.host, port=server.port, directory=str(directory))
+        server._tell(directory)
         return server
+
+    async def _listen(self, *, for_others: bool) -> None:
+        try:
+            if for_others:
+                await self.listener.start()
+            await self._show_metrics()
+        except BaseException:
+            await self.listener.stop()
+            raise
+
+    async def _show_metrics(self) -> None:
+        settings = self._services.settings
+        if settings.metrics_port is None:
+            return
+        # Loaded here and not above: most servers live inside a process that nobody scrapes.
+        pages = import_module("headwater.server.metrics_pages").watched_pages
+        self.metrics_listener = MetricsListener(
+            pages(self._services, self.listener),
+            host=settings.metrics_host,
+            port=settings.metrics_port,
+        )
+        await self.metrics_listener.start()
+
+    def _tell(self, directory: Path) -> None:
+        fields: dict[str, str | int] = {"host": self._services.settings.host, "port": self.port}
+        if self.metrics_listener is not None:
+            fields["metrics_port"] = self.metrics_listener.port
+        _events.info("serving", **fields, directory=str(directory))
+
+    @property
+    def tallies(self) -> Tallies:
+        """Return what the server counts, and where its audits are noted."""
+        return self._services.tallies
 
     @property
     def tablets(self) -> Tablets:
@@ -99,6 +143,8 @@ class Server:
         for wake in tuple(self._services.polls):
             wake()
         await self.upkeep.stop()
+        if self.metrics_listener is not None:
+            await self.metrics_listener.stop()
         await self.listener.stop()
         await self._services.tablets.close()
         self._services.catalog.close()

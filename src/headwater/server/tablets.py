@@ -13,6 +13,7 @@ from headwater.errors import BucketMissingError, HeadwaterError
 from headwater.kv.settings import KvSettings
 from headwater.log.log import Log
 from headwater.log.settings import LogSettings
+from headwater.metrics.tallies import WriteTally
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
 from headwater.model.schema import Schema
@@ -65,8 +66,10 @@ class Tablets:
         executor: Executor,
         settings: ServerSettings,
         clock: Clock,
+        tally: WriteTally | None = None,
     ) -> None:
         self._store = store
+        self._tally = tally or WriteTally()
         self._directory = store.directory
         self._trash = store.directory / "dropped"
         self._catalog = catalog
@@ -75,6 +78,8 @@ class Tablets:
         self._clock = clock
         self._open: dict[TableBucket, LogTablet] = {}
         self._opening: dict[TableBucket, asyncio.Task[LogTablet]] = {}
+        # Why buckets could not be opened when that was tried last.
+        self.unopenable: dict[TableBucket, str] = {}
         self._limits = AdmissionLimits(
             batch_bytes_max=settings.batch_bytes_max, decoded_bytes_max=settings.decoded_bytes_max
         )
@@ -129,10 +134,14 @@ class Tablets:
             log = await loop.run_in_executor(self._executor, self._open_log, bucket)
             for fault in log.faults:
                 _events.error("log is damaged", bucket=str(bucket), fault=fault)
-            tablet = LogTablet(log, executor=self._executor, clock=self._clock)
+            tablet = LogTablet(log, executor=self._executor, clock=self._clock, tally=self._tally)
             await self.keyed.open(bucket, tablet, _directory_of(bucket))
             self._open[bucket] = tablet
+            self.unopenable.pop(bucket, None)
             return tablet
+        except (HeadwaterError, OSError) as fault:
+            self.unopenable[bucket] = str(fault)
+            raise
         finally:
             del self._opening[bucket]
 
@@ -209,13 +218,14 @@ class Tablets:
         )
 
     def _known(self) -> tuple[TableBucket, ...]:
-        return (*self._open, *self._opening)
+        return (*self._open, *self._opening, *self.unopenable)
 
     async def _drop(self, buckets: list[TableBucket], directory: Path) -> None:
         for bucket in buckets:
             if bucket in self._opening:
                 await asyncio.wait([self._opening[bucket]])
             tablet = self._open.pop(bucket, None)
+            self.unopenable.pop(bucket, None)
             await self.keyed.close(bucket, save=False)
             if tablet is not None:
                 await _close(bucket, tablet)

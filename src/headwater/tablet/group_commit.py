@@ -6,6 +6,7 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 from headwater.errors import BucketFencedError, HeadwaterError
+from headwater.metrics.tallies import WriteTally
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks
@@ -55,12 +56,14 @@ class GroupCommit:
         *,
         clock: Clock,
         on_synced: Callable[[], None] = lambda: None,
+        tally: WriteTally | None = None,
         flush_delay_ms: int = FLUSH_DELAY_MS,
     ) -> None:
         self._log = log
         self._executor = executor
         self._clock = clock
         self._on_synced = on_synced
+        self._tally = tally or WriteTally()
         self._flush_delay_ms = flush_delay_ms
         self._tasks = Tasks()
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -69,6 +72,16 @@ class GroupCommit:
         self._is_flush_planned = False
         self._is_flush_due = False
         self._failure = ""
+
+    @property
+    def waiting_count(self) -> int:
+        """Return how many wait for a sync."""
+        return len(self._waiters)
+
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether a sync failed, after which there is no other."""
+        return bool(self._failure)
 
     async def durable(self, end_offset: int) -> None:
         """Wait until everything before an offset survives a crash."""
@@ -110,9 +123,11 @@ class GroupCommit:
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         """Do the work in a thread: sync, tell the loop, then write a checkpoint if one is due."""
-        failure = ""
+        failure, began = "", self._clock.monotonic()
+        took_s: float | None = None
         try:
             self._log.sync()
+            took_s = self._clock.monotonic() - began
             if self._log.is_checkpoint_due:
                 loop.call_soon_threadsafe(self._wake)
                 self._log.checkpoint()
@@ -121,9 +136,13 @@ class GroupCommit:
         except Exception as error:  # noqa: BLE001 - the outer edge of a background job
             _events.error("sync failed", cause=error)
             failure = f"A sync failed with {error!r}."
-        loop.call_soon_threadsafe(self._finish, failure)
+        loop.call_soon_threadsafe(self._finish, failure, took_s)
 
-    def _finish(self, failure: str) -> None:
+    def _finish(self, failure: str, took_s: float | None) -> None:
+        if took_s is None:
+            self._tally.sync_failures += 1
+        else:
+            self._tally.syncs.add(took_s)
         self._failure = self._failure or failure
         self._idle.set()
         self._wake()

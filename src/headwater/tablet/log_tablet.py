@@ -10,6 +10,7 @@ from typing import TypeVar
 from headwater.errors import InvalidAcksError
 from headwater.log.log import Log
 from headwater.log.retention import expired_segments, should_roll_expired
+from headwater.metrics.tallies import WriteTally
 from headwater.rows.log_batch import BatchHeader, iterate
 from headwater.runtime.clock import Clock
 from headwater.runtime.tasks import to_the_end
@@ -38,8 +39,11 @@ class Receipt:
 class LogTablet:
     """Take appends for one bucket in the order in which they come."""
 
-    def __init__(self, log: Log, *, executor: Executor, clock: Clock) -> None:
+    def __init__(
+        self, log: Log, *, executor: Executor, clock: Clock, tally: WriteTally | None = None
+    ) -> None:
         self.log = log
+        self._tally = tally or WriteTally()
         self._executor = executor
         self._clock = clock
         # Whoever holds it is the only one to change the log.
@@ -48,7 +52,9 @@ class LogTablet:
         self.needed_from: Callable[[], int] = lambda: self.high_watermark
         self._listeners: list[Listener] = []
         self._announced = log.synced_offset
-        self._commit = GroupCommit(log, executor, clock=clock, on_synced=self._announce)
+        self._commit = GroupCommit(
+            log, executor, clock=clock, on_synced=self._announce, tally=self._tally
+        )
 
     @property
     def start_offset(self) -> int:
@@ -59,6 +65,16 @@ class LogTablet:
     def high_watermark(self) -> int:
         """Return the offset before which rows may be read: what was read can never vanish."""
         return self.log.synced_offset
+
+    @property
+    def waiting_count(self) -> int:
+        """Return how many writes wait to become durable."""
+        return self._commit.waiting_count
+
+    @property
+    def is_fenced(self) -> bool:
+        """Tell whether the bucket takes no writes since its disk failed."""
+        return self.log.is_fenced or self._commit.has_failed
 
     async def append(self, records: Part, *, acks: int, admit: Admit) -> Receipt:
         """Write the batches of one request.
@@ -143,7 +159,9 @@ class LogTablet:
                 needed_from=needed_from,
             )
             if start_offset > self.start_offset:
+                before = self.start_offset
                 await self.alone(partial(self.log.delete_before, start_offset))
+                self._tally.expired_rows += self.start_offset - before
 
     async def verify(self, limit_bytes: int) -> int:
         """Check some of the bytes that this process has not seen, and return how many."""
@@ -191,6 +209,9 @@ class LogTablet:
             timestamp_ms=self._clock.now_ms(),
         )
         appended = write() if size <= INLINE_BYTES_MAX else await self.alone(write)
+        if not appended.duplicate:
+            self._tally.rows += appended.end_offset - appended.base_offset
+            self._tally.size_bytes += size
         return appended.end_offset, Receipt(appended.base_offset)
 
     async def alone(self, work: Callable[[], T]) -> T:

@@ -234,6 +234,11 @@ class PkTablet:
         """Return how many rows there are."""
         return self.state.row_count
 
+    @property
+    def is_failed(self) -> bool:
+        """Tell whether the state is not what the log says, until it is opened again."""
+        return bool(self._failure)
+
     def refuse_if_failed(self) -> None:
         """Refuse work on a state that is not what the log says."""
         if self._failure:

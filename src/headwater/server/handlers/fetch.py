@@ -6,6 +6,7 @@ from headwater.server.context import FAULT_DELAY_S, Context
 from headwater.server.handlers.fetch_plan import TableFetch, resolve_fetch
 from headwater.server.handlers.fetch_read import Fetched, read_fetch
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import ApiKey
 from headwater.wire.fetch_answer import encode_fetch_answer
 from headwater.wire.fields import Part
 
@@ -31,13 +32,15 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
             left_s = deadline - clock.monotonic()
             if _is_enough(fetched, request) or left_s <= 0 or context.services.is_stopping:
                 break
-            if fetched.has_failed:
+            if fetched.error_codes:
                 # Some clients ask again at once, for ever: they shall not do so at full speed.
                 await clock.sleep(min(left_s, FAULT_DELAY_S))
                 break
             await _wait(wake, left_s)
         finally:
             _unlisten(tables, wake, context)
+    for code in fetched.error_codes:
+        context.services.tallies.requests.bucket_refused(ApiKey.FETCH_LOG, code)
     return encode_fetch_answer(fetched.answers)
 
 

@@ -33,9 +33,10 @@ class Fetched:
         )
 
     @property
-    def has_failed(self) -> bool:
-        """Tell whether a bucket could not be read."""
-        return any(bucket.fields.error_code for table in self.answers for bucket in table.buckets)
+    def error_codes(self) -> list[int]:
+        """Return why buckets could not be read; nothing if all were."""
+        codes = (bucket.fields.error_code for table in self.answers for bucket in table.buckets)
+        return [code for code in codes if code]
 
 
 async def read_fetch(tables: list[TableFetch], *, bytes_max: int) -> Fetched:

@@ -12,6 +12,7 @@ from headwater.server.context import Context
 from headwater.store.disk import Part
 from headwater.tablet.lookups import HeldValues, Values
 from headwater.tablet.pk_tablet import PkTablet
+from headwater.wire.apis import ApiKey
 from headwater.wire.lookup import (
     EMPTY_VALUE,
     VALUE_TAGS,
@@ -48,7 +49,7 @@ async def prefix_lookup(request: LookupRequest, context: Context) -> list[Part]:
             encoded = encoded_value_lists(values)
             answers.append(BucketValues(bucket.bucket_id, bucket.partition_id, encoded))
         except HeadwaterError as fault:
-            answers.append(_fault(bucket, fault))
+            answers.append(_fault(bucket, fault, context, api=ApiKey.PREFIX_LOOKUP))
     return lookup_answer(answers)
 
 
@@ -62,10 +63,10 @@ async def _looked_up(
             values = await _with_missing(bucket, request, context, tablet=tablet, values=values)
         encoded = _encoded(values, context)
     except HeadwaterError as fault:
-        return _fault(bucket, fault)
+        return _fault(bucket, fault, context, api=ApiKey.LOOKUP)
     except TimeoutError:
-        late = "The missing rows were not durable in time."
-        return BucketFault(bucket.bucket_id, bucket.partition_id, TimedOutError.code, late)
+        late = TimedOutError("The missing rows were not durable in time.")
+        return _fault(bucket, late, context, api=ApiKey.LOOKUP)
     return BucketValues(bucket.bucket_id, bucket.partition_id, encoded)
 
 
@@ -133,5 +134,8 @@ def _bucket(request: LookupRequest, bucket: BucketKeys) -> TableBucket:
     return TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id)
 
 
-def _fault(bucket: BucketKeys, fault: HeadwaterError) -> BucketFault:
+def _fault(
+    bucket: BucketKeys, fault: HeadwaterError, context: Context, *, api: ApiKey
+) -> BucketFault:
+    context.services.tallies.requests.bucket_refused(api, fault.code)
     return BucketFault(bucket.bucket_id, bucket.partition_id, fault.code, str(fault))

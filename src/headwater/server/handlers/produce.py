@@ -40,7 +40,7 @@ async def _append(
     answer = pb.ProduceLogBucketResponse(
         bucket_id=bucket.bucket_id, partition_id=bucket.partition_id
     )
-    with refusals(answer, request):
+    with refusals(answer, request, context):
         answer.base_offset = await _base_offset(bucket, request, context)
     return answer
 

@@ -26,7 +26,7 @@ async def _put(
     bucket: BucketRecords, request: PutRequest, context: Context
 ) -> pb.PutKvBucketResponse:
     answer = pb.PutKvBucketResponse(bucket_id=bucket.bucket_id, partition_id=bucket.partition_id)
-    with refusals(answer, request):
+    with refusals(answer, request, context):
         async with time_limit(request):
             answer.log_end_offset = await _end_offset(bucket, request, context)
     return answer

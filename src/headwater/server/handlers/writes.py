@@ -7,7 +7,9 @@ from typing import Protocol, TypeVar
 
 from headwater.errors import HeadwaterError, TimedOutError
 from headwater.runtime.events import Events
+from headwater.server.context import Context
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import ApiKey
 
 _events = Events("writes")
 
@@ -36,16 +38,20 @@ async def together(writes: Iterable[Coroutine[object, object, Answer]]) -> list[
 
 
 @contextmanager
-def refusals(answer: BucketAnswer, request: WriteRequest) -> Iterator[None]:
+def refusals(answer: BucketAnswer, request: WriteRequest, context: Context) -> Iterator[None]:
     """Put into the answer why a bucket was not written, if that is so."""
     try:
         yield
+        return
     except HeadwaterError as fault:
         _events.debug("refused", table=request.table_id, bucket=answer.bucket_id, why=str(fault))
         answer.error_code, answer.error_message = fault.code, str(fault)
     except TimeoutError:
         answer.error_code = TimedOutError.code
         answer.error_message = f"The rows were not durable after {request.timeout_ms} ms."
+    is_put = isinstance(answer, pb.PutKvBucketResponse)
+    api = ApiKey.PUT_KV if is_put else ApiKey.PRODUCE_LOG
+    context.services.tallies.requests.bucket_refused(api, answer.error_code)
 
 
 def time_limit(request: WriteRequest) -> asyncio.Timeout:

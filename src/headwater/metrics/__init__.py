@@ -1,0 +1,1 @@
+"""What operators watch: declared once, counted cheaply, shown to Prometheus."""

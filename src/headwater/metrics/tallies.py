@@ -1,0 +1,88 @@
+"""Counts that are kept while a server works: plain numbers, so that counting costs nothing."""
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+
+# From a sync on a fast disk to a long poll; a few more would help nobody to see anything.
+BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
+ANSWERED = 0
+UNKNOWN_API = -1
+
+
+class Durations:
+    """Count how long things took, in steps."""
+
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.total_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one more."""
+        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self.total_s += seconds
+
+    @property
+    def count(self) -> int:
+        """Return how many there were."""
+        return sum(self.counts)
+
+
+@dataclass(slots=True)
+class WriteTally:
+    """Count what is written to logs and taken away from them."""
+
+    rows: int = 0
+    size_bytes: int = 0
+    syncs: Durations = field(default_factory=Durations)
+    sync_failures: int = 0
+    expired_rows: int = 0
+
+
+@dataclass(slots=True)
+class RequestTally:
+    """Count answers by the number of their API and their error code."""
+
+    answers: Counter[tuple[int, int]] = field(default_factory=Counter)
+    bucket_errors: Counter[tuple[int, int]] = field(default_factory=Counter)
+    durations: dict[int, Durations] = field(default_factory=dict)
+
+    def answered(self, api: int, *, code: int, seconds: float) -> None:
+        """Count one answer."""
+        self.answers[api, code] += 1
+        durations = self.durations.get(api)
+        if durations is None:
+            durations = self.durations[api] = Durations()
+        durations.add(seconds)
+
+    def bucket_refused(self, api: int, code: int) -> None:
+        """Count a bucket whose part of an answer is an error."""
+        self.bucket_errors[api, code] += 1
+
+
+@dataclass(slots=True)
+class AuditTally:
+    """Hold the outcome of the last audit."""
+
+    last_run_ms: int = 0
+    last_success_ms: int = 0
+    duration_s: float = 0.0
+    findings: Counter[str] = field(default_factory=Counter)
+    failure: str = ""
+    """Why the storage is not known to be sound; empty if it is, or if nobody looked."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Tell whether the last audit ended well."""
+        return self.last_run_ms > 0 and not self.failure
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """Hold the counts of one server."""
+
+    requests: RequestTally = field(default_factory=RequestTally)
+    writes: WriteTally = field(default_factory=WriteTally)
+    audit: AuditTally = field(default_factory=AuditTally)

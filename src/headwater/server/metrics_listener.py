@@ -1,0 +1,104 @@
+"""Pages over HTTP for those who watch a server: a few paths, read only, one per connection."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from headwater.runtime.tasks import Tasks
+
+HEAD_BYTES_MAX = 8 * 1024
+CONNECTIONS_MAX = 16
+ANSWER_WITHIN_S = 10.0
+TEXT = "text/plain; charset=utf-8"
+_METHODS = ("GET", "HEAD")
+_REQUEST_LINE_WORDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Hold what is answered to one request."""
+
+    content: bytes
+    content_type: str = TEXT
+    status: HTTPStatus = HTTPStatus.OK
+
+
+class MetricsListener:
+    """Serve pages by their paths, and nothing else."""
+
+    def __init__(self, pages: Mapping[str, Callable[[], Page]], *, host: str, port: int) -> None:
+        self._pages = pages
+        self._host = host
+        self._asked_port = port
+        self._tasks = Tasks()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Bind the port and begin to accept."""
+        self._server = await asyncio.start_server(
+            self._accept, self._host, self._asked_port, limit=HEAD_BYTES_MAX
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Accept no more and close every connection."""
+        if self._server is None:
+            return
+        self._server.close()
+        await self._tasks.stop()
+        await self._server.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= CONNECTIONS_MAX:
+            writer.transport.abort()
+        else:
+            self._tasks.start(self._serve(reader, writer), name="metrics")
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request, or drop a client that takes too long to ask or to read."""
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                writer.write(await self._answer(reader))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            with suppress(OSError):
+                writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return _encoded(_refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
+        words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+        if len(words) != _REQUEST_LINE_WORDS or not words[2].startswith("HTTP/1."):
+            return _encoded(_refusal(HTTPStatus.BAD_REQUEST))
+        method, target, _ = words
+        if method not in _METHODS:
+            return _encoded(_refusal(HTTPStatus.METHOD_NOT_ALLOWED))
+        page = self._pages.get(target.partition("?")[0])
+        answer = _refusal(HTTPStatus.NOT_FOUND) if page is None else page()
+        return _encoded(answer, with_content=method == "GET")
+
+
+def _refusal(status: HTTPStatus) -> Page:
+    return Page(f"{status.phrase}\n".encode(), status=status)
+
+
+def _encoded(page: Page, *, with_content: bool = True) -> bytes:
+    head = (
+        f"HTTP/1.1 {page.status.value} {page.status.phrase}\r\n"
+        f"Content-Type: {page.content_type}\r\n"
+        f"Content-Length: {len(page.content)}\r\n"
+        f"Allow: {', '.join(_METHODS)}\r\n"
+        "X-Content-Type-Options: nosniff\r\n"
+        "Cache-Control: no-store\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + (page.content if with_content else b"")
