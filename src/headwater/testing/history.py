@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from headwater.testing.journal import Event, Journal, call_of, read_events, write_events
+from headwater.errors import InvalidValueError
+from headwater.testing.journal import Event, Journal, read_events, write_events
 from headwater.testing.operations import Outcome, Outcomes
 
 
@@ -99,18 +100,20 @@ class LogHistory:
     @classmethod
     def load(cls, *paths: str | Path) -> Self:
         """Return the history that files hold together; each is that of one client at least."""
-        history = cls()
-        for path in paths:
-            history._replay(read_events(path))
-        return history
+        return cls.of_events(*map(read_events, paths))
 
     @classmethod
     def merge(cls, *histories: "LogHistory") -> Self:
         """Return one history of all; operations get new numbers."""
-        merged = cls()
-        for history in histories:
-            merged._replay(history.journal.events)
-        return merged
+        return cls.of_events(*(history.journal.events for history in histories))
+
+    @classmethod
+    def of_events(cls, *parts: Iterable[Event]) -> Self:
+        """Return the history that the events of journals make up."""
+        history = cls()
+        for events in parts:
+            history._replay(events)
+        return history
 
     def _replay(self, events: Iterable[Event]) -> None:
         first = len(self.outcomes)
@@ -123,5 +126,10 @@ class LogHistory:
             "end": self.end,
         }
         for event in events:
-            name, fields = call_of(event, first=first)
-            calls[name](**fields)
+            fields = {name: value for name, value in event.items() if name != "event"}
+            if "operation" in fields:
+                fields["operation"] = int(str(fields["operation"])) + first
+            call = calls.get(str(event["event"]))
+            if call is None:
+                raise InvalidValueError(f"A log has no event {event['event']!r}.")
+            call(**fields)

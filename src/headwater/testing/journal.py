@@ -52,12 +52,3 @@ def _event_of(line: str, place: str) -> Event:
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise InvalidValueError(f"{place} is no line of a history.")
     return event
-
-
-def call_of(event: Event, *, first: int) -> tuple[str, dict[str, str | int | float | None]]:
-    """Return the name of an event and its fields, with operations counted from a number on."""
-    fields = dict(event)
-    name = str(fields.pop("event"))
-    if "operation" in fields:
-        fields["operation"] = int(str(fields["operation"])) + first
-    return name, fields

@@ -74,10 +74,12 @@ def _smallest(
     """
     end = failing.end or failing.begin
     kept = [each for each in operations if each.begin <= end]
-    size = max(len(kept) // 2, 1)
+    size = len(kept)
     while size:
+        before = len(kept)
         kept, failing = _thinned(kept, failing, size)
-        size //= 2
+        # A write may go only when the gets that saw it have gone: try single ones once more.
+        size = size // 2 if size > 1 or len(kept) == before else 1
     return kept, failing
 
 

@@ -1,5 +1,6 @@
 """What clients of a primary-key table saw: puts, deletes and gets, and how each ended."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import merge as merge_sorted
@@ -92,12 +93,12 @@ class KeyHistory:
     @classmethod
     def load(cls, *paths: str | Path) -> Self:
         """Return the history that files hold together, in the order of their times."""
-        return cls._of([list(read_events(path)) for path in paths])
+        return cls.of_events(*map(read_events, paths))
 
     @classmethod
     def merge(cls, *histories: "KeyHistory") -> Self:
         """Return one history of all, in the order of their times; operations get new numbers."""
-        return cls._of([history.journal.events for history in histories])
+        return cls.of_events(*(history.journal.events for history in histories))
 
     def operations(self) -> list[KeyOperation]:
         """Return all operations in the order in which they began."""
@@ -133,15 +134,16 @@ class KeyHistory:
         self.journal.add(event)
 
     @classmethod
-    def _of(cls, parts: list[list[Event]]) -> Self:
-        """Return the history of several, with ends behind begins of the same moment.
+    def of_events(cls, *parts: Iterable[Event]) -> Self:
+        """Return the history that the events of journals make up.
 
-        That makes operations of one moment concurrent, so that no order is taken for known that
-        no clock told. The order within each of them stays as it is.
+        Of events of one moment, ends are put behind begins: that makes their operations
+        concurrent, so that no order is taken for known that no clock told. The order within
+        each part stays as it is.
         """
         merged = cls()
         numbers = [list[int]() for _ in parts]
-        streams = [[(part, event) for event in events] for part, events in enumerate(parts)]
+        streams = ([(part, event) for event in events] for part, events in enumerate(parts))
         for part, event in merge_sorted(*streams, key=lambda each: _moment(each[1])):
             known = numbers[part]
             if "operation" not in event:
