@@ -1,0 +1,137 @@
+"""The positions of cursors: each must lie between the start and the end of its log."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from headwater.audit.finding import Check, Finding, Proof, Severity
+from headwater.audit.report import Notes
+from headwater.client.client import AsyncClient
+from headwater.client.cursors.rows import GroupKey
+from headwater.client.cursors.store import all_groups, find_cursors
+from headwater.client.cursors.view import GroupView, view_of
+from headwater.client.lake.coordinator import LakeCoordinator
+from headwater.client.paths import table_path
+from headwater.client.reading.log_batch import Place
+from headwater.client.reading.offsets import list_offsets
+from headwater.client.reading.places import buckets_of
+from headwater.client.union.looking import has_lake
+from headwater.errors import HeadwaterError, MissingError
+from headwater.model.boundary import LakeBucket
+from headwater.model.bucket import OffsetRange, TableBucket
+from headwater.model.path import TablePath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Hold how far the log of one bucket reaches, and the lake before it."""
+
+    place: Place
+    log: OffsetRange
+    tiered_end: int
+
+
+async def audit_cursors(
+    client: AsyncClient, notes: Notes, *, tables: Collection[TablePath] | None
+) -> None:
+    """Check the cursors of some tables, or all.
+
+    1. Read the positions. 2. Find how far the logs reach, which by then is no less. 3. Compare.
+    """
+    count = 0
+    try:
+        info = await find_cursors(client.cluster)
+        if info is None:
+            return
+        groups = await all_groups(await client.table(info.path))
+    except HeadwaterError as fault:
+        notes.bad(
+            Finding(
+                check=Check.CURSORS,
+                table="headwater.cursors",
+                message=f"The cursors cannot be read: {fault.message}",
+                remedy=fault.hint,
+            )
+        )
+        return
+    for group in sorted(groups, key=lambda each: (each.cursor, each.table_path)):
+        path = table_path(group.table_path)
+        if tables is None or path in tables:
+            count += await _audit_group(client, group, view_of(groups[group]), notes)
+    notes.proven(Proof(check=Check.CURSORS, amount=count, unit="positions"))
+
+
+async def _audit_group(client: AsyncClient, group: GroupKey, view: GroupView, notes: Notes) -> int:
+    try:
+        reaches = await _reaches(client, table_path(group.table_path))
+    except MissingError:
+        finding = Finding(
+            check=Check.CURSORS,
+            severity=Severity.WARNING,
+            table=group.table_path,
+            message=f"The cursor '{group.cursor}' reads a table that is gone.",
+            remedy=f"headwater cursor delete {group.cursor} {group.table_path}",
+        )
+        notes.bad(finding)
+        return 0
+    except HeadwaterError as fault:
+        finding = Finding(
+            check=Check.CURSORS,
+            table=group.table_path,
+            message=f"The cursor '{group.cursor}' cannot be compared: {fault.message}",
+            remedy=fault.hint,
+        )
+        notes.bad(finding)
+        return 0
+    known = {bucket: slot for bucket, slot in view.slots.items() if bucket in reaches}
+    for bucket, slot in known.items():
+        if slot.position is not None:
+            for finding in judged(group, slot.position, reaches[bucket]):
+                notes.bad(finding)
+    return len(known)
+
+
+async def _reaches(client: AsyncClient, path: TablePath) -> Mapping[TableBucket, Reach]:
+    """Return how far each bucket of a table reaches."""
+    cluster = client.cluster
+    info = await cluster.table(path)
+    buckets = await buckets_of(cluster, info)
+    starts = await list_offsets(cluster, info, "earliest", buckets=buckets)
+    ends = await list_offsets(cluster, info, "latest", buckets=buckets)
+    told = await LakeCoordinator(cluster).snapshot(path) if has_lake(info) else None
+    tiered = {} if told is None or told.table_id != info.table_id else told.ends
+    return {
+        bucket: Reach(
+            place=place,
+            log=OffsetRange(starts[place], ends[place]),
+            tiered_end=tiered.get(LakeBucket(bucket.partition_id, bucket.bucket), 0),
+        )
+        for place, bucket in buckets.items()
+    }
+
+
+def judged(group: GroupKey, position: int, reach: Reach) -> list[Finding]:
+    """Return what is wrong with a position."""
+    of = f"The cursor '{group.cursor}' stands at {position}"
+    reset = f"headwater cursor reset {group.cursor} {group.table_path} --to"
+    if position > reach.log.end:
+        severity = Severity.ERROR
+        message = f"{of}, but the log ends at {reach.log.end}: what was read there is lost."
+        remedy = f"Read on from the end there is, once its readers were told: {reset} latest"
+    elif position < reach.log.start and reach.tiered_end < reach.log.start:
+        severity = Severity.WARNING
+        message = f"{of}, but the log begins at {reach.log.start}: what lies between has expired."
+        remedy = f"Read on from there: {reset} earliest; or give 'table.log.ttl' a longer time."
+    else:
+        return []
+    return [
+        Finding(
+            check=Check.CURSORS,
+            severity=severity,
+            table=group.table_path,
+            partition=reach.place.partition,
+            bucket=reach.place.bucket,
+            offset=position,
+            message=message,
+            remedy=remedy,
+        )
+    ]

@@ -1,0 +1,232 @@
+"""The state of one bucket of a primary-key table: what its changelog makes of each key."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.audit.batch_walk import DAMAGED_READS_MAX
+from headwater.audit.bucket import AuditedBucket
+from headwater.audit.changes import lookup
+from headwater.audit.comparing import Sample, StateCompare, Tally, Wrong, differing
+from headwater.audit.contents import ChangeContents, ChangeCounts
+from headwater.audit.finding import Check
+from headwater.audit.logs import LogWalk
+from headwater.client.reading.bucket_scan import BucketScan
+from headwater.client.reading.lookup import Lookups
+from headwater.client.reading.offsets import count_rows
+from headwater.client.reading.value_reader import ValueReader
+from headwater.client.reading.view import View
+from headwater.errors import HeadwaterError, StorageError, UnsupportedError, error_of_code
+from headwater.rows.row_bytes import RowBytes
+from headwater.runtime.aside import aside
+from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import API_OF_REQUEST
+
+# A table that is written all the time can be elsewhere at every look.
+LOOKS_MAX = 5
+LOOK_AGAIN_S = 0.2
+_SCAN_KV = API_OF_REQUEST[pb.ScanKvRequest]
+
+
+@dataclass(slots=True)
+class StateProof:
+    """Hold how much of a state was proven, and why not more."""
+
+    row_count: int = 0
+    lookup_count: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+# ---- quick: the number of rows
+
+
+async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCounts) -> StateProof:
+    """Compare the number of rows with what inserts and deletes leave.
+
+    A difference counts when it is there twice while nothing is written.
+    """
+    assert counts.is_whole, "without the first changes, a count says nothing"
+    proof, differs = StateProof(), 0
+    for _ in range(LOOKS_MAX):
+        end = walk.check.offset
+        try:
+            told = await _told_count(audited)
+        except UnsupportedError:
+            proof.notes.append("the servers do not tell how many rows there are")
+            return proof
+        latest = await audited.offset("latest")
+        if latest == end:
+            if told == counts.row_count or differs:
+                break
+            differs += 1
+            await audited.cluster.clock.sleep(LOOK_AGAIN_S)
+        else:
+            await walk.go_to(latest)
+    else:
+        proof.notes.append("it is written to all the time: --deep compares it at one offset")
+        return proof
+    proof.row_count = told
+    if told != counts.row_count:
+        audited.bad(
+            Check.STATE,
+            f"The state holds {told:,} rows, but the changelog up to offset {end} leaves"
+            f" {counts.row_count:,}.",
+            remedy=f"See which with --deep; then stop the server and: {_rebuild(audited)}",
+        )
+    return proof
+
+
+async def _told_count(audited: AuditedBucket) -> int:
+    await _refuse_broken(audited)
+    return await count_rows(audited.cluster, audited.table, buckets={audited.place: audited.bucket})
+
+
+# ---- deep: every row
+
+
+async def prove_rows(audited: AuditedBucket, walk: LogWalk, contents: ChangeContents) -> StateProof:
+    """Compare every row with the last change of its key, at one offset of the log.
+
+    1. Begin a scan, which holds the state still at an offset. 2. Fold the changelog up to there.
+    3. Compare. 4. Look some of the rows up by their keys.
+    """
+    proof = StateProof()
+    scan = BucketScan(audited.cluster, audited.bucket, limit=None)
+    try:
+        await _refuse_broken(audited)
+        async with aclosing(scan.parts()) as parts:
+            first = await anext(parts, None)
+            assert scan.log_offset is not None
+            if scan.log_offset < walk.check.offset:
+                proof.notes.append("the state is behind the log, and was not compared")
+                return proof
+            await walk.go_to(scan.log_offset)
+            sample = Sample(contents.prints)
+            fold = contents.fold
+            compare = StateCompare(contents.prints, fold.held(), fold.is_whole)
+            async for rows in _rows(audited, first, parts):
+                await aside(compare.take, rows)
+                sample.take(rows)
+        compare.finish()
+    except UnsupportedError:
+        proof.notes.append("the servers cannot be asked for all rows")
+        return proof
+    proof.row_count = compare.row_count
+    _tell(audited, compare, scan.log_offset)
+    await _prove_lookups(audited, walk, contents, sample=sample, at=scan.log_offset, proof=proof)
+    return proof
+
+
+async def _rows(
+    audited: AuditedBucket, first: RowBytes | None, parts: AsyncGenerator[RowBytes, None]
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    reader, part = ValueReader(audited.cluster, View.of(audited.table)), first
+    while part is not None:
+        versions = await reader.prepare(part)
+        yield await aside(reader.read, part, versions)
+        part = await anext(parts, None)
+
+
+def _tell(audited: AuditedBucket, compare: StateCompare, at: int) -> None:
+    for wrong, tally in compare.tallies.items():
+        key = f", the first with the key {tally.key}" if tally.key else ""
+        audited.bad(
+            Check.STATE,
+            f"{_rows_text(tally)} of the state at offset {at} {_verb(wrong, tally)}{key}.",
+            offset=tally.offset,
+            remedy=f"Stop the server, then: {_rebuild(audited)}",
+        )
+
+
+def _rows_text(tally: Tally) -> str:
+    return f"{tally.count:,} rows" if tally.count > 1 else "1 row"
+
+
+def _verb(wrong: Wrong, tally: Tally) -> str:
+    text = str(wrong)
+    if tally.count > 1:
+        return text
+    return text.replace("differ ", "differs ", 1).replace("are ", "is ", 1).replace("them", "it")
+
+
+# ---- deep: look-ups
+
+
+async def _prove_lookups(
+    audited: AuditedBucket,
+    walk: LogWalk,
+    contents: ChangeContents,
+    *,
+    sample: Sample,
+    at: int,
+    proof: StateProof,
+) -> None:
+    """Look rows up, and compare them with those of the state; whatever changed since is passed."""
+    wanted, prints = sample.rows(), contents.prints
+    if wanted is None:
+        return
+    lookups = Lookups(audited.cluster, audited.table)
+    found = await lookups.lookup(wanted.select(list(prints.key)))
+    rows = found.combine_chunks().to_batches() or [wanted.slice(0, 0)]
+    await walk.go_to(await audited.offset("latest"))
+    held = contents.fold.held()
+    places = lookup(held, prints.keys(wanted))
+    is_same = (places < 0) | (held.offsets[places] < at) if len(held) else places < 0
+    # A key that was deleted since is held no longer where the changes are whole.
+    is_same &= (places >= 0) if contents.fold.is_whole else True
+    is_bad = differing(prints, wanted, rows[0]) & is_same
+    proof.lookup_count = int(is_same.sum())
+    if is_bad.any():
+        key = prints.shown(wanted, int(np.flatnonzero(is_bad)[0]))
+        audited.bad(
+            Check.LOOKUPS,
+            f"{int(is_bad.sum()):,} of {proof.lookup_count:,} look-ups give another row than the"
+            f" state holds, or none, the first for the key {key}.",
+            remedy=f"Stop the server, then: {_rebuild(audited)}",
+        )
+
+
+# ---- asking
+
+
+async def _refuse_broken(audited: AuditedBucket) -> None:
+    """Raise what is wrong with a state that the server refuses to serve, without long retries."""
+    asked = pb.ScanKvBucketRequest(
+        table_id=audited.bucket.table_id,
+        partition_id=audited.bucket.partition_id,
+        bucket_id=audited.bucket.bucket,
+        limit=1,
+    )
+    request = pb.ScanKvRequest(bucket_scan_req=asked, call_seq_id=0, batch_size_bytes=1)
+    for attempt in range(1, DAMAGED_READS_MAX + 1):
+        body = await audited.cluster.retries.run(
+            lambda: audited.cluster.call_leader(
+                audited.bucket, _SCAN_KV, [request.SerializeToString()]
+            ),
+            what=f"Asking for the state of {audited.bucket}",
+        )
+        answer = pb.ScanKvResponse.FromString(bytes(body))
+        fault = error_of_code(answer.error_code, answer.error_message)
+        if not answer.error_code or not isinstance(fault, StorageError):
+            return
+        if attempt == DAMAGED_READS_MAX:
+            raise fault
+        # Another server may lead the bucket by now, or this one be ready.
+        audited.cluster.stale(audited.bucket)
+        await audited.cluster.clock.sleep(audited.cluster.retries.backoff_s(attempt))
+
+
+def _rebuild(audited: AuditedBucket) -> str:
+    return audited.repair("--rebuild-state")
+
+
+def unreadable_state(audited: AuditedBucket, fault: HeadwaterError) -> None:
+    """Note that the state of a bucket cannot be read."""
+    audited.bad(
+        Check.READABLE,
+        f"The state cannot be read: {fault.message}",
+        remedy=f"Stop the server, then: {_rebuild(audited)}",
+    )
