@@ -4,11 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 END_WITHIN_S = 60
 COMMAND_WITHIN_S = 300
+BEGIN_WITHIN_S = 60.0
+POLL_S = 0.02
 
 
 class Process:
@@ -52,6 +55,14 @@ class Process:
 
     def told(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]
+
+
+def wait_until(is_true: Callable[[], object], *, within_s: float = BEGIN_WITHIN_S) -> None:
+    """Wait for something that other processes bring about."""
+    deadline = time.monotonic() + within_s
+    while not is_true():
+        assert time.monotonic() < deadline, f"it did not come about within {within_s} s"
+        time.sleep(POLL_S)
 
 
 def run_command(*arguments: str, expect: int | None = 0) -> subprocess.CompletedProcess[str]:

@@ -31,7 +31,7 @@ def prove(world: World, *, tiers: bool = True) -> None:
     if tiers:
         run_command("tier", "--here", "--once", "--at", world.address)
         asyncio.run(_compare(world.address, rows, folded))
-    #audit(world.address)
+    # audit(world.address)
 
 
 def audit(address: str) -> None:
@@ -41,7 +41,7 @@ def audit(address: str) -> None:
 
 def histories(world: World) -> tuple[LogHistory, KeyHistory]:
     """Return what all clients saw, those that were killed included."""
-    files = sorted(world.journals.iterdir())
+    files = world.files()
     keyed = [file for file in files if file.name.startswith("upsert")]
     return (
         LogHistory.load(*(file for file in files if file not in keyed)),

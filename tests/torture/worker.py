@@ -1,14 +1,17 @@
-"""A client in a process of its own, which keeps a journal of what it did and saw.
+"""A client in a process of its own, which keeps journals of what it did and saw.
 
-python -m tests.torture.worker KIND ADDRESS NAME JOURNAL [SETTINGS]
+python -m tests.torture.worker KIND+KIND ADDRESS NAME JOURNALS [SETTINGS]
 It works until SIGTERM, then ends what it began; SIGKILL is fine, too.
 """
 
 import asyncio
+import itertools
 import json
 import signal
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 from headwater.aio import connect
 from headwater.config.client import ClientSettings
@@ -23,31 +26,41 @@ ROWS_MAX = 4
 PAUSE_S = 0.01
 KEYS = 6
 KEYS_LAST_S = 3.0
-WHERE_S = 0.3
+POLL_S = 0.3
+CONNECT_S = 60.0
 
 
 class Worker:
-    """Do one kind of work in several lanes until told to stop."""
+    """Do some kinds of work in several lanes until told to stop."""
 
-    def __init__(self, client, name: str, journal: str) -> None:
+    def __init__(self, client, name: str, journals: Path) -> None:
         self.client = client
         self.name = name
-        self.journal = journal
+        self.journals = journals
         self.stopping = asyncio.Event()
         self.chance = chance(name)
 
-    async def run(self, kind: str) -> None:
+    async def run(self, kinds: list[str]) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stopping.set)
-        await {"append": self.append, "upsert": self.upsert, "tail": self.tail}[kind]()
+        async with asyncio.TaskGroup() as group:
+            for kind in kinds:
+                work = {"append": self.append, "upsert": self.upsert, "tail": self.tail}[kind]
+                group.create_task(work(self.journals / f"{kind}-{self.name}"))
+
+    async def table(self, name: str):
+        """Find a table, however often that takes longer than we wait."""
+        while True:
+            with suppress(RetryLaterError):
+                return await self.client.table(name)
 
     async def pause(self) -> None:
         await asyncio.sleep(self.chance.random() * 2 * PAUSE_S)
 
     # ---- log
 
-    async def append(self) -> None:
+    async def append(self, journal: Path) -> None:
         """Append rows in several lanes; each lane's rows keep their order."""
-        history, table = LogHistory(journal=self.journal), await self.client.table(LOG)
+        history, table = LogHistory(journal=journal), await self.table(LOG)
         async with asyncio.TaskGroup() as group:
             for lane in range(LANES):
                 group.create_task(self._append_lane(history, table, f"{self.name}.{lane}"))
@@ -73,34 +86,30 @@ class Worker:
                 history.ack(operation, bucket=place.bucket, offset=at)
             await self.pause()
 
-    async def tail(self) -> None:
+    async def tail(self, journal: Path) -> None:
         """Follow the log from its beginning, and now and then from there anew."""
-        history, table = LogHistory(journal=self.journal), await self.client.table(LOG)
-        session = 0
-        while not self.stopping.is_set():
-            reader = f"{self.name}.{session}"
-            async with await table.tail("earliest") as tail:
-                until = time.monotonic() + self.chance.uniform(2, 20)
-                while time.monotonic() < until and not self.stopping.is_set():
-                    await self._follow(history, tail, reader)
-            session += 1
+        history, table = LogHistory(journal=journal), await self.table(LOG)
+        for session in itertools.count():
+            if self.stopping.is_set():
+                break
+            with suppress(RetryLaterError):  # the server is away; another session begins anew
+                async with await table.tail("earliest") as tail:
+                    await self._follow(history, tail, f"{self.name}.{session}")
         history.close()
 
     async def _follow(self, history: LogHistory, tail, reader: str) -> None:
-        try:
-            batches = await tail.poll(WHERE_S)
-        except RetryLaterError:
-            return  # the server is away; what comes next is where it was
-        for batch in batches:
-            values = batch.rows["value"].to_pylist()
-            for offset, value in zip(batch.offsets.tolist(), values, strict=True):
-                history.read(reader, bucket=batch.bucket.bucket, offset=offset, value=value)
+        until = time.monotonic() + self.chance.uniform(2, 20)
+        while time.monotonic() < until and not self.stopping.is_set():
+            for batch in await tail.poll(POLL_S):
+                values = batch.rows["value"].to_pylist()
+                for offset, value in zip(batch.offsets.tolist(), values, strict=True):
+                    history.read(reader, bucket=batch.bucket.bucket, offset=offset, value=value)
 
     # ---- rows by key
 
-    async def upsert(self) -> None:
+    async def upsert(self, journal: Path) -> None:
         """Put, delete and get a few keys that others use as well; keys change over time."""
-        history, table = KeyHistory(journal=self.journal), await self.client.table(KEYED)
+        history, table = KeyHistory(journal=journal), await self.table(KEYED)
         async with asyncio.TaskGroup() as group:
             for lane in range(LANES):
                 group.create_task(self._key_lane(history, table, f"{self.name}.{lane}"))
@@ -140,9 +149,10 @@ class Worker:
             raise
 
 
-async def main(kind: str, address: str, name: str, journal: str, settings: str = "{}") -> None:
-    async with await connect(address, settings=ClientSettings(**json.loads(settings))) as client:
-        await Worker(client, name, journal).run(kind)
+async def main(kinds: str, address: str, name: str, journals: str, settings: str = "{}") -> None:
+    limits = ClientSettings(**{"connect_timeout_s": CONNECT_S} | json.loads(settings))
+    async with await connect(address, settings=limits) as client:
+        await Worker(client, name, Path(journals)).run(kinds.split("+"))
 
 
 if __name__ == "__main__":

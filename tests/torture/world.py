@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headwater.aio import connect
 from tests.serving import ServerProcess
-from tests.torture.processes import Process
+from tests.torture.processes import Process, wait_until
 from tests.torture.server import MODULE, told
 from tests.torture.worker import KEYED, LOG
 
@@ -15,6 +15,7 @@ FORMATS = ("iceberg", "paimon")
 LEASE_S = 1.5
 # Those who give up soon are not told what became of some of their rows.
 PATIENT, HASTY = {"deadline_s": 60.0}, {"deadline_s": 0.8, "request_timeout_s": 0.5}
+BOTH = (("append+upsert+tail", "a", PATIENT), ("append+upsert+tail", "b", HASTY))
 CLIENTS = (
     ("append", "a", PATIENT),
     ("append", "b", HASTY),
@@ -87,21 +88,31 @@ class World:
     # ---- those around it
 
     def start_clients(self, kinds: Sequence[tuple[str, str, Mapping[str, float]]] = CLIENTS):
+        """Start clients, and wait until all of them have begun."""
         for kind, name, settings in kinds:
             self.clients.append(self.start_client(kind, name, settings))
+        wanted = sum(len(kind.split("+")) for kind, _, _ in kinds)
+        wait_until(lambda: self._begun() >= wanted)
 
-    def start_client(self, kind: str, name: str, settings: Mapping[str, float]) -> Process:
+    def _begun(self) -> int:
+        assert all(client.is_running for client in self.clients), self.clients[-1].told()
+        return sum(bool(each.stat().st_size) for each in self.files())
+
+    def start_client(self, kinds: str, name: str, settings: Mapping[str, float]) -> Process:
         self._started += 1
-        journal = self.journals / f"{kind}-{name}{self._started}"
         return Process(
             "tests.torture.worker",
-            kind,
+            kinds,
             self.address,
             f"{name}{self._started}",
-            str(journal),
+            str(self.journals),
             json.dumps(settings),
             log=self.place / "clients.log",
         )
+
+    def files(self) -> list[Path]:
+        """Return the journals that there are."""
+        return sorted(self.journals.iterdir())
 
     def start_tierer(self, *options: str) -> Process:
         tierer = Process(
