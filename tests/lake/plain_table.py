@@ -19,7 +19,7 @@ from headwater.lake.dropped import values_gone
 from headwater.lake.spi import LakeSnapshot, PartitionValues
 from headwater.lake.table import LakeTableSpec
 from headwater.model.arrow import arrow_schema
-from headwater.model.boundary import boundary_from_json
+from headwater.model.boundary import BOUNDARY_PROPERTY, boundary_from_json
 from headwater.model.path import TablePath
 from headwater.model.predicate import Literal
 from headwater.model.schema import Column, Schema
@@ -68,6 +68,7 @@ class Stored:
     files: tuple[DataFile, ...]
 
     def told(self) -> LakeSnapshot:
+        held = {} if self.boundary is None else {BOUNDARY_PROPERTY: self.boundary}
         return LakeSnapshot(
             snapshot_id=self.snapshot_id,
             parent_id=self.parent_id,
@@ -76,7 +77,7 @@ class Stored:
             row_count=sum(file.row_count for file in self.files),
             file_count=len(self.files),
             byte_count=sum(file.byte_count for file in self.files),
-            properties=self.properties,
+            properties={**held, **self.properties},
         )
 
 

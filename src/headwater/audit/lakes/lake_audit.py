@@ -1,0 +1,171 @@
+"""The audit of the lake table of one table."""
+
+from headwater.audit.finding import Check, Finding, Proof, Severity
+from headwater.audit.lakes.accusing import Accusing
+from headwater.audit.lakes.boundaries import boundary_findings
+from headwater.audit.lakes.counts import count_findings, has_deletes, step_findings
+from headwater.audit.lakes.file_findings import file_findings, file_proof
+from headwater.audit.lakes.looked import Looked, look_at_lake
+from headwater.audit.lakes.tiers import tier_findings
+from headwater.audit.report import Notes
+from headwater.client.cluster import Cluster
+from headwater.client.table import AsyncTable
+from headwater.errors import (
+    CorruptFileError,
+    HeadwaterError,
+    LakeTableDiffersError,
+    UnsupportedError,
+)
+from headwater.lake.spi import LakeInventory
+from headwater.model.table import TableInfo
+from headwater.runtime.aside import aside
+
+ATTEMPTS_MAX = 3
+"""Times that a table is looked at, if it moves under what seems to be wrong with it."""
+
+Suspect = tuple[Check, str | None, int | None]
+
+
+async def audit_lake(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
+    """Prove that the lake table of a table holds what it should; what is wrong is noted.
+
+    Tiering, compaction, expiry and retention may go on meanwhile. What seems to be wrong counts
+    if nothing moved since it was looked at, or if it is still so at the next look.
+    """
+    suspects: frozenset[Suspect] = frozenset()
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        notes.progress(f"{table.path}: looking at its lake table")
+        audit = _Audit(table.cluster, table.info, Notes(notes.progress), deep=deep)
+        await audit.run()
+        found = audit.notes.findings
+        if not _errors(found) or await audit.is_still():
+            notes.take(found, audit.notes.proofs)
+            return
+        if attempt == ATTEMPTS_MAX:
+            known = [each for each in found if _suspect(each) in suspects or not _errors([each])]
+            notes.take(known, audit.notes.proofs)
+        suspects = frozenset(map(_suspect, _errors(found)))
+
+
+class _Audit:
+    """Look once, and note what is wrong with what was seen."""
+
+    def __init__(self, cluster: Cluster, table: TableInfo, notes: Notes, *, deep: bool) -> None:
+        self._cluster = cluster
+        self._table = table
+        self._deep = deep
+        self._looked: Looked | None = None
+        self.notes = notes
+
+    async def run(self) -> None:
+        """Audit.
+
+        1. Look. 2. Compare boundaries with each other and with what the server was told. 3. See
+        that lake and log meet. 4. Count rows. 5. Compare files with those that snapshots name.
+        """
+        say = Accusing(self._table.path, {})
+        try:
+            looked = await look_at_lake(self._cluster, self._table)
+        except (CorruptFileError, LakeTableDiffersError) as fault:
+            self.notes.bad(say.fault(Check.BOUNDARY, fault))
+            return
+        except HeadwaterError as fault:
+            self.notes.bad(_unseen(fault, say))
+            return
+        self._looked = looked
+        say = Accusing(self._table.path, _names(looked))
+        self._prove_boundaries(looked, say)
+        if looked.newest is None:
+            return
+        self._prove_tiers(looked, say)
+        await self._count(looked, say)
+        await self._prove_files(looked, say)
+
+    async def is_still(self) -> bool:
+        """Tell whether nothing moved since the look."""
+        try:
+            now = await look_at_lake(self._cluster, self._table)
+        except HeadwaterError:
+            return self._looked is None
+        return self._looked is not None and self._looked.fingerprint() == now.fingerprint()
+
+    def _prove_boundaries(self, looked: Looked, say: Accusing) -> None:
+        for finding in boundary_findings(looked, say):
+            self.notes.bad(finding)
+        bounded = sum(each.is_own for each in looked.line)
+        others = len(looked.line) - bounded
+        self._proven(
+            say,
+            Check.BOUNDARY,
+            amount=bounded,
+            unit="snapshots",
+            note=f"{others} snapshots of others carry no boundary" if others else "",
+        )
+
+    def _prove_tiers(self, looked: Looked, say: Accusing) -> None:
+        for finding in tier_findings(looked, say):
+            self.notes.bad(finding)
+        self._proven(say, Check.TIERS, amount=len(looked.logs), unit="buckets")
+
+    async def _count(self, looked: Looked, say: Accusing) -> None:
+        newest = looked.newest
+        if looked.table.is_keyed or newest is None:
+            return
+        try:
+            source = await aside(looked.lake.source, looked.spec)
+            splits = await aside(source.plan, newest.snapshot_id)
+        except HeadwaterError as fault:
+            self.notes.bad(_unseen(fault, say))
+            return
+        for finding in (*count_findings(looked, splits, say), *step_findings(looked, say)):
+            self.notes.bad(finding)
+        note = "others deleted rows in the lake" if has_deletes(splits) else ""
+        if not newest.has_starts:
+            note = "a tierer of others did not note where it began"
+        amount = 0 if note else sum(split.row_count for split in splits)
+        self._proven(say, Check.TIERS, amount=amount, unit="rows", note=note)
+
+    async def _prove_files(self, looked: Looked, say: Accusing) -> None:
+        self.notes.progress(f"{say.path}: comparing the files of its lake table")
+        try:
+            found = await aside(_inventory, looked, opens_files=self._deep)
+        except HeadwaterError as fault:
+            self.notes.bad(_unseen(fault, say))
+            return
+        for finding in file_findings(found, say):
+            self.notes.bad(finding)
+        self.notes.proven(file_proof(found, say, opened=self._deep))
+
+    def _proven(
+        self, say: Accusing, check: Check, *, amount: int, unit: str, note: str = ""
+    ) -> None:
+        self.notes.proven(
+            Proof(check=check, table=str(say.path), amount=amount, unit=unit, note=note)
+        )
+
+
+def _inventory(looked: Looked, *, opens_files: bool) -> LakeInventory:
+    return looked.lake.keeper(looked.spec).inventory(opens_files=opens_files)
+
+
+def _names(looked: Looked) -> dict[int, str]:
+    names: dict[int, str] = {}
+    for held in looked.line:
+        names |= held.names
+    return names | dict(looked.partitions)
+
+
+def _unseen(fault: HeadwaterError, say: Accusing) -> Finding:
+    if isinstance(fault, UnsupportedError):
+        return say.table(
+            Check.READABLE, fault.message, remedy=fault.hint, severity=Severity.WARNING
+        )
+    return say.fault(Check.READABLE, fault)
+
+
+def _errors(findings: "tuple[Finding, ...] | list[Finding]") -> list[Finding]:
+    return [each for each in findings if each.severity is Severity.ERROR]
+
+
+def _suspect(finding: Finding) -> Suspect:
+    return finding.check, finding.partition, finding.bucket
