@@ -1,0 +1,140 @@
+"""What must be true at the end of a run, when all is healed and quiet."""
+
+from contextlib import aclosing
+from pathlib import Path
+
+from headwater.client.client import AsyncClient
+from headwater.client.reading.log_batch import LogBatch
+from headwater.client.reading.log_scan import LogScan
+from headwater.client.table import AsyncTable
+from headwater.errors import OffsetOutOfRangeError
+from headwater.lake.lakes import lake_spec
+from headwater.rows.log_batch import ChangeType
+from headwater.testing.key_checker import check_keys
+from headwater.testing.log_checker import check_log
+from tests.lake.plain_table import PlainTable
+from tests.simulation.actors.readers import (
+    acknowledged,
+    check_rows,
+    note_reads,
+    scan_keys_once,
+)
+from tests.simulation.world import ACCOUNTS, EVENTS, World
+
+FINAL = "final"
+
+
+async def check(world: World) -> None:
+    """Check everything with a client of its own."""
+    client = await world.connect()
+    events, accounts = await client.table(EVENTS), await client.table(ACCOUNTS)
+    await check_events(world, events)
+    await check_accounts(world, accounts)
+    if world.plan.has_lake:
+        for table in (events, accounts):
+            await check_lake(world, client, table)
+    world.violations += map(str, check_log(world.log, final_reader=FINAL))
+    world.violations += map(str, check_keys(world.keys))
+
+
+# ---- the log
+
+
+async def check_events(world: World, table: AsyncTable) -> None:
+    """Read the log and the union of lake and log to their ends."""
+    ends = await table.offsets("latest")
+    read = await _log(world, table)
+    for batch in read:
+        note_reads(world, FINAL, batch)
+    for place, end in ends.items():
+        offsets = [batch.offsets[0] for batch in read if batch.bucket.bucket == place.bucket]
+        world.log.end(bucket=place.bucket, start=int(min(offsets, default=end)), end=end)
+    rows = await table.scan().to_arrow()
+    check_rows(world, rows, acknowledged(world), who="the end")
+    if rows.num_rows != sum(ends.values()):
+        world.violated(f"{rows.num_rows} rows stand for offsets up to {sorted(ends.values())}")
+    if await table.count() != rows.num_rows:
+        world.violated(f"{await table.count()} rows are counted, not {rows.num_rows}")
+
+
+async def _log(world: World, table: AsyncTable) -> list[LogBatch]:
+    """Read the log as far as it is kept; it may be cut meanwhile."""
+    while True:
+        scan = LogScan(table.cluster, table.info)
+        try:
+            async with aclosing(scan.batches()) as batches:
+                return [batch async for batch in batches]
+        except OffsetOutOfRangeError as fault:
+            world.note(f"the log was cut: {fault}")
+
+
+# ---- the rows by key
+
+
+async def check_accounts(world: World, table: AsyncTable) -> None:
+    """Compare the fold of the log with the state, with lookups and with the union."""
+    await scan_keys_once(world, table, FINAL, mode="union")
+    await scan_keys_once(world, table, FINAL, mode="log")
+    state = {row["id"]: row["value"] for row in await table.scan(mode="log").to_pylist()}
+    union = {row["id"]: row["value"] for row in await table.scan().to_pylist()}
+    keys = [{"id": key} for key in range(world.plan.keys)]
+    looked_up = {row["id"]: row["value"] for row in (await table.lookup(keys)).to_pylist()}
+    if not state == union == looked_up:
+        world.violated(f"keys differ: {state=}, {union=}, {looked_up=}")
+    log = await _log(world, table)
+    starts = await table.offsets("earliest")
+    if not any(starts.values()):
+        folded = _folded(log)
+        if folded != state:
+            world.violated(f"the fold of the log is {folded}, the state {state}")
+
+
+def _folded(batches: list[LogBatch]) -> dict[int, str]:
+    held: dict[int, str] = {}
+    for batch in batches:
+        for row, change in zip(batch.rows.to_pylist(), batch.changes, strict=True):
+            if change == ChangeType.DELETE:
+                held.pop(row["id"], None)
+            elif change != ChangeType.UPDATE_BEFORE:
+                held[row["id"]] = row["value"]
+    return held
+
+
+# ---- the lake
+
+
+async def check_lake(world: World, client: AsyncClient, table: AsyncTable) -> None:
+    """Look at the history of a lake table: ends only grow, no gap to the log, no file missing."""
+    lake = world.lake.lakes.of(table.info)
+    if not lake.catalog().exists(table.path):
+        return
+    source = lake.source(lake_spec(table.info))
+    ends: dict[object, int] = {}
+    for snapshot in source.snapshots():
+        for bucket in snapshot.boundary.ranges if snapshot.boundary else ():
+            end = snapshot.boundary.end(bucket)
+            if end < ends.get(bucket, 0):
+                world.violated(f"{table.name}: snapshot {snapshot.snapshot_id} ends before others")
+            ends[bucket] = end
+    logs = await table.offsets("latest")
+    for place, start in (await table.offsets("earliest")).items():
+        held = next((end for each, end in ends.items() if each.bucket == place.bucket), 0)
+        if not start <= held <= logs[place]:
+            where = f"{table.name}: the lake ends at {held}"
+            world.violated(f"{where}, the log covers {start} to {logs[place]}")
+    _check_files(world, table)
+
+
+def _check_files(world: World, table: AsyncTable) -> None:
+    plain = PlainTable(str(world.lake.directory), table.path)
+    for number in plain.snapshot_ids():
+        stored = plain.stored(number)
+        paths = [file.path for file in stored.files]
+        if len(set(paths)) < len(paths):
+            world.violated(f"{table.name}: snapshot {number} names a file twice")
+        if missing := {Path(each).name for each in paths} - _present(plain):
+            world.violated(f"{table.name}: snapshot {number} names {len(missing)} missing files")
+
+
+def _present(plain: PlainTable) -> set[str]:
+    return {file.name for file in plain.data.glob("*")} if plain.data.exists() else set()

@@ -1,0 +1,128 @@
+"""What goes wrong in a run: the seed says what, to whom and when."""
+
+import random
+
+from tests.simulation.actors.tierers import Tierers
+from tests.simulation.loop import Process
+from tests.simulation.network import stormy
+from tests.simulation.plan import LEASE_S
+from tests.simulation.world import World
+
+DAY_MS = 24 * 3600 * 1000
+JUMPS_MS = (-DAY_MS, -60_000, -3_000, 3_000, 60_000, DAY_MS)
+DISK_STEPS_MAX = 40
+
+
+class Fates:
+    """Let things go wrong, one after the other, until there were enough."""
+
+    def __init__(self, world: World, tierers: Tierers | None, clients: list[Process]) -> None:
+        self._world = world
+        self._tierers = tierers
+        self._clients = clients
+        self._chance: random.Random = world.chance("faults")
+        self._paused: list[Process] = []
+        self._kinds = {
+            "crash": self._crash,
+            "crash while writing": self._crash_while_writing,
+            "restart": self._restart,
+            "storm": self._storm,
+            "clock": self._jump,
+            "pause of a client": self._pause_client,
+            "pause of the server": self._pause_server,
+        }
+        if tierers is not None:
+            self._kinds |= {
+                "pause of a tierer": self._pause_tierer,
+                "death of a tierer": self._kill_tierer,
+                "lake": self._lake,
+            }
+
+    async def run(self) -> None:
+        """Let the faults of the plan happen, and heal what can be healed."""
+        for _ in range(self._world.plan.faults):
+            await self._sleep(self._world.plan.fault_pause_s)
+            kind = self._chance.choice(list(self._kinds))
+            self._world.note(f"fault: {kind}")
+            self._world.faults[kind] += 1
+            await self._kinds[kind]()
+            if self._world.machine.is_down:
+                await self._sleep(1.0)
+                await self._start()
+        await self.heal()
+
+    async def heal(self) -> None:
+        """Let everything go on, and the server be there."""
+        self._world.network.calm()
+        self._world.lake.fault_share = 0.0
+        for process in self._paused:
+            process.is_paused = False
+        while not self._world.machine.is_up:
+            await self._start()
+        self._world.machine.steps_left = None
+
+    async def _sleep(self, seconds: float) -> None:
+        await self._world.clock.sleep(self._chance.random() * 2 * seconds)
+
+    # ---- the server
+
+    async def _start(self) -> None:
+        if self._chance.random() < 0.2:
+            self._world.machine.crash_within(self._chance.randint(1, DISK_STEPS_MAX))
+        if self._world.machine.is_down:
+            await self._world.machine.start()
+
+    async def _crash(self) -> None:
+        self._world.machine.crash()
+
+    async def _crash_while_writing(self) -> None:
+        self._world.machine.crash_within(self._chance.randint(1, DISK_STEPS_MAX))
+
+    async def _restart(self) -> None:
+        if self._world.machine.is_up:
+            await self._world.machine.stop()
+
+    async def _pause_server(self) -> None:
+        process = self._world.machine.process
+        if process is not None:
+            await self._pause(process, self._chance.choice((0.5, 3.0, 10.0)))
+
+    # ---- the others
+
+    async def _pause(self, process: Process, seconds: float) -> None:
+        """Pause a process; all but the server go on at a time of their own."""
+        world = self._world
+        process.is_paused = True
+        self._paused.append(process)
+        world.note(f"pauses {process.name} for {seconds} s")
+        now = world.loop.time()
+        world.loop.call_at(now + seconds, setattr, process, "is_paused", False)
+
+    async def _pause_client(self) -> None:
+        process = self._chance.choice(self._clients)
+        await self._pause(process, self._chance.choice((1.0, 5.0, 20.0)))
+
+    async def _pause_tierer(self) -> None:
+        assert self._tierers is not None
+        process, _ = self._chance.choice(self._tierers.running)
+        await self._pause(process, LEASE_S * self._chance.choice((0.5, 1.2, 3.0)))
+
+    async def _kill_tierer(self) -> None:
+        assert self._tierers is not None
+        process, _ = self._chance.choice(self._tierers.running)
+        self._tierers.kill(process)
+
+    async def _lake(self) -> None:
+        self._world.lake.fault_share = self._chance.choice((0.1, 0.5))
+        await self._sleep(3.0)
+        self._world.lake.fault_share = 0.0
+
+    async def _storm(self) -> None:
+        self._world.network.weather = stormy(self._chance)
+        self._world.note(f"{self._world.network.weather}")
+        await self._sleep(5.0)
+        self._world.network.calm()
+
+    async def _jump(self) -> None:
+        clock = self._chance.choice((self._world.machine.clock, self._world.clock))
+        clock.off_ms += self._chance.choice(JUMPS_MS)

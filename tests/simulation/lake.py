@@ -1,0 +1,76 @@
+"""A lake that all tierers share: the plain one of the tests of lakes, under the seed's control.
+
+Its snapshots are made by compare-and-swap. Ids and times are drawn and made up, and commits can
+fail: before they took effect, or after, so that whoever committed does not know.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headwater.errors import LakeCommitUnknownError, LakeUnreachableError
+from headwater.lake.lakes import Lakes
+from tests.lake import plain_table
+from tests.lake.plain_lake import PlainLake, hooks
+from tests.simulation.clock import SimClock
+
+
+class _Id:
+    def __init__(self, chance: random.Random) -> None:
+        self.hex = chance.randbytes(8).hex()
+
+
+class SimLake:
+    """Own the warehouse, and say when it fails."""
+
+    def __init__(self, directory: Path, clock: SimClock, chance: random.Random) -> None:
+        self.faults = 0
+        self.fault_share = 0.0
+        self.directory = directory
+        self._clock = clock
+        self._chance = chance
+        directory.mkdir()
+        self.lakes = Lakes(opener=lambda _name, _config: PlainLake(str(directory)))
+        at = hooks(directory)
+        at.before_commit, at.after_commit = self._before_commit, self._after_commit
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Let the plain lake take its time and its names from the seed."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plain_table, "uuid4", lambda: _Id(self._chance))
+            patch.setattr(plain_table, "SystemClock", lambda: self._clock)
+            patch.setattr(plain_table, "pq", self)
+            yield
+        plain_table.HOOKS.pop(str(self.directory), None)
+
+    def write_table(self, rows: pa.Table, path: Path, **named: object) -> None:
+        """Write a file, and date it with the made-up time."""
+        pq.write_table(rows, path, **named)
+        now_ns = self._clock.now_ms() * 1_000_000
+        os.utime(path, ns=(now_ns, now_ns))
+
+    def read_table(self, path: str) -> pa.Table:
+        """Read a file, in this thread."""
+        return pq.read_table(path, use_threads=False)
+
+    def _before_commit(self) -> None:
+        if self._strikes():
+            raise LakeUnreachableError("The lake is away.")
+        if self._strikes():
+            raise LakeCommitUnknownError("The connection broke before the commit.")
+
+    def _after_commit(self) -> None:
+        if self._strikes():
+            raise LakeCommitUnknownError("The connection broke after the commit.")
+
+    def _strikes(self) -> bool:
+        struck = self._chance.random() < self.fault_share
+        self.faults += struck
+        return struck

@@ -1,0 +1,262 @@
+"""An event loop that a seed drives: time is made up, and chance says whose turn it is.
+
+Everything of a run shares this one loop, but each handle belongs to a process: the one in whose
+context it was made. A process can be killed, after which nothing of it ever runs again, and
+paused, after which all of it waits. Within a process handles run in the order in which they came,
+as asyncio promises; which process runs next is drawn. Work for threads runs on the loop, too,
+after a drawn delay, so that it can end in any order.
+"""
+
+import asyncio
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor, Future
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass, field
+from itertools import count
+
+WORK_S_MAX = 0.02
+SLOW_WORK_S_MAX = 0.4
+SLOW_SHARE = 0.05
+
+
+@dataclass(eq=False)
+class Process:
+    """Be what is killed or paused as a whole."""
+
+    name: str
+    is_alive: bool = True
+    is_paused: bool = False
+    ready: deque[asyncio.Handle] = field(default_factory=deque)
+
+    def kill(self) -> None:
+        """Let nothing of it run again."""
+        self.is_alive = False
+        self.ready.clear()
+
+
+OUTSIDE = Process("outside")
+PROCESS: ContextVar[Process] = ContextVar("process", default=OUTSIDE)
+
+
+class StuckError(AssertionError):
+    """Tell that nothing can happen any more, or that too much does."""
+
+
+class SimTask(asyncio.Task):
+    """A task whose hash is its number, so that sets of tasks have one order in all runs."""
+
+    numbers = count()
+
+    def __init__(self, *args: object, **named: object) -> None:
+        self.number = next(self.numbers)
+        super().__init__(*args, **named)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimFuture(asyncio.Future):
+    """A future whose hash is its number."""
+
+    def __init__(self, **named: object) -> None:
+        self.number = next(SimTask.numbers)
+        super().__init__(**named)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """Run handles in an order and at times that a seed decides."""
+
+    def __init__(self, chance: random.Random, *, steps_max: int) -> None:
+        super().__init__()
+        self.steps = 0
+        self.complaints: list[str] = []
+        self._chance = chance
+        self._steps_max = steps_max
+        self._now = 0.0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timer_numbers = count()
+        self._processes: list[Process] = [OUTSIDE]
+        self._tasks: list[SimTask] = []
+        self.set_task_factory(self._make_task)
+        self.set_exception_handler(self._complain)
+        OUTSIDE.ready.clear()
+
+    # ---- processes
+
+    def process(self, name: str) -> Process:
+        """Begin a process."""
+        process = Process(name)
+        self._processes = [each for each in self._processes if each.is_alive]
+        self._processes.append(process)
+        return process
+
+    def start_in(
+        self, process: Process, work: Coroutine[object, object, object], *, name: str | None = None
+    ) -> asyncio.Task:
+        """Run a coroutine as part of a process."""
+        return self.create_task(work, name=name, context=_inside(process))
+
+    def call_in(
+        self, process: Process, when: float, callback: Callable[..., object], *args: object
+    ) -> None:
+        """Call something as part of a process at a time; never, if it is dead by then."""
+        self.call_at(when, callback, *args, context=_inside(process))
+
+    # ---- what asyncio asks of a loop
+
+    def time(self) -> float:
+        return self._now
+
+    def call_soon(self, callback, *args, context: Context | None = None) -> asyncio.Handle:
+        context = copy_context() if context is None else context
+        handle = asyncio.Handle(callback, args, self, context)
+        self._enqueue(handle, context)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(self, delay, callback, *args, context: Context | None = None):
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(self, when, callback, *args, context: Context | None = None):
+        context = copy_context() if context is None else context
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        handle._scheduled = True
+        heapq.heappush(self._timers, (when, next(self._timer_numbers), handle))
+        return handle
+
+    def create_future(self) -> SimFuture:
+        return SimFuture(loop=self)
+
+    def run_in_executor(self, executor: Executor | None, func, *args) -> SimFuture:
+        """Run work for a thread later, in one piece."""
+        future = self.create_future()
+        self.call_later(self._work_s(), _work_for, future, func, args)
+        return future
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Do nothing: a cancelled timer is left out when its time comes."""
+
+    def _make_task(self, _loop, coroutine, *, context: Context | None = None, **named) -> SimTask:
+        task = SimTask(coroutine, loop=self, context=context, **named)
+        # Held to the end, so that what was killed is not unwound by a garbage collector.
+        self._tasks.append(task)
+        return task
+
+    def _complain(self, _loop, context) -> None:
+        fault = context.get("exception")
+        self.complaints.append(f"{context['message']}: {fault!r}")
+
+    # ---- one turn
+
+    def _enqueue(self, handle: asyncio.Handle, context: Context) -> None:
+        process = context.get(PROCESS, OUTSIDE)
+        if process.is_alive:
+            process.ready.append(handle)
+
+    def _run_once(self) -> None:
+        self._ring()
+        waiting = [each for each in self._processes if each.ready and not each.is_paused]
+        if not waiting:
+            self._pass_time()
+            return
+        process = waiting[0] if len(waiting) == 1 else self._chance.choice(waiting)
+        handle = process.ready.popleft()
+        self.steps += 1
+        if self.steps > self._steps_max:
+            raise StuckError(f"It did not end within {self._steps_max} steps.")
+        if not handle._cancelled:
+            handle._run()
+
+    def _ring(self) -> None:
+        while self._timers and self._timers[0][0] <= self._now:
+            _, _, handle = heapq.heappop(self._timers)
+            handle._scheduled = False
+            if not handle._cancelled:
+                self._enqueue(handle, handle._context)
+
+    def _pass_time(self) -> None:
+        while self._timers and self._timers[0][2]._cancelled:
+            heapq.heappop(self._timers)
+        if self._stopping:
+            return
+        if not self._timers:
+            raise StuckError("Everybody waits for somebody else.")
+        self._now = max(self._now, self._timers[0][0])
+
+    def _work_s(self) -> float:
+        most = SLOW_WORK_S_MAX if self._chance.random() < SLOW_SHARE else WORK_S_MAX
+        return self._chance.random() * most
+
+    # ---- the end
+
+    def bury(self) -> None:
+        """Unwind what was killed or left over, now that nothing of it counts any more."""
+        for task in self._tasks:
+            task._log_destroy_pending = False
+            task._log_traceback = False
+            _unwind(task)
+        self._tasks.clear()
+        self._timers.clear()
+        for process in self._processes:
+            process.ready.clear()
+
+    def _process_events(self, event_list) -> None:
+        """Do nothing: there is nothing outside."""
+
+    def _write_to_self(self) -> None:
+        """Do nothing: nobody else could wake the loop."""
+
+
+class SimExecutor(Executor):
+    """Run what is submitted on the loop, as a thread would have ended it: sometime."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self._loop = loop
+
+    def submit(self, fn: Callable[..., object], /, *args: object, **named: object) -> Future:
+        outcome: Future[object] = Future()
+
+        def work() -> None:
+            try:
+                outcome.set_result(fn(*args, **named))
+            except Exception as fault:  # noqa: BLE001 - as a pool does
+                outcome.set_exception(fault)
+
+        self._loop.call_later(self._loop._work_s(), work)
+        return outcome
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Do nothing: there are no threads."""
+
+
+def _inside(process: Process) -> Context:
+    context = copy_context()
+    context.run(PROCESS.set, process)
+    return context
+
+
+def _work_for(future: asyncio.Future, func: Callable[..., object], args: tuple) -> None:
+    try:
+        result = func(*args)
+    except Exception as fault:  # noqa: BLE001 - as a pool does
+        if not future.cancelled():
+            future.set_exception(fault)
+    else:
+        if not future.cancelled():
+            future.set_result(result)
+
+
+def _unwind(task: asyncio.Task) -> None:
+    if task.done():
+        return
+    try:
+        task.get_coro().close()
+    except BaseException:  # noqa: BLE001 - of the dead, nothing but their memory is wanted
+        pass
