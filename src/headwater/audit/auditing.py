@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from headwater.audit.cursors import audit_cursors
 from headwater.audit.finding import Check, Finding
+from headwater.audit.lakes.lake_audit import audit_lake
 from headwater.audit.report import AuditReport, Notes
 from headwater.audit.tables import audit_buckets
 from headwater.audit.watching import Watch, no_watch
@@ -11,6 +12,7 @@ from headwater.client.client import AsyncClient
 from headwater.client.paths import table_path
 from headwater.client.sync.client import Client
 from headwater.client.table import AsyncTable
+from headwater.client.union.looking import has_lake
 from headwater.errors import DatabaseMissingError, HeadwaterError, TableMissingError
 from headwater.model.path import TablePath
 
@@ -86,3 +88,5 @@ async def audit_table(client: AsyncClient, path: TablePath, notes: Notes, *, dee
 
 async def _audit_parts(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
     await audit_buckets(table, notes, deep=deep)
+    if has_lake(table.info):
+        await audit_lake(table, notes, deep=deep)

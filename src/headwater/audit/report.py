@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from headwater.audit.finding import Finding, Proof, Severity
 from headwater.audit.watching import Watch, no_watch
@@ -29,6 +29,18 @@ class AuditReport:
     def first_error(self) -> Finding | None:
         """Return the first finding that breaks a promise."""
         return next((each for each in self.findings if each.severity is Severity.ERROR), None)
+
+    def behind(self, earlier: "Notes") -> "AuditReport":
+        """Return the report with what was noted before it in front, nothing of it twice."""
+        known = {_place(each) for each in earlier.findings}
+        new = [each for each in self.findings if _place(each) not in known]
+        again = {(each.check, each.table) for each in self.proofs}
+        before = [each for each in earlier.proofs if (each.check, each.table) not in again]
+        return replace(
+            self,
+            findings=(*earlier.findings, *new),
+            proofs=(*before, *self.proofs),
+        )
 
     def to_json(self) -> str:
         """Return the report as one JSON document."""
@@ -72,3 +84,10 @@ class Notes:
             self.bad(finding)
         for proof in proofs:
             self.proven(proof)
+
+
+def _place(finding: Finding) -> tuple[object, ...]:
+    """Return what two findings about the same damage have in common."""
+    if finding.offset is None:
+        return (finding,)
+    return finding.check, finding.table, finding.partition, finding.bucket, finding.offset

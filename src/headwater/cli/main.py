@@ -6,6 +6,7 @@ import typer
 
 from headwater import __version__
 from headwater.cli import cursor, database, lake, partition, table
+from headwater.cli.audit import audit
 from headwater.cli.exits import EPILOG
 from headwater.cli.explain import explain
 from headwater.cli.offsets import offsets
@@ -54,4 +55,5 @@ for command in (append, upsert, scan, tail, lookup, count, offsets, sql, explain
 app.add_typer(cursor.app, name="cursor")
 app.command()(tier)
 app.add_typer(lake.app, name="lake")
+app.command()(audit)
 app.command()(top)

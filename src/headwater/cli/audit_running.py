@@ -1,0 +1,119 @@
+"""Running an audit from the command line: the files of a directory first, then the storage."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from headwater.audit.auditing import audit_storage
+from headwater.audit.files.walking import audit_files
+from headwater.audit.finding import Check, Finding
+from headwater.audit.report import AuditReport, Notes
+from headwater.audit.watching import Watch, no_watch
+from headwater.cli.audit import AuditOptions
+from headwater.cli.audit_text import FINDING_TYPES, finding_documents, report_text
+from headwater.cli.exits import BRANCHES
+from headwater.cli.opening import opened
+from headwater.cli.output import Output, form_of, table_of
+from headwater.cli.session import look, write
+from headwater.cli.target import Directory
+from headwater.client.paths import table_path
+from headwater.errors import (
+    AccessError,
+    DirectoryInUseError,
+    HeadwaterError,
+    MissingError,
+    RequestError,
+    StorageError,
+)
+from headwater.server.catalog.lock import DirectoryLock
+
+BAD = BRANCHES[StorageError]
+"""The exit code of an audit that found something wrong."""
+_MISTAKES = (AccessError, DirectoryInUseError, MissingError, RequestError)
+
+
+def run_audit(options: AuditOptions) -> None:
+    """Audit, print the report, and exit as it asks."""
+    with _shown() as watch:
+        notes = Notes(watch)
+        if isinstance(options.target, Directory):
+            _audit_directory(options.target.path, notes, deep=options.is_deep)
+        report = _audit_storage(options, watch).behind(_wanted(notes, options))
+    _print(report, options.output)
+    if not report.is_clean:
+        raise typer.Exit(BAD)
+
+
+def _audit_directory(directory: Path, notes: Notes, *, deep: bool) -> None:
+    """Read the files while nobody has them open, before opening mends what it can."""
+    try:
+        lock = DirectoryLock.take(directory)
+    except DirectoryInUseError as fault:
+        raise DirectoryInUseError(
+            fault.message,
+            hint="Audit it through the process that has it open: headwater audit --at HOST:PORT",
+        ) from fault
+    try:
+        audit_files(directory, notes, deep=deep)
+    finally:
+        lock.release()
+
+
+def _audit_storage(options: AuditOptions, watch: Watch) -> AuditReport:
+    try:
+        with opened(
+            options.target, options.credentials, timeout_s=options.timeout_s, lake=options.lake
+        ) as client:
+            return client.run(
+                lambda awaiting: audit_storage(
+                    awaiting, options.tables, deep=options.is_deep, watch=watch
+                )
+            )
+    except _MISTAKES:
+        raise
+    except HeadwaterError as fault:
+        if not isinstance(options.target, Directory):
+            raise
+        # The files have been read, and may tell why.
+        message = f"The storage cannot be opened: {fault.message}"
+        finding = Finding(check=Check.READABLE, message=message, remedy=fault.hint)
+        return AuditReport(findings=(finding,), is_deep=options.is_deep)
+
+
+def _wanted(notes: Notes, options: AuditOptions) -> Notes:
+    """Return what was noted of the wanted tables, and of what belongs to none."""
+    if not options.tables:
+        return notes
+    names = {None, *(str(table_path(name)) for name in options.tables)}
+    wanted = Notes()
+    wanted.take(
+        [each for each in notes.findings if each.table in names],
+        [each for each in notes.proofs if each.table in names],
+    )
+    return wanted
+
+
+def _print(report: AuditReport, output: Output) -> None:
+    match output:
+        case Output.JSON:
+            write(f"{report.to_json()}\n")
+        case Output.TABLE:
+            write(report_text(report))
+        case Output.CSV:
+            table = table_of(finding_documents(report.findings), columns=FINDING_TYPES)
+            form = form_of(output, look())
+            write(form.head(table.schema) + "".join(map(form.rows, table.to_batches())))
+
+
+@contextmanager
+def _shown() -> Iterator[Watch]:
+    """Show what is being looked at on standard error, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield no_watch
+        return
+    with Console(stderr=True).status("auditing", spinner="line") as status:
+        yield status.update
