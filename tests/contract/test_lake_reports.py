@@ -26,12 +26,13 @@ ASKED_MAX = 200
 def table(backend, name):
     schema = {"id": "BIGINT", "text": "STRING"}
     try:
-        made = backend.client.create_table(name, schema, buckets=2, options=TIERED)
+        made = backend.client.create_table(name, schema, buckets=2, bucket_by="id", options=TIERED)
     except errors.HeadwaterError as fault:
         if backend.is_fluss:
             pytest.skip(f"the cluster has no such lake: {fault}")
         raise
-    made.append([{"id": number, "text": "x"} for number in range(10)])
+    # Enough for both buckets to hold what is said to be tiered of them.
+    made.append([{"id": number, "text": "x"} for number in range(40)])
     return made
 
 

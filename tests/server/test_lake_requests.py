@@ -27,13 +27,19 @@ def table(storage):
     return storage.create_table("t", {"id": "BIGINT"}, options=TIERED)
 
 
+@pytest.fixture
+def filled(table):
+    table.append([{"id": number} for number in range(9)])
+    return table
+
+
 def assigned(storage, **asked):
     answer = storage.lake.heartbeat(request=True, ignore_freshness=True, **asked)
     assert answer.assigned is not None
     return answer.assigned
 
 
-def test_only_files_that_were_prepared_for_the_table_are_read(storage, table, tmp_path):
+def test_only_files_that_were_prepared_for_the_table_are_read(storage, filled, tmp_path):
     foreign = tmp_path / "foreign.offsets"
     foreign.write_text('{"version":1,"table_id":1,"bucket_offsets":[1]}')
     prepared = storage.lake.prepare("t", 1, {FIRST: 1})
@@ -51,7 +57,7 @@ def test_only_files_that_were_prepared_for_the_table_are_read(storage, table, tm
     assert storage.lake.snapshot("t") is None
 
 
-def test_a_file_that_is_gone_or_damaged_is_no_snapshot(storage, table):
+def test_a_file_that_is_gone_or_damaged_is_no_snapshot(storage, filled):
     prepared = storage.lake.prepare("t", 1, {FIRST: 1})
     file = Path(prepared.removeprefix("file://"))
 
@@ -63,7 +69,7 @@ def test_a_file_that_is_gone_or_damaged_is_no_snapshot(storage, table):
         storage.lake.commit(1, 5, prepared)
 
 
-def test_offsets_that_go_back_are_refused(storage, table):
+def test_offsets_that_go_back_are_refused(storage, filled):
     late = storage.lake.prepare("t", 1, {FIRST: 5})
     storage.lake.commit(1, 7, storage.lake.prepare("t", 1, {FIRST: 9}))
 
@@ -73,7 +79,7 @@ def test_offsets_that_go_back_are_refused(storage, table):
     assert storage.lake.snapshot("t").snapshot_id == 7
 
 
-def test_a_table_that_was_made_anew_takes_no_offsets_of_the_old_one(storage, table):
+def test_a_table_that_was_made_anew_takes_no_offsets_of_the_old_one(storage, filled):
     prepared = storage.lake.prepare("t", 1, {FIRST: 1})
     storage.drop_table("t")
     storage.create_table("t", {"id": "BIGINT"}, options=TIERED)
@@ -94,7 +100,7 @@ def test_offsets_of_partitions_that_were_dropped_are_left_out(storage):
     table = storage.create_table(
         "t", {"id": "BIGINT", "day": "STRING"}, partition_by="day", options=TIERED
     )
-    table.append([{"id": 1, "day": "a"}, {"id": 2, "day": "b"}])
+    table.append([{"id": 1, "day": "a"}, {"id": 2, "day": "b"}, {"id": 3, "day": "b"}])
     ids = table.partitions()
     ends = {LakeBucket(number, 0): 1 for number in (1, 2)}
     storage.lake.commit(1, 5, storage.lake.prepare("t", 1, ends))
@@ -117,10 +123,10 @@ def test_a_table_that_was_never_tiered_is_told_from_one_without_a_lake(storage, 
         ask("t", 5, readable=True)
 
 
-def test_what_was_tiered_is_known_after_tiering_was_turned_off(storage, table):
+def test_what_was_tiered_is_known_after_tiering_was_turned_off(storage, filled):
     storage.lake.commit(1, 7, storage.lake.prepare("t", 1, {FIRST: 9}))
 
-    table.set_options({"table.datalake.enabled": "false"})
+    filled.set_options({"table.datalake.enabled": "false"})
 
     assert storage.lake.snapshot("t").snapshot_id == 7
 

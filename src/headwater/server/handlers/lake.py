@@ -16,6 +16,7 @@ from headwater.model.table import TableInfo
 from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
 from headwater.server.catalog.lake_offsets import TieredOffsets
 from headwater.server.context import Context
+from headwater.server.handlers.lake_ends import check_ends, live_ends
 from headwater.server.handlers.paths import table_path
 from headwater.wire import fluss_pb2 as pb
 
@@ -93,6 +94,7 @@ async def _prepared(
             for each in table.bucket_offsets
             if each.HasField("log_end_offset")
         }
+        await check_ends(info, given, context)
         ends = _merged(info, given, context, replaces=replaces)
         offsets = TieredOffsets(table_id=info.table_id, ends=ends, replaces=replaces)
         path = await asyncio.to_thread(context.lake.files.write, offsets)
@@ -118,14 +120,7 @@ def _merged(
 ) -> dict[LakeBucket, int]:
     """Put ends on top of those known, without partitions that were dropped meanwhile."""
     before = {} if replaces else context.catalog.lake.ends(info.table_id)
-    live: set[int | None] = {None}
-    if info.descriptor.is_partitioned:
-        live = {each.partition_id for each in context.catalog.partitions.list(info.path)}
-    merged = {**before, **given}
-    for bucket in merged:
-        if not 0 <= bucket.bucket < (info.descriptor.bucket_count or 1):
-            raise RequestError(f"{info.path} has no bucket {bucket.bucket}.")
-    return {bucket: end for bucket, end in merged.items() if bucket.partition_id in live}
+    return live_ends(info, {**before, **given}, context)
 
 
 async def commit_lake_table_snapshot(
@@ -144,6 +139,9 @@ async def commit_lake_table_snapshot(
 async def _committed(told: pb.LakeTableSnapshotMetadata, context: Context) -> pb.CommittedLakeTable:
     try:
         snapshot = await asyncio.to_thread(_snapshot, told, context)
+        info = context.catalog.tables.by_id(told.table_id)
+        for offsets in (snapshot.tiered, snapshot.readable or snapshot.tiered):
+            await check_ends(info, offsets.ends, context)
         context.catalog.lake.commit(
             snapshot,
             earliest_kept=told.earliest_snapshot_id_to_keep
