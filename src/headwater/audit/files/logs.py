@@ -14,6 +14,7 @@ from headwater.audit.finding import Check
 from headwater.log.checkpoint import Checkpoint
 from headwater.log.mark import Mark
 from headwater.log.names import CHECKPOINT, SegmentName, index_name, segment_names
+from headwater.model.bucket import OffsetRange
 from headwater.rows.log_batch import BatchHeader
 from headwater.store.disk import Disk
 
@@ -29,18 +30,18 @@ class SegmentSeen:
 
 @dataclass(slots=True)
 class LogSeen:
-    """Hold what is good of a log; offsets before `whole_end` lack nothing."""
+    """Hold what is good of a log, and the ranges of offsets that are not."""
 
     start_offset: int = 0
     end_offset: int = 0
-    whole_end: int = 0
     writer_id_max: int = -1
     segments: list[SegmentSeen] = field(default_factory=list)
+    holes: list[OffsetRange] = field(default_factory=list)
 
-    @property
-    def is_whole(self) -> bool:
-        """Tell whether every offset can be read."""
-        return self.whole_end == self.end_offset
+    def whole_end(self, offset: int) -> int:
+        """Return how far the log can be read from an offset."""
+        ahead = (hole.start for hole in self.holes if hole.end > offset)
+        return max(min(ahead, default=self.end_offset), offset)
 
 
 def audit_log(
@@ -83,7 +84,6 @@ class _LogAudit:
         self._writers = WriterTrail(self._checkpoint)
         self._seen = LogSeen()
         self._latest_ms = 0
-        self._is_whole = True
 
     def counted(self, found: list[SegmentName]) -> list[SegmentName]:
         """Return the segments of the log; those before its start await their removal."""
@@ -125,11 +125,9 @@ class _LogAudit:
         seen, known = self._seen, self._checkpoint
         if known is not None and known.recovery_offset > seen.end_offset:
             self._missing(seen.end_offset, known.recovery_offset, "the checkpoint knew of them")
-        if self._is_whole:
-            seen.whole_end = seen.end_offset
         seen.writer_id_max = self._writers.id_max
         for offset, fault in self._writers.finish(
-            start_offset=seen.start_offset, end_offset=seen.whole_end
+            start_offset=seen.start_offset, end_offset=seen.whole_end(seen.start_offset)
         ):
             self._notes.error(
                 Check.OFFSETS,
@@ -198,9 +196,7 @@ class _LogAudit:
     # ---- what may be wrong
 
     def _missing(self, start: int, end: int, reason: str) -> None:
-        if self._is_whole:
-            self._seen.whole_end = start
-        self._is_whole = False
+        self._seen.holes.append(OffsetRange(start, end))
         self._writers.lose()
         self._latest_ms = 0
         self._seen.end_offset = end

@@ -1,0 +1,170 @@
+"""The catalog file, read without changing it, and checked entry by entry."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from headwater.audit.files.catalog_seen import CatalogSeen, TableSeen
+from headwater.audit.finding import Check, Finding
+from headwater.audit.report import Notes
+from headwater.errors import HeadwaterError
+from headwater.model.descriptor import descriptor_from_json
+from headwater.model.partition import spec_of_name
+from headwater.model.schema import Schema, schema_from_json
+from headwater.server.catalog.file import VERSION, Cell
+from headwater.server.catalog.lake_entries import reported_snapshot, tiering_record
+
+Row = tuple[Cell, ...]
+RESTORE = "Restore the catalog from a copy; the rows of the tables lie beside it, untouched."
+# Whatever cannot be read back was never written by this program in this form.
+_UNREADABLE = (HeadwaterError, ValueError, KeyError, TypeError, AttributeError, LookupError)
+
+
+def read_catalog(path: Path, notes: Notes) -> CatalogSeen | None:
+    """Read a catalog and note what is wrong with it; None if nothing can be read at all.
+
+    1. check the file as such  2. read tables, partitions and what is known of the lake
+    """
+    try:
+        with closing(_connected(path)) as connection:
+            reading = _Reading(path, connection, notes)
+            return reading.catalog() if reading.is_sound() else None
+    except sqlite3.Error as error:
+        _bad(notes, f"The catalog {path} cannot be read: {error}.")
+        return None
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    wal = path.with_name(path.name + "-wal")
+    # Without a write-ahead log nothing but the file is needed, and nothing is put beside it.
+    how = "mode=ro" if wal.exists() and wal.stat().st_size else "immutable=1"
+    return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None)
+
+
+class _Reading:
+    """Read the entries of one catalog, going on after those that are bad."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, notes: Notes) -> None:
+        self._path = path
+        self._connection = connection
+        self._notes = notes
+        self._seen = CatalogSeen()
+
+    def is_sound(self) -> bool:
+        """Tell whether the file is one, and of a version that is known."""
+        (version,) = self._rows("PRAGMA user_version")[0]
+        if not isinstance(version, int) or not 0 < version <= VERSION:
+            _bad(self._notes, f"The catalog {self._path} has version {version}.")
+            return False
+        faults = [str(row[0]) for row in self._rows("PRAGMA integrity_check") if row != ("ok",)]
+        faults += [f"a row of {row[0]} refers to no {row[2]}" for row in self._strays()]
+        for fault in faults:
+            _bad(self._notes, f"The catalog {self._path} is damaged: {fault}.")
+        return True
+
+    def catalog(self) -> CatalogSeen:
+        """Read all entries."""
+        seen = self._seen
+        schemas = self._schemas()
+        for row in self._rows("SELECT table_id, database, name, schema_id, descriptor FROM tables"):
+            with self._reading(f"Table {row[0]} ({row[1]}.{row[2]})"):
+                self._table(row, schemas)
+        for row in self._rows("SELECT partition_id, table_id, name FROM partitions"):
+            with self._reading(f"Partition {row[0]} of table {row[1]}"):
+                self._partition(row)
+        self._lake()
+        self._single_values()
+        for table in seen.tables.values():
+            self._notes.progress(f"catalog entry of {table.name}")
+        return seen
+
+    def _schemas(self) -> dict[int, dict[int, Schema]]:
+        found: dict[int, dict[int, Schema]] = {}
+        for row in self._rows("SELECT table_id, schema_id, schema FROM schemas"):
+            with self._reading(f"Schema {row[1]} of table {row[0]}"):
+                schema = schema_from_json(json.loads(str(row[2])))
+                found.setdefault(_number(row[0]), {})[_number(row[1])] = schema
+        return found
+
+    def _table(self, row: Row, schemas: dict[int, dict[int, Schema]]) -> None:
+        table_id, schema_id = _number(row[0]), _number(row[3])
+        self._seen.table_ids.add(table_id)
+        versions = schemas.get(table_id, {})
+        if sorted(versions) != list(range(1, schema_id + 1)):
+            raise ValueError(f"it has schema {schema_id}, and the file those of {sorted(versions)}")
+        descriptor = descriptor_from_json(json.loads(str(row[4])))
+        if descriptor.schema != versions[schema_id]:
+            raise ValueError(f"its description differs from its schema {schema_id}")
+        self._seen.tables[table_id] = TableSeen(
+            table_id=table_id,
+            name=f"{row[1]}.{row[2]}",
+            schema_id=schema_id,
+            descriptor=descriptor,
+            schemas=versions,
+        )
+
+    def _partition(self, row: Row) -> None:
+        table = self._seen.tables.get(_number(row[1]))
+        if table is not None:
+            spec_of_name(str(row[2]), table.descriptor.partition_keys)
+        self._seen.partitions[_number(row[0])] = (_number(row[1]), str(row[2]))
+
+    def _lake(self) -> None:
+        if not self._has("lake_tables"):
+            return
+        for row in self._rows("SELECT table_id, turn, details FROM lake_tables"):
+            with self._reading(f"What is known of the tiering of table {row[0]}"):
+                tiering_record(_number(row[1]), str(row[2]))
+        for row in self._rows(
+            "SELECT table_id, snapshot_id, committed_ms, details FROM lake_snapshots"
+            " ORDER BY position"
+        ):
+            with self._reading(f"Lake snapshot {row[1]} of table {row[0]}"):
+                snapshot = reported_snapshot(
+                    _number(row[0]),
+                    _number(row[1]),
+                    committed_ms=_number(row[2]),
+                    details=str(row[3]),
+                )
+                self._seen.lake_snapshots.setdefault(snapshot.table_id, []).append(snapshot)
+
+    def _single_values(self) -> None:
+        seen = self._seen
+        values = {str(key): value for key, value in self._rows("SELECT key, value FROM meta")}
+        with self._reading("The value 'storage_id'"):
+            bytes.fromhex(str(values["storage_id"]))
+        with self._reading("The value 'writer_id_end'"):
+            seen.writer_id_end = int(str(values["writer_id_end"]))
+        last = {str(name): seq for name, seq in self._rows("SELECT name, seq FROM sqlite_sequence")}
+        seen.table_id_last = _number(last.get("tables", 0))
+        seen.partition_id_last = _number(last.get("partitions", 0))
+
+    def _has(self, table: str) -> bool:
+        return bool(self._rows("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)))
+
+    def _strays(self) -> list[Row]:
+        return self._rows("PRAGMA foreign_key_check")
+
+    def _rows(self, statement: str, cells: Sequence[Cell] = ()) -> list[Row]:
+        return self._connection.execute(statement, cells).fetchall()
+
+    @contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        """Note that an entry cannot be read, and go on with the next one."""
+        try:
+            yield
+        except _UNREADABLE as fault:
+            _bad(self._notes, f"{what} cannot be read from the catalog: {fault!r}.")
+
+
+def _number(cell: Cell) -> int:
+    if not isinstance(cell, int):
+        raise TypeError(f"expected a whole number, found {cell!r}")
+    return cell
+
+
+def _bad(notes: Notes, message: str) -> None:
+    notes.bad(Finding(check=Check.FILES, message=message, remedy=RESTORE))
