@@ -29,6 +29,7 @@ from headwater.model.path import TablePath
 from headwater.model.schema import Schema, schema_from_json
 from headwater.model.table import TableInfo
 from headwater.runtime.clock import Clock
+from headwater.runtime.tasks import shared
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, Api
 from headwater.wire.fields import Part
@@ -176,7 +177,7 @@ class Cluster:
             looking = asyncio.get_running_loop().create_task(self._metadata(request))
             self._looking[key] = looking
             looking.add_done_callback(lambda _: self._looking.pop(key, None))
-        await asyncio.shield(looking)
+        await shared(looking)
 
     def _check_same_table(self, bucket: TableBucket) -> None:
         """Refuse a table that was dropped, though there is another of its name."""

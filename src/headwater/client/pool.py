@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from headwater.client.links import Dialer, Link
 from headwater.errors import ClosedError, DisconnectedError
+from headwater.runtime.tasks import shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Pool:
             dialing = asyncio.get_running_loop().create_task(self._dial(address))
             self._dialing[address] = dialing
         # Whoever gives up waiting leaves the dialling to the others.
-        return await asyncio.shield(dialing)
+        return await shared(dialing)
 
     async def _dial(self, address: Address) -> Link:
         try:

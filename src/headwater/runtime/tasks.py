@@ -51,6 +51,18 @@ class Tasks:
             _events.error("task failed", cause=cause, task=task.get_name())
 
 
+async def shared(work: asyncio.Future[T]) -> T:
+    """Wait for work that others wait for as well: whoever is cancelled leaves it to them."""
+    # Once nobody waits any more, asyncio would complain at length that nobody heard of a failure.
+    work.add_done_callback(_heard)
+    return await asyncio.shield(work)
+
+
+def _heard(work: "asyncio.Future[T]") -> None:
+    if not work.cancelled():
+        work.exception()
+
+
 async def to_the_end(work: asyncio.Future[T]) -> T:
     """Wait for work that must not run on alone: whoever is cancelled waits for its end first."""
     try:

@@ -22,6 +22,7 @@ from headwater.rows.log_batch import BatchHeader
 from headwater.rows.projection import Projection
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
+from headwater.runtime.tasks import shared
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.keyed import KeyedTablets
 from headwater.store.disk import Disk
@@ -105,7 +106,7 @@ class Tablets:
         if opening is None:
             opening = asyncio.get_running_loop().create_task(self._open_tablet(bucket))
             self._opening[bucket] = opening
-        return await asyncio.shield(opening)
+        return await shared(opening)
 
     async def pk_tablet(self, bucket: TableBucket) -> PkTablet:
         """Return the primary-key tablet of a bucket."""
