@@ -31,7 +31,9 @@ def prove(world: World, *, tiers: bool = True) -> None:
     if tiers:
         run_command("tier", "--here", "--once", "--at", world.address)
         asyncio.run(_compare(world.address, rows, folded))
-    # audit(world.address)
+    audit(world.address)
+    events = world.server.events()
+    assert "Traceback" not in events, events[-4000:]
 
 
 def audit(address: str) -> None:
