@@ -8,6 +8,8 @@ from headwater.audit.finding import Finding, Proof, Severity
 from headwater.audit.watching import Watch, no_watch
 
 FINDINGS_MAX = 10_000
+# The last report of a server that audits itself, in its data directory.
+REPORT_NAME = "audit.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,7 +80,7 @@ async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCount
 
 
 async def _told_count(audited: AuditedBucket) -> int:
-    await _refuse_broken(audited)
+    await refuse_broken(audited)
     return await count_rows(audited.cluster, audited.table, buckets={audited.place: audited.bucket})
 
 
@@ -96,7 +96,7 @@ async def prove_rows(audited: AuditedBucket, walk: LogWalk, contents: ChangeCont
     proof = StateProof()
     scan = BucketScan(audited.cluster, audited.bucket, limit=None)
     try:
-        await _refuse_broken(audited)
+        await refuse_broken(audited)
         async with aclosing(scan.parts()) as parts:
             first = await anext(parts, None)
             assert scan.log_offset is not None
@@ -192,7 +192,7 @@ async def _prove_lookups(
 # ---- asking
 
 
-async def _refuse_broken(audited: AuditedBucket) -> None:
+async def refuse_broken(audited: AuditedBucket) -> None:
     """Raise what is wrong with a state that the server refuses to serve, without long retries."""
     asked = pb.ScanKvBucketRequest(
         table_id=audited.bucket.table_id,
@@ -228,5 +228,6 @@ def unreadable_state(audited: AuditedBucket, fault: HeadwaterError) -> None:
     audited.bad(
         Check.READABLE,
         f"The state cannot be read: {fault.message}",
-        remedy=f"Stop the server, then: {_rebuild(audited)}",
+        remedy="If nothing is wrong with its log, stop the server, then:"
+        f" {_rebuild(audited)}; else mend the log first.",
     )

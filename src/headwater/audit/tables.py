@@ -8,7 +8,13 @@ from headwater.audit.contents import ChangeContents, ChangeCounts, RowContents
 from headwater.audit.finding import Check, Proof
 from headwater.audit.logs import Contents, LogWalk, NoContents
 from headwater.audit.report import Notes
-from headwater.audit.states import StateProof, prove_count, prove_rows, unreadable_state
+from headwater.audit.states import (
+    StateProof,
+    prove_count,
+    prove_rows,
+    refuse_broken,
+    unreadable_state,
+)
 from headwater.audit.unions import prove_with_lake
 from headwater.client.reading.places import buckets_of
 from headwater.client.table import AsyncTable
@@ -24,7 +30,7 @@ from headwater.errors import (
 
 REMOTE = "rows that are kept in remote storage only were not read"
 EXPIRED = "rows expired while they were read"
-CUT = "the log of some buckets begins behind 0"
+CUT = "some changelogs do not reach back to their first change"
 
 
 @dataclass(slots=True)
@@ -111,13 +117,14 @@ async def _audit_counts(audited: AuditedBucket, tally: TableTally, *, start: int
     counts = ChangeCounts(is_whole=start == 0)
     walk = LogWalk(audited, start=start, contents=counts)
     await walk.go_to(end)
-    if not _shows_before(audited):
-        tally.state_notes.append("its changelog does not tell inserts: only --deep proves it")
-    elif counts.is_whole:
-        try:
+    try:
+        await refuse_broken(audited)
+        if not _shows_before(audited):
+            tally.state_notes.append("its changelog does not tell inserts: only --deep proves it")
+        elif counts.is_whole:
             tally.take_state(await prove_count(audited, walk, counts))
-        except HeadwaterError as fault:
-            unreadable_state(audited, fault)
+    except HeadwaterError as fault:
+        unreadable_state(audited, fault)
     tally.is_cut |= not counts.is_whole
     tally.take_log(walk)
 

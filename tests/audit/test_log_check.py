@@ -1,0 +1,118 @@
+"""Batches that follow each other, and batches that do not."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.audit.finding import Check, Severity
+from headwater.audit.logs import LogCheck
+from headwater.client.reading.log_reader import StoredBatch
+from headwater.model.bucket import OffsetRange
+from headwater.rows.log_batch import build_batch, read_header
+
+
+def batch(base: int, count: int, *, timestamp_ms: int = 1) -> StoredBatch:
+    data = build_batch(
+        b"rows" * count,
+        schema_id=1,
+        record_count=count,
+        base_offset=base,
+        timestamp_ms=timestamp_ms,
+    )
+    return StoredBatch(read_header(data), memoryview(data))
+
+
+def damaged(whole: StoredBatch) -> StoredBatch:
+    data = bytearray(whole.data)
+    data[-1] ^= 1
+    return replace(whole, data=memoryview(data))
+
+
+def batches(counts: list[int], start: int = 0) -> list[StoredBatch]:
+    found = []
+    for count in counts:
+        found.append(batch(start, count))
+        start = found[-1].header.end_offset
+    return found
+
+
+def runs_of(check: LogCheck, given: list[StoredBatch]) -> list[list[int]]:
+    return [[each.header.base_offset for each in run] for run in check.take(given)]
+
+
+counts = st.lists(st.integers(0, 4), min_size=1, max_size=12)
+
+
+@given(counts, st.integers(0, 5))
+def test_batches_that_follow_are_one_run_without_faults(given_counts, start):
+    check = LogCheck(start)
+
+    runs = check.take(batches(given_counts, start))
+
+    assert [len(run) for run in runs] == [len(given_counts)]
+    assert check.faults == []
+    assert (check.batch_count, check.row_count) == (len(given_counts), sum(given_counts))
+
+
+@given(counts, st.data())
+def test_a_batch_that_is_left_out_is_a_gap(given_counts, data):
+    whole = batches([*given_counts, 1])
+    lost = data.draw(st.integers(0, len(given_counts) - 1))
+    check = LogCheck(0)
+
+    check.take(whole[:lost] + whole[lost + 1 :])
+
+    (fault,) = check.faults
+    assert (fault.check, fault.offset) == (Check.OFFSETS, whole[lost].header.base_offset)
+
+
+@given(counts, st.data())
+def test_a_batch_that_comes_twice_is_noticed_and_does_not_count(given_counts, data):
+    whole = batches(given_counts)
+    at = data.draw(st.integers(0, len(given_counts) - 1))
+    check = LogCheck(0)
+
+    runs = check.take(whole[: at + 1] + whole[at:])
+
+    (fault,) = check.faults
+    assert (fault.check, fault.offset) == (Check.OFFSETS, whole[at].header.base_offset)
+    assert sum(map(len, runs)) == len(whole)
+
+
+def test_damage_ends_a_run_and_the_next_batch_begins_another():
+    first, second, third = batches([2, 3, 1])
+    check = LogCheck(0)
+
+    runs = runs_of(check, [first, damaged(second), third])
+
+    assert runs == [[0], [5]]
+    assert [(each.check, each.offset) for each in check.faults] == [(Check.CHECKSUMS, 2)]
+
+
+def test_a_log_may_begin_in_the_middle_of_a_batch_and_nowhere_else():
+    check = LogCheck(2)
+
+    runs = runs_of(check, batches([4, 1]))
+
+    assert (runs, check.faults, check.row_count) == ([[0, 4]], [], 3)
+
+
+def test_what_can_be_read_behind_damage_may_begin_in_the_middle_too():
+    check = LogCheck(0)
+    check.take(batches([2]))
+
+    check.pass_over(OffsetRange(2, 7))
+    runs = runs_of(check, batches([4], start=5))
+
+    assert (runs, check.faults, check.offset) == ([[5]], [], 9)
+
+
+@pytest.mark.parametrize(("second_ms", "faults"), [(5, 0), (6, 0), (4, 1)])
+def test_times_that_go_back_are_worth_a_look(second_ms, faults):
+    check = LogCheck(0)
+
+    check.take([batch(0, 1, timestamp_ms=5), batch(1, 1, timestamp_ms=second_ms)])
+
+    assert [each.severity for each in check.faults] == [Severity.WARNING] * faults
