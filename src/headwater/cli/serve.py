@@ -27,6 +27,8 @@ class ServeOptions:
     lake: tuple[str, ...]
     metrics_host: str
     metrics_port: int | None
+    audit_every: str | None
+    audit_deep: bool
     log_level: str
     log_format: str
 
@@ -62,6 +64,17 @@ def serve(
         int | None,
         typer.Option(help="Port for /metrics and /health; 0 takes a free one.", show_default="off"),
     ] = None,
+    audit_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Audit the storage at intervals such as '1 h'.",
+            show_default="off",
+        ),
+    ] = None,
+    audit_deep: Annotated[
+        bool, typer.Option("--audit-deep", help="Compare every row in these audits.")
+    ] = False,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
 ) -> None:
@@ -80,6 +93,8 @@ def serve(
         lake=tuple(lake or ()),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
+        audit_every=audit_every,
+        audit_deep=audit_deep,
         log_level=log_level.upper(),
         log_format=log_format,
     )

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import signal
 
+from headwater.audit.schedule import AuditPlan, AuditSchedule
 from headwater.cli.pairs import named_values
 from headwater.cli.serve import ServeOptions
 from headwater.config.server import ServerSettings
+from headwater.config.values import DURATION
 from headwater.errors import InvalidOptionError
 from headwater.runtime.events import configure_events
 from headwater.runtime.loops import run
@@ -38,13 +40,34 @@ async def _serve(options: ServeOptions) -> None:
     # Before the start: whoever sees that the server serves may end it at once.
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
-    server = await Server.start(options.directory, _settings(options), users=users)
+    settings, plan = _settings(options), _audit_plan(options)
+    server = await Server.start(options.directory, settings, users=users)
+    schedule = None
+    if plan is not None:
+        schedule = AuditSchedule(server, options.directory, settings=settings, plan=plan)
+        schedule.start()
     await stop.wait()
+    if schedule is not None:
+        await schedule.stop()
     await server.stop()
     # Nothing is left to stop, so one more signal must not turn a clean end into a failure.
     for number in SIGNALS:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
+
+
+def _audit_plan(options: ServeOptions) -> AuditPlan | None:
+    if options.audit_every is None:
+        if options.audit_deep:
+            raise InvalidOptionError("--audit-deep needs --audit-every, such as '1 h'.")
+        return None
+    every_ms = DURATION.read(options.audit_every)
+    if not every_ms:
+        raise InvalidOptionError(
+            f"--audit-every cannot be {options.audit_every!r}.",
+            hint="Expected a length of time such as '1 h' or '10 min'.",
+        )
+    return AuditPlan(every_s=every_ms / 1000, is_deep=options.audit_deep)
 
 
 def _settings(options: ServeOptions) -> ServerSettings:

@@ -7,13 +7,21 @@ from headwater.audit.files.catalog import RESTORE
 from headwater.audit.files.catalog_seen import CatalogSeen
 from headwater.audit.files.places import DROPPED, Place, Stray
 from headwater.audit.finding import Check, Finding, Severity
-from headwater.audit.report import Notes
+from headwater.audit.report import REPORT_NAME, Notes
 from headwater.model.bucket import TableBucket
 from headwater.server.catalog.catalog import CATALOG_NAME
 from headwater.server.catalog.lock import LOCK_NAME
 from headwater.store.disk import Disk
 
-_BESIDE = {LOCK_NAME, "log", "lake", CATALOG_NAME, f"{CATALOG_NAME}-wal", f"{CATALOG_NAME}-shm"}
+_BESIDE = {
+    LOCK_NAME,
+    REPORT_NAME,
+    "log",
+    "lake",
+    CATALOG_NAME,
+    f"{CATALOG_NAME}-wal",
+    f"{CATALOG_NAME}-shm",
+}
 
 
 def note_strays_beside(directory: Path, notes: Notes) -> None:
