@@ -71,13 +71,24 @@ def test_a_histogram_counts_each_duration_in_every_step_that_holds_it(seconds):
 
 def test_a_histogram_has_its_steps_for_each_label():
     tally = RequestTally()
-    tally.answered(FETCH, code=0, seconds=0.002)
+    tally.durations[FETCH].add(0.002)
     spread = {("FETCH_LOG",): tally.durations[FETCH], ("LOOKUP",): Durations()}
 
     steps = shown(Spread(REQUEST_SECONDS, spread))
 
     assert steps["headwater_request_seconds_count", "FETCH_LOG"] == 1
     assert steps["headwater_request_seconds_count", "LOOKUP"] == 0
+
+
+def test_answers_are_told_from_errors():
+    tally = RequestTally()
+    for code in (0, 0, 7, 7, 7, -1):
+        tally.durations[FETCH].add(0.002)
+        if code:
+            tally.refused(FETCH, code)
+    tally.durations[FETCH + 1].add(0.1)
+
+    assert tally.answers() == {(FETCH, 0): 2, (FETCH, 7): 3, (FETCH, -1): 1, (FETCH + 1, 0): 1}
 
 
 def test_two_servers_of_one_process_share_nothing():

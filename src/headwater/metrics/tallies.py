@@ -1,7 +1,7 @@
 """Counts that are kept while a server works: plain numbers, so that counting costs nothing."""
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 # From a sync on a fast disk to a long poll; a few more would help nobody to see anything.
@@ -43,19 +43,23 @@ class WriteTally:
 
 @dataclass(slots=True)
 class RequestTally:
-    """Count answers by the number of their API and their error code."""
+    """Count answers by the number of their API, and errors by their code as well."""
 
-    answers: Counter[tuple[int, int]] = field(default_factory=Counter)
+    durations: defaultdict[int, Durations] = field(default_factory=lambda: defaultdict(Durations))
+    errors: Counter[tuple[int, int]] = field(default_factory=Counter)
     bucket_errors: Counter[tuple[int, int]] = field(default_factory=Counter)
-    durations: dict[int, Durations] = field(default_factory=dict)
 
-    def answered(self, api: int, *, code: int, seconds: float) -> None:
-        """Count one answer."""
-        self.answers[api, code] += 1
-        durations = self.durations.get(api)
-        if durations is None:
-            durations = self.durations[api] = Durations()
-        durations.add(seconds)
+    def answers(self) -> dict[tuple[int, int], int]:
+        """Return how many answers there were of each API and code, good ones included."""
+        counts = Counter({(api, ANSWERED): took.count for api, took in self.durations.items()})
+        for (api, code), count in self.errors.items():
+            counts[api, ANSWERED] -= count
+            counts[api, code] += count
+        return dict(counts)
+
+    def refused(self, api: int, code: int) -> None:
+        """Count an answer that is an error."""
+        self.errors[api, code] += 1
 
     def bucket_refused(self, api: int, code: int) -> None:
         """Count a bucket whose part of an answer is an error."""

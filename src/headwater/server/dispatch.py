@@ -97,7 +97,9 @@ class Dispatcher:
         began = self._clock.monotonic()
         code, answer = await self._served(frame, session)
         api = frame.api_key if frame.api_key in APIS else UNKNOWN_API
-        self._tally.answered(api, code=code, seconds=self._clock.monotonic() - began)
+        self._tally.durations[api].add(self._clock.monotonic() - began)
+        if code:
+            self._tally.refused(api, code)
         return answer
 
     async def _served(self, frame: RequestFrame, session: Session) -> tuple[int, Answer]:

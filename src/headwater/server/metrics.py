@@ -64,7 +64,7 @@ class ServerMetrics:
         yield value(declared.REQUEST_BYTES, self._listener.requests.used_bytes)
         yield value(declared.SCANNERS, len(self._services.scanners))
         for metric, counts in (
-            (declared.REQUESTS, requests.answers),
+            (declared.REQUESTS, requests.answers()),
             (declared.BUCKET_ERRORS, requests.bucket_errors),
         ):
             yield Values(metric, {(_name(api), str(n)): c for (api, n), c in counts.items()})
