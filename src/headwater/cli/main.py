@@ -12,6 +12,7 @@ from headwater.cli.explain import explain
 from headwater.cli.offsets import offsets
 from headwater.cli.plan import plan
 from headwater.cli.read import count, lookup, scan
+from headwater.cli.repair import repair
 from headwater.cli.serve import serve
 from headwater.cli.sql import sql
 from headwater.cli.tail import tail
@@ -56,4 +57,5 @@ app.add_typer(cursor.app, name="cursor")
 app.command()(tier)
 app.add_typer(lake.app, name="lake")
 app.command()(audit)
+app.command()(repair)
 app.command()(top)

@@ -28,14 +28,16 @@ ROWS = {"id": "BIGINT", "name": "STRING"}
 
 
 @asynccontextmanager
-async def storage(directory: Path) -> AsyncIterator[tuple[AsyncClient, Server]]:
+async def storage(
+    directory: Path, *, deadline_s: float = 60
+) -> AsyncIterator[tuple[AsyncClient, Server]]:
     """Open a directory with small segments, and close it in the end."""
     settings = ServerSettings(host="127.0.0.1", port=0)
     server = await Server.start(directory, settings, storage=SMALL, listens=False)
     cluster = Cluster(
         [Address(PEER, 0)],
         Pool(InProcessDialer(server.serve)),
-        settings=ClientSettings(),
+        settings=ClientSettings(deadline_s=deadline_s),
         clock=SystemClock(),
         lakes=Lakes(config={}),
     )
