@@ -85,21 +85,15 @@ def _canonical(column: pa.Array) -> pa.Array:
     if pa.types.is_struct(kind):
         children = [_canonical(child) for child in column.flatten()]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=column.is_null())
-    offsets = _offsets(column)
-    values = column.flatten()
-    if pa.types.is_map(kind):
-        keys, items = (_canonical(child) for child in values.flatten())
-        return pa.MapArray.from_arrays(offsets, keys, items, type=kind)
-    return pa.ListArray.from_arrays(offsets, _canonical(values), type=kind)
+    inner = _entries(column) if pa.types.is_map(kind) else _canonical(column.values)
+    buffers = column.buffers()[:2]
+    return pa.Array.from_buffers(kind, len(column), buffers, offset=column.offset, children=[inner])
 
 
-def _offsets(column: pa.Array) -> pa.Array:
-    """Return where each list begins among the values of those that are not null."""
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    # A null among offsets says that the list which begins there is null.
-    mask = np.append(column.is_null().to_numpy(zero_copy_only=False), [False])
-    return pa.array(offsets, pa.int32(), mask=mask)
+def _entries(column: pa.MapArray) -> pa.StructArray:
+    fields = [column.type.key_field, column.type.item_field]
+    children = [_canonical(column.keys), _canonical(column.items)]
+    return pa.StructArray.from_arrays(children, fields=fields)
 
 
 def _holds_floats(kind: pa.DataType) -> bool:

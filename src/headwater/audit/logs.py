@@ -85,7 +85,9 @@ class LogCheck:
         is_cut = not self._is_begun and header.end_offset > self.offset
         if header.base_offset >= self.offset or is_cut:
             return False
-        message = f"Offset {header.base_offset} comes twice: {self.offset} should come there."
+        message = (
+            f"Offset {header.base_offset} comes behind {self.offset - 1}: twice, or out of order."
+        )
         self.faults.append(LogFault(Check.OFFSETS, header.base_offset, message))
         return True
 

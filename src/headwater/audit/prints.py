@@ -1,9 +1,8 @@
 """Rows and keys as 64 bits each, so that many of them can be compared in little memory."""
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from headwater.audit.digest import RowHasher
 from headwater.kv.hashing import hash_keys
 from headwater.model.table import TableInfo
 from headwater.rows.compacted.encode import RowEncoder
@@ -14,17 +13,18 @@ from headwater.rows.row_bytes import Words
 _KEY_SEED, _ROW_SEED = 0x6B65795F7072696E, 0x726F775F7072696E
 _KEY_SHOWN_MAX = 200
 
-Longs = npt.NDArray[np.int64]
-
 
 class Prints:
     """Print the rows of a primary-key table; equal rows have equal prints."""
 
-    def __init__(self, table: TableInfo) -> None:
+    def __init__(self, table: TableInfo, *, through_lake: bool = False) -> None:
         schema = table.schema
+        types = [column.type for column in schema.columns]
         self.key = schema.primary_key
         self._keys = KeyEncoder.of([schema.column(name).type for name in self.key])
-        self._rows = RowEncoder.of([column.type for column in schema.columns])
+        self._rows = RowEncoder.of(types)
+        # Lakes keep no two zeros apart.
+        self._hasher = RowHasher(types) if through_lake else None
 
     def keys(self, rows: pa.RecordBatch) -> Words:
         """Return the print of each key."""
@@ -33,6 +33,8 @@ class Prints:
 
     def rows(self, rows: pa.RecordBatch) -> Words:
         """Return the print of each whole row, whose columns are those of the table in order."""
+        if self._hasher is not None:
+            return self._hasher.hashes(rows)
         return hash_keys(self._rows.encode(rows.columns), seed=_ROW_SEED)
 
     def shown(self, rows: pa.RecordBatch, at: int) -> str:

@@ -35,7 +35,7 @@ async def prove_with_lake(table: AsyncTable, notes: Notes) -> tuple[int, str]:
         state = await table.view(offsets=union.offsets, mode="log")
         # The lake keeps the rows of partitions that the storage has dropped.
         partitions = await table.partitions() if table.info.is_partitioned else None
-        prints = Prints(union.value.table)
+        prints = Prints(union.value.table, through_lake=True)
         held = await _held(union, prints, partitions)
         compare = StateCompare(prints, held, is_whole=True)
         async for rows in state.scan(partitions=partitions):
