@@ -1,9 +1,10 @@
 """A whole storage on a disk of the test's choice, with clients in the same process."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.client.client import AsyncClient
@@ -15,7 +16,6 @@ from headwater.embedded.link import PEER, InProcessLink
 from headwater.kv.settings import KvSettings
 from headwater.lake.lakes import Lakes
 from headwater.log.settings import LogSettings
-from headwater.runtime.clock import SystemClock
 from headwater.server.connection import Part, Serve
 from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings
@@ -32,14 +32,29 @@ SMALL = StorageSettings(
 )
 # Whatever fails, nobody waits for long.
 PATIENCE = ClientSettings(
-    deadline_s=0.4, request_timeout_s=5.0, backoff_first_s=0.01, backoff_max_s=0.02
+    deadline_s=0.4, request_timeout_s=5.0, backoff_first_s=0.02, backoff_max_s=0.05
 )
-HURRY = ClientSettings(
-    acks=0, deadline_s=0.4, request_timeout_s=5.0, backoff_first_s=0.01, backoff_max_s=0.02
-)
+HURRY = replace(PATIENCE, acks=0)
 WRITES = (ApiKey.PRODUCE_LOG, ApiKey.PUT_KV)
 RESENT_EVERY = 3
 STOP_S_MAX = 20
+
+
+class ImpatientClock:
+    """Pass over the time in which somebody sleeps."""
+
+    def __init__(self) -> None:
+        self._skipped_s = 0.0
+
+    def now_ms(self) -> int:
+        return round(self.monotonic() * 1000)
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._skipped_s
+
+    async def sleep(self, seconds: float) -> None:
+        self._skipped_s += seconds
+        await asyncio.sleep(0)
 
 
 class ResendingLink:
@@ -100,9 +115,11 @@ async def serving(
         listens=False,
     )
     try:
-        async with await _client(server, PATIENCE) as patient:
-            async with await _client(server, HURRY) as hurried:
-                yield Storage(server, patient, hurried, clock)
+        async with (
+            await _client(server, PATIENCE) as patient,
+            await _client(server, HURRY) as hurried,
+        ):
+            yield Storage(server, patient, hurried, clock)
     finally:
         async with asyncio.timeout(STOP_S_MAX):
             await server.stop()
@@ -113,7 +130,7 @@ async def _client(server: Server, settings: ClientSettings) -> AsyncClient:
         [Address(PEER, 0)],
         Pool(ResendingDialer(server.serve)),
         settings=settings,
-        clock=SystemClock(),
+        clock=ImpatientClock(),
         lakes=Lakes(config={}),
     )
     await cluster.connect()

@@ -1,6 +1,8 @@
 """What a storage goes through before it crashes: every kind of table, and every chore."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from headwater.client.client import AsyncClient
@@ -14,8 +16,17 @@ EVENTS_AT, USERS_AT = "1/0", "3/0"
 FIRST_DAY, SECOND_DAY = "2/p1/0", "2/p2/0"
 TTL = {"table.log.ttl": "1 h"}
 WIDE = "x" * 120
+STEP_S_MAX = 20
 
 Rows = Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Hold what was asked of a primary-key table, and where the log ended after it, if known."""
+
+    changed: Mapping[int, str | None]
+    end_offset: int | None
 
 
 @dataclass(slots=True)
@@ -26,6 +37,13 @@ class Promise:
     """Values of a log table by offset."""
     states: dict[int, Rows] = field(default_factory=lambda: {0: {}})
     """Rows of a primary-key table by the end offset of the write that led to them."""
+    sent: set[str] = field(default_factory=set)
+    """Values of a log table that may be there, acked or not."""
+    puts: list[Put] = field(default_factory=list)
+    """What may have happened to a primary-key table, in order."""
+    failures: list[Exception] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    """Values of a log table that were read."""
     acked_end: int = 0
     start_offsets: set[int] = field(default_factory=lambda: {0})
     is_dropped: bool = False
@@ -34,12 +52,13 @@ class Promise:
 class Workload:
     """Drive a storage step by step, and note what it promises."""
 
-    def __init__(self, storage: Storage, *, acked: Callable[[str], None]) -> None:
+    def __init__(
+        self, storage: Storage, *, acked: Callable[[str], None], first_number: int = 0
+    ) -> None:
         self.storage = storage
         self.promises = {at: Promise() for at in (EVENTS_AT, FIRST_DAY, SECOND_DAY, USERS_AT)}
-        self.failures: list[Exception] = []
         self._acked = acked
-        self._number = 0
+        self._number = first_number
 
     async def create(self) -> None:
         """Create the tables, in the order of their ids."""
@@ -55,6 +74,7 @@ class Workload:
         return (
             self.append,
             self.upsert,
+            self.look,
             lambda: self.append(waits=False),
             lambda: self.upsert(waits=False),
             lambda: self.append(waits=False, rows=3),
@@ -66,6 +86,7 @@ class Workload:
             lambda: self.upsert(text=WIDE),
             self.tend,
             self.save,
+            self.look,
             lambda: self.append_day("two", SECOND_DAY),
             lambda: self.append(rows=4, text=WIDE),
             lambda: self.append(waits=False, text=WIDE),
@@ -83,58 +104,84 @@ class Workload:
             self.append,
             self.tend,
             self.save,
+            self.look,
             lambda: self.upsert(waits=False),
             lambda: self.append(waits=False),
         )
 
     async def run(self) -> AsyncIterator[int]:
-        """Take all steps, whatever becomes of each, and stop after each for a look."""
+        """Take all steps, whatever becomes of each; none may take for ever."""
         for number, step in enumerate(self.steps()):
-            try:
+            async with asyncio.timeout(STEP_S_MAX):
                 await step()
-            except (HeadwaterError, OSError) as failure:
-                self.failures.append(failure)
             yield number
+
+    @property
+    def failures(self) -> list[Exception]:
+        """Return what failed, wherever that was."""
+        return [failure for each in self.promises.values() for failure in each.failures]
 
     # ---- writing
 
     async def append(self, *, waits: bool = True, rows: int = 2, text: str = "") -> None:
         """Append rows to the log table."""
-        table = await self._client(waits).table(EVENTS)
         values = [self._next(text) for _ in range(rows)]
-        receipt = await table.append([{"id": 0, "text": value} for value in values])
-        self._note(EVENTS_AT, values, receipt, waits=waits)
+        self.promises[EVENTS_AT].sent |= {*values}
+        with self._noting(EVENTS_AT):
+            table = await self._client(waits).table(EVENTS)
+            receipt = await table.append([{"id": 0, "text": value} for value in values])
+            self._note(EVENTS_AT, values, receipt, waits=waits)
 
     async def append_day(self, day: str, at: str) -> None:
         """Append rows to a partition, which is created first where it is missing."""
-        table = await self.storage.client.table(DAYS)
-        await table.create_partition({"day": day}, exists_ok=True)
         values = [self._next(day) for _ in range(2)]
-        receipt = await table.append([{"id": 0, "text": each, "day": day} for each in values])
-        self._note(at, values, receipt, waits=True)
+        self.promises[at].sent |= {*values}
+        with self._noting(at):
+            table = await self.storage.client.table(DAYS)
+            await table.create_partition({"day": day}, exists_ok=True)
+            receipt = await table.append([{"id": 0, "text": each, "day": day} for each in values])
+            self._note(at, values, receipt, waits=True)
 
     async def upsert(self, *, waits: bool = True, text: str = "") -> None:
         """Put rows of some keys, new and old."""
-        table = await self._client(waits).table(USERS)
         value = self._next(text)
         changed = {self._number % 5: value, self._number % 3 + 4: value}
         rows = [{"id": key, "text": each} for key, each in changed.items()]
-        self._put(changed, await table.upsert(rows), waits=waits)
+        with self._putting(changed):
+            table = await self._client(waits).table(USERS)
+            self._put(changed, await table.upsert(rows), waits=waits)
 
     async def delete(self) -> None:
         """Delete a row."""
-        table = await self.storage.client.table(USERS)
-        held = self._rows()
-        key = min(held, default=0)
-        receipt = await table.delete([{"id": key}])
-        self._put({key: None}, receipt, waits=True)
+        key = min(self._rows(), default=0)
+        with self._putting({key: None}):
+            table = await self.storage.client.table(USERS)
+            self._put({key: None}, await table.delete([{"id": key}]), waits=True)
+
+    # ---- reading
+
+    async def look(self) -> None:
+        """Read all there is; what was read can never vanish."""
+        with self._noting(EVENTS_AT):
+            table = await self.storage.client.table(EVENTS)
+            found = [str(row["text"]) for row in await table.scan().to_pylist()]
+            assert len({*found}) == len(found)
+            self.promises[EVENTS_AT].seen |= {*found}
+        with self._noting(USERS_AT):
+            users = await self.storage.client.table(USERS)
+            scanned = {row["id"]: row["text"] for row in await users.scan().to_pylist()}
+            keys = [{"id": key} for key in range(10)]
+            looked_up = {row["id"]: row["text"] for row in (await users.lookup(keys)).to_pylist()}
+            assert scanned == looked_up
 
     # ---- chores
 
     async def tend(self) -> None:
+        """Spill, compact and expire."""
         await self.storage.server.upkeep.tend_states()
 
     async def save(self) -> None:
+        """Take snapshots."""
         await self.storage.server.upkeep.save_states()
 
     async def expire(self) -> None:
@@ -150,10 +197,28 @@ class Workload:
 
     async def drop_day(self, day: str, at: str) -> None:
         self.promises[at].is_dropped = True
-        table = await self.storage.client.table(DAYS)
-        await table.drop_partition({"day": day})
+        with self._noting(at):
+            table = await self.storage.client.table(DAYS)
+            await table.drop_partition({"day": day}, missing_ok=True)
 
     # ---- what was promised
+
+    @contextmanager
+    def _noting(self, at: str) -> Iterator[None]:
+        """Note what fails, and go on."""
+        try:
+            yield
+        except (HeadwaterError, OSError) as failure:
+            self.promises[at].failures.append(failure)
+
+    @contextmanager
+    def _putting(self, changed: Mapping[int, str | None]) -> Iterator[None]:
+        with self._noting(USERS_AT):
+            try:
+                yield
+            except BaseException:
+                self.promises[USERS_AT].puts.append(Put(changed, None))
+                raise
 
     def _client(self, waits: bool) -> AsyncClient:
         return self.storage.client if waits else self.storage.hurried
@@ -176,7 +241,9 @@ class Workload:
     def _put(self, changed: Mapping[int, str | None], receipt: Receipt, *, waits: bool) -> None:
         (bucket,) = receipt.buckets
         rows = {key: value for key, value in {**self._rows(), **changed}.items() if value}
-        self.promises[USERS_AT].states[bucket.end_offset] = rows
+        promise = self.promises[USERS_AT]
+        promise.states[bucket.end_offset] = rows
+        promise.puts.append(Put(changed, bucket.end_offset))
         self._promise(USERS_AT, bucket.end_offset, waits=waits)
 
     def _promise(self, at: str, end: int, *, waits: bool) -> None:
