@@ -1,7 +1,6 @@
 """The servers behind a client: who leads which bucket, and how to reach them."""
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -28,6 +27,7 @@ from headwater.model.partition import name_of_spec
 from headwater.model.path import TablePath
 from headwater.model.schema import Schema, schema_from_json
 from headwater.model.table import TableInfo
+from headwater.model.type_json import document_of
 from headwater.runtime.clock import Clock
 from headwater.runtime.tasks import shared
 from headwater.wire import fluss_pb2 as pb
@@ -106,7 +106,7 @@ class Cluster:
                 table_path=wire_path(table.path), schema_id=schema_id
             )
             answer = await self.ask(request, pb.GetTableSchemaResponse)
-            known = schema_from_json(json.loads(answer.schema_json))
+            known = schema_from_json(document_of(answer.schema_json))
             self._schemas[table.table_id, schema_id] = known
         return known
 

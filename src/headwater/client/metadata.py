@@ -1,6 +1,5 @@
 """What a cluster tells of itself: servers, tables, and who leads which bucket."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from headwater.model.bucket import TableBucket
 from headwater.model.descriptor import TableDescriptor, descriptor_from_json
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
+from headwater.model.type_json import document_of
 from headwater.wire import fluss_pb2 as pb
 
 
@@ -64,7 +64,7 @@ def _table(table: pb.TableMetadata) -> TableInfo:
 def read_descriptor(table_json: bytes) -> TableDescriptor:
     """Read the description of a table from its JSON text."""
     try:
-        return descriptor_from_json(json.loads(table_json))
+        return descriptor_from_json(document_of(table_json))
     except ValueError as cause:
         raise CorruptBatchError(f"The description of a table is no JSON: {cause}.") from cause
 

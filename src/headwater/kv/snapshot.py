@@ -6,16 +6,19 @@ Rows are not copied: a snapshot names segments that are on disk already. The fil
 
 import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from headwater.errors import CorruptFileError
+from headwater.errors import CorruptFileError, InvalidTableError
 from headwater.kv.location import Locations
+from headwater.model.type_json import Json, document_of, int_of, list_of, object_of
 from headwater.rows.checksum import crc32c
 
 VERSION = 1
+_SHOWN_MAX = 60
 _U32 = struct.Struct("<I")
 Hashes = npt.NDArray[np.uint64]
 
@@ -84,22 +87,49 @@ def decode_snapshot(content: bytes) -> Snapshot:
     if crc32c(body) != crc:
         raise CorruptFileError("The checksum of a snapshot does not fit.")
     (length,) = _U32.unpack_from(body)
-    head = json.loads(bytes(body[_U32.size : _U32.size + length]))
-    if head["version"] != VERSION:
-        raise CorruptFileError(
-            f"A snapshot has version {head['version']}, this program reads {VERSION}."
-        )
-    arrays = _arrays(body[_U32.size + length :], head["counts"])
+    try:
+        head = object_of(document_of(bytes(body[_U32.size : _U32.size + length])), what="head")
+        if int_of(head, "version") != VERSION:
+            raise CorruptFileError(
+                f"A snapshot has version {head['version']}, this program reads {VERSION}."
+            )
+        return _snapshot(head, body[_U32.size + length :])
+    except (ValueError, InvalidTableError) as fault:
+        raise CorruptFileError(f"A snapshot cannot be read: {fault}.") from fault
+
+
+def _snapshot(head: Mapping[str, Json], body: memoryview) -> Snapshot:
+    arrays = _arrays(body, list(_numbers(head.get("counts"))))
+    has_prefixes = head.get("has_prefixes") is True
+    if len(arrays) != (4 if has_prefixes else 2) or len(arrays[0]) != len(arrays[1]):
+        raise ValueError(f"it has {len(arrays)} arrays, not all of one length")
     return Snapshot(
-        head["offset"],
-        head["seed"],
-        tuple(SegmentFile(*fields) for fields in head["segments"]),
+        int_of(head, "offset"),
+        int_of(head, "seed"),
+        tuple(SegmentFile(*_numbers(each, count=7)) for each in list_of(head, "segments")),
         arrays[0],
         arrays[1].view(np.int64),
-        {bytes.fromhex(key): at for key, at in head["collided"]},
-        (arrays[2], arrays[3]) if head["has_prefixes"] else None,
-        None if head["ids"] is None else IdRange(*head["ids"]),
+        dict(map(_collided, list_of(head, "collided"))),
+        (arrays[2], arrays[3]) if has_prefixes else None,
+        None if head.get("ids") is None else IdRange(*_numbers(head["ids"], count=2)),
     )
+
+
+def _numbers(node: Json, *, count: int | None = None) -> tuple[int, ...]:
+    """Return a list of whole numbers, as many as there must be."""
+    given = node if isinstance(node, list) else []
+    numbers = tuple(each for each in given if isinstance(each, int))
+    if not isinstance(node, list) or len(numbers) != (len(node) if count is None else count):
+        raise ValueError(f"{str(node)[:_SHOWN_MAX]} are not the numbers that belong there")
+    return numbers
+
+
+def _collided(node: Json) -> tuple[bytes, int]:
+    match node:
+        case [str(key), int(location)]:
+            return bytes.fromhex(key), location
+        case _:
+            raise ValueError(f"{str(node)[:_SHOWN_MAX]} is no key with its place")
 
 
 def _fields(segment: SegmentFile) -> list[int]:
@@ -115,7 +145,7 @@ def _fields(segment: SegmentFile) -> list[int]:
 
 
 def _arrays(body: memoryview, counts: list[int]) -> list[Hashes]:
-    if sum(counts) * 8 != len(body):
+    if min(counts, default=0) < 0 or sum(counts) * 8 != len(body):
         raise CorruptFileError("The arrays of a snapshot are cut off.")
     # Copied, because the bytes behind the head lie at any address.
     words = np.frombuffer(bytes(body), np.uint64)

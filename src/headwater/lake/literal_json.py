@@ -26,7 +26,7 @@ def literal_from_json(node: Json) -> Literal:
         case bool() | int() | str() | None:
             return node
         case {"float": str(text)}:
-            return float.fromhex(text)
+            return _float(text)
         case {"bytes": str(text)}:
             return b64decode(text, validate=True)
         case {"decimal": str(text)}:
@@ -35,8 +35,18 @@ def literal_from_json(node: Json) -> Literal:
             raise ValueError(f"{node} is no literal")
 
 
+def _float(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        raise ValueError(f"{text} is no float") from None
+
+
 def _decimal(text: str) -> Decimal:
     try:
-        return Decimal(text)
+        value = Decimal(text)
     except InvalidOperation:
         raise ValueError(f"{text} is no decimal") from None
+    if not value.is_finite():
+        raise ValueError(f"{text} is no decimal that a column can hold")
+    return value

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from headwater.errors import CorruptFileError, InvalidTableError
 from headwater.lake.literal_json import literal_from_json, literal_to_json
 from headwater.lake.split import ColumnBounds, LakeFile, LakeSplit
-from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
+from headwater.model.type_json import Json, document_of, int_of, list_of, object_of, text_of
 
 Node = Mapping[str, Json]
 _VERSION = 2
@@ -22,7 +22,7 @@ def split_to_bytes(split: LakeSplit) -> bytes:
 def split_from_bytes(data: bytes) -> LakeSplit:
     """Read a split, or say that it cannot be read."""
     try:
-        node = object_of(json.loads(data), what="split")
+        node = object_of(document_of(data), what="split")
         if int_of(node, "version") != _VERSION:
             raise CorruptFileError(
                 f"A lake split has version {node['version']}, not {_VERSION}.",

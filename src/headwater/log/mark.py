@@ -58,8 +58,10 @@ def encode_marks(marks: Sequence[Mark]) -> bytes:
 
 def decode_marks(data: bytes, position: int) -> tuple[tuple[Mark, ...], int]:
     """Read marks and return them with the position behind them."""
-    (count,) = _COUNT.unpack_from(data, position)
     start = position + _COUNT.size
+    if start > len(data):
+        raise CorruptFileError("A list of marks ends before its count.")
+    (count,) = _COUNT.unpack_from(data, position)
     end = start + count * _MARK.size
     if count == 0 or end > len(data):
         raise CorruptFileError(f"A list of {count} marks does not fit its file.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from headwater.errors import CorruptFileError, InvalidTableError
 from headwater.model.bucket import OffsetRange
-from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
+from headwater.model.type_json import Json, document_of, int_of, list_of, object_of, text_of
 
 BOUNDARY_PROPERTY = "headwater.boundary"
 _VERSION = 1
@@ -82,7 +82,7 @@ class Boundary:
 def boundary_from_json(text: str) -> Boundary:
     """Read a boundary from the properties of a snapshot, or say that it cannot be trusted."""
     try:
-        node = object_of(json.loads(text), what="boundary")
+        node = object_of(document_of(text), what="boundary")
         if int_of(node, "version") != _VERSION:
             raise CorruptFileError(
                 f"The boundary of a lake snapshot has version {node['version']}.",

@@ -1,6 +1,7 @@
 """The JSON form of data types, as Fluss clients write and read it."""
 
 from collections.abc import Mapping
+from json import loads
 from typing import TypeAlias
 
 from headwater.errors import InvalidTableError
@@ -193,6 +194,15 @@ def with_nested_ids(data_type: DataType, next_id: int) -> tuple[DataType, int]:
             return RowType(fields=tuple(numbered), nullable=nullable), next_id
         case _:
             return data_type, next_id
+
+
+def document_of(text: str | bytes) -> Json:
+    """Read JSON, or raise `ValueError`; what is nested too deep for the parser counts as none."""
+    try:
+        document: Json = loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    return document
 
 
 def object_of(json: Json, *, what: str) -> Mapping[str, Json]:

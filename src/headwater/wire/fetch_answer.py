@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.fields import Part, bytes_head, iterate_fields, number_field
+from headwater.wire.messages import decode_message
 
 _TABLES_RESP = 1
 _TABLE_ID, _BUCKETS_RESP = 1, 2
@@ -84,5 +85,5 @@ def _decode_bucket(message: memoryview) -> BucketAnswer:
             records.append(value)
         else:
             rest += [bytes_head(number, len(value)), value]
-    fields = pb.FetchLogBucketResponse.FromString(b"".join(rest))
+    fields = decode_message(pb.FetchLogBucketResponse, b"".join(rest), api="FETCH_LOG")
     return BucketAnswer(fields, records)

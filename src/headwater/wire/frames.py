@@ -27,6 +27,9 @@ class ResponseKind(IntEnum):
     FAILURE = 2
 
 
+_KINDS = frozenset(ResponseKind)
+
+
 @dataclass(frozen=True, slots=True)
 class RequestFrame:
     """Hold one request as it came."""
@@ -66,9 +69,13 @@ def request_frame(data: memoryview) -> RequestFrame:
 
 def response_frame(data: memoryview) -> ResponseFrame:
     """Read a response from the bytes behind its length."""
+    if not data or data[0] not in _KINDS:
+        raise CorruptBatchError(f"A response of {len(data)} bytes begins with no kind.")
     kind = ResponseKind(data[0])
     if kind is ResponseKind.FAILURE:
         return ResponseFrame(kind, -1, data[1:])
+    if len(data) <= REQUEST_ID_BYTES:
+        raise CorruptBatchError(f"A response of {len(data)} bytes is shorter than its header.")
     (request_id,) = LENGTH.unpack_from(data, 1)
     return ResponseFrame(kind, request_id, data[1 + REQUEST_ID_BYTES :])
 

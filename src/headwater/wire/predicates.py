@@ -62,6 +62,7 @@ _TYPES: tuple[type[DataType], ...] = (
 )
 _NUMBER_OF_TYPE = {kind: number for number, kind in enumerate(_TYPES)}
 COMPACT_PRECISION_MAX = 18
+DECIMAL_BYTES_MAX = 16  # 38 digits; to make digits of thousands of bytes takes for ever
 
 
 def predicate_from_wire(message: pb.Predicate, schema: Schema, *, depth: int = 0) -> Predicate:
@@ -167,6 +168,10 @@ def _put_decimal(message: pb.LiteralValue, literal: Decimal, data_type: DecimalT
 
 
 def _decimal(message: pb.LiteralValue, scale: int) -> Decimal:
+    if len(message.decimal_bytes) > DECIMAL_BYTES_MAX:
+        raise InvalidProjectionError(
+            f"A decimal of a filter takes {len(message.decimal_bytes)} bytes."
+        )
     if message.HasField("decimal_bytes"):
         unscaled = int.from_bytes(message.decimal_bytes, "big", signed=True)
     else:

@@ -14,7 +14,7 @@ from headwater.errors import InvalidTableError, InvalidTokenError
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.model.path import TablePath
-from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
+from headwater.model.type_json import Json, document_of, int_of, list_of, object_of, text_of
 
 PREFIX = "hw1."
 TOKEN_LENGTH_MAX = 64 * 1024 * 1024
@@ -85,8 +85,8 @@ def written(token: Token) -> str:
 def read_token(text: str, *, path: TablePath, table_id: int) -> Token:
     """Read a token of a table, or say why it is none."""
     try:
-        token = _token(object_of(json.loads(_content(text)), what="token"))
-    except (ValueError, RecursionError, InvalidTableError) as fault:
+        token = _token(object_of(document_of(_content(text)), what="token"))
+    except (ValueError, InvalidTableError) as fault:
         raise InvalidTokenError(f"The token cannot be read: {fault}.") from fault
     if token.path != path:
         raise InvalidTokenError(f"The token is of {token.path}, not of {path}.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headwater.errors import CorruptFileError, InvalidTableError
 from headwater.model.boundary import LakeBucket
-from headwater.model.type_json import Json, int_of, list_of, object_of
+from headwater.model.type_json import Json, document_of, int_of, list_of, object_of
 
 _VERSION = 1
 _UNKNOWN = -1
@@ -44,7 +44,7 @@ class TieredOffsets:
 def offsets_from_json(text: str) -> TieredOffsets:
     """Read offsets, or say that they cannot be trusted."""
     try:
-        return _offsets(object_of(json.loads(text), what="offsets"))
+        return _offsets(object_of(document_of(text), what="offsets"))
     except (ValueError, InvalidTableError) as fault:
         raise CorruptFileError(f"Tiered offsets cannot be read: {fault}.") from fault
 

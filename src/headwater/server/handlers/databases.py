@@ -3,7 +3,7 @@
 import json
 
 from headwater.errors import InvalidTableError, UnsupportedError
-from headwater.model.type_json import object_of
+from headwater.model.type_json import document_of, object_of
 from headwater.server.catalog.entries import DatabaseInfo
 from headwater.server.context import Context
 from headwater.wire import fluss_pb2 as pb
@@ -100,7 +100,7 @@ def _description(database_json: bytes) -> tuple[str | None, dict[str, str]]:
     if not database_json:
         return None, {}
     try:
-        node = object_of(json.loads(database_json), what="database")
+        node = object_of(document_of(database_json), what="database")
     except ValueError as fault:
         raise InvalidTableError(f"The description of the database is no JSON: {fault}.") from None
     comment, properties = node.get("comment"), node.get("custom_properties") or {}

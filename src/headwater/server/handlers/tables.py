@@ -9,7 +9,7 @@ from headwater.model.aggregate_json import aggregate_of
 from headwater.model.descriptor import descriptor_from_json, descriptor_to_json
 from headwater.model.schema import schema_to_json
 from headwater.model.table import TableInfo
-from headwater.model.type_json import Json, type_from_json
+from headwater.model.type_json import Json, document_of, type_from_json
 from headwater.server.catalog.changes import (
     AddColumn,
     ColumnPosition,
@@ -106,10 +106,9 @@ def _json(data: bytes) -> Json:
     if len(data) > JSON_BYTES_MAX:
         raise InvalidTableError(f"A table description may take {JSON_BYTES_MAX} bytes.")
     try:
-        node: Json = json.loads(data)
-    except (ValueError, RecursionError) as fault:
+        return document_of(data)
+    except ValueError as fault:
         raise InvalidTableError(f"The table description is no JSON: {fault}.") from None
-    return node
 
 
 def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
