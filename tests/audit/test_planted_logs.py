@@ -90,6 +90,16 @@ async def test_a_batch_that_is_left_out_is_a_gap(directory):
     assert finding.message == "The offsets 20 to 29 are missing."
 
 
+async def test_batches_that_are_left_out_at_the_end_are_a_gap(directory):
+    def leave_out(batches):
+        stamp = {"base_offset": 1000, "timestamp_ms": 2**50}
+        return [b"".join(stamped(batches[-1], **stamp))] if len(batches) == 1 else batches[:-1]
+
+    report = await audited_with(directory, leave_out)
+
+    assert only(report).message == f"The offsets {(BATCHES - 1) * ROWS} to 999 are missing."
+
+
 async def test_a_batch_that_comes_twice_is_found(directory):
     report = await audited_with(directory, lambda batches: [*batches[:2], *batches[1:]])
 

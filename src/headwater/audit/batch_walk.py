@@ -71,7 +71,10 @@ class BatchWalk:
         self, reading: asyncio.Task[list[StoredBatch]], wanted: OffsetRange
     ) -> list[StoredBatch] | Unreadable:
         try:
-            return await reading
+            came = await reading
+            # What was written since the end was chosen is not wanted; the first batch, if it is
+            # one of those, tells of a gap.
+            return [each for each in came if each.header.base_offset < wanted.end] or came[:1]
         except OffsetOutOfRangeError as fault:
             start = await self._audited.offset("earliest")
             if start <= wanted.start:
