@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.kv.hashing import hash_keys
 from headwater.model.types import DataType
@@ -76,24 +75,39 @@ class RowHasher:
 
 def _canonical(column: pa.Array) -> pa.Array:
     """Return values with one zero and one NaN, of which files and engines keep no others apart."""
-    kind = column.type
+    if not _holds_floats(column.type):
+        return column
+    # Taken anew, so that nothing in it begins behind the start of its buffers.
+    return _rebuilt(column.take(pa.array(np.arange(len(column)))))
+
+
+def _rebuilt(column: pa.Array) -> pa.Array:
+    kind, count = column.type, len(column)
+    assert column.offset == 0, "a column that was taken anew begins at its start"
+    validity, *others = column.buffers()[: 1 if pa.types.is_struct(kind) else 2]
+    if pa.types.is_floating(kind):
+        return pa.Array.from_buffers(kind, count, [validity, _numbers(column)])
     if not _holds_floats(kind):
         return column
-    if pa.types.is_floating(kind):
-        added = pc.add(column, pa.scalar(0.0, kind))  # which makes 0.0 of -0.0
-        return pc.if_else(pc.is_nan(added), pa.scalar(float("nan"), kind), added)
+    children = [_rebuilt(child) for child in _children(column)]
+    if pa.types.is_map(kind):
+        fields = [kind.key_field, kind.item_field]
+        children = [pa.StructArray.from_arrays(children, fields=fields)]
+    return pa.Array.from_buffers(kind, count, [validity, *others], children=children)
+
+
+def _children(column: pa.Array) -> list[pa.Array]:
+    kind = column.type
     if pa.types.is_struct(kind):
-        children = [_canonical(child) for child in column.flatten()]
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=column.is_null())
-    inner = _entries(column) if pa.types.is_map(kind) else _canonical(column.values)
-    buffers = column.buffers()[:2]
-    return pa.Array.from_buffers(kind, len(column), buffers, offset=column.offset, children=[inner])
+        return [column.field(at) for at in range(kind.num_fields)]
+    return [column.keys, column.items] if pa.types.is_map(kind) else [column.values]
 
 
-def _entries(column: pa.MapArray) -> pa.StructArray:
-    fields = [column.type.key_field, column.type.item_field]
-    children = [_canonical(column.keys), _canonical(column.items)]
-    return pa.StructArray.from_arrays(children, fields=fields)
+def _numbers(column: pa.Array) -> pa.Buffer:
+    width = np.float32 if pa.types.is_float32(column.type) else np.float64
+    held = np.frombuffer(column.buffers()[1], width, count=len(column))
+    added = held + width(0.0)  # which makes 0.0 of -0.0
+    return pa.py_buffer(np.where(np.isnan(added), width(np.nan), added))
 
 
 def _holds_floats(kind: pa.DataType) -> bool:

@@ -1,7 +1,7 @@
 """A storage and its lake that are audited, and ways to break them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from headwater.audit.lakes.lake_audit import audit_lake
 from headwater.audit.report import Notes
 from headwater.lake.lakes import lake_spec
 from headwater.lake.spi import LakeKeeper, LakeSnapshot, Retention
+from headwater.model.arrow import arrow_schema
 from headwater.tiering.reporting import report_snapshot
 from headwater.tiering.runner import Here
 from headwater.tiering.turn import Target
@@ -82,6 +83,17 @@ class LakeWorld(World):
         self.keeper(table).expire(retention, now_ms=head.committed_ms + 1_000_000)
 
     # ---- breaking it
+
+    def commit_more(self, table: AsyncTable, rows: Sequence[dict[str, object]]) -> LakeSnapshot:
+        """Commit rows to bucket 0 that the boundary says nothing of."""
+        spec, lake, head = lake_spec(table.info), self.lakes.of(table.info), self.head(table)
+        committer = lake.committer(spec)
+        (task,) = committer.write_tasks([((), 0)], on=head)
+        writer = lake.writer(spec, task)
+        batch = pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(spec.schema))
+        writer.write(batch, deleted=pa.array([False] * len(rows)) if spec.is_keyed else None)
+        boundary = replace(head.boundary, round_id="another")
+        return committer.commit([writer.finish()], boundary=boundary, on=head, properties={})
 
     def data_files(self, table: AsyncTable) -> list[Path]:
         """Return the data files of the newest snapshot."""

@@ -5,6 +5,8 @@ from headwater.audit.lakes.accusing import Accusing
 from headwater.audit.lakes.boundaries import boundary_findings
 from headwater.audit.lakes.counts import count_findings, has_deletes, step_findings
 from headwater.audit.lakes.file_findings import file_findings, file_proof
+from headwater.audit.lakes.keyed_rows import KeyedRows
+from headwater.audit.lakes.log_rows import LogRows
 from headwater.audit.lakes.looked import Looked, look_at_lake
 from headwater.audit.lakes.tiers import tier_findings
 from headwater.audit.report import Notes
@@ -62,6 +64,7 @@ class _Audit:
 
         1. Look. 2. Compare boundaries with each other and with what the server was told. 3. See
         that lake and log meet. 4. Count rows. 5. Compare files with those that snapshots name.
+        6. If it is a deep audit, compare rows.
         """
         say = Accusing(self._table.path, {})
         try:
@@ -80,6 +83,8 @@ class _Audit:
         self._prove_tiers(looked, say)
         await self._count(looked, say)
         await self._prove_files(looked, say)
+        if self._deep:
+            await self._prove_rows(looked, say)
 
     async def is_still(self) -> bool:
         """Tell whether nothing moved since the look."""
@@ -135,6 +140,14 @@ class _Audit:
         for finding in file_findings(found, say):
             self.notes.bad(finding)
         self.notes.proven(file_proof(found, say, opened=self._deep))
+
+    async def _prove_rows(self, looked: Looked, say: Accusing) -> None:
+        comparing = KeyedRows if looked.table.is_keyed else LogRows
+        try:
+            source = await aside(looked.lake.source, looked.spec)
+            await comparing(looked, source, say, self.notes).prove()
+        except HeadwaterError as fault:
+            self.notes.bad(_unseen(fault, say))
 
     def _proven(
         self, say: Accusing, check: Check, *, amount: int, unit: str, note: str = ""

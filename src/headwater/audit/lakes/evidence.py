@@ -1,0 +1,124 @@
+"""Where rows of lake and log differ: the first offset, and a row that should not be there."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.audit.digest import RowHasher
+from headwater.audit.lakes.differing import Difference, difference
+from headwater.audit.lakes.lake_reading import LakeReading
+from headwater.audit.lakes.log_reading import LogReading
+from headwater.lake.split import LakeSplit
+from headwater.model.boundary import LakeBucket
+from headwater.model.bucket import OffsetRange
+from headwater.rows.row_bytes import Words
+from headwater.runtime.aside import aside
+
+ROWS_MAX = 50_000_000
+"""Rows that are compared one by one; beyond that, it is only said that they differ."""
+_SHOWN_MAX = 200
+
+Pieces = Mapping[LakeBucket, OffsetRange]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Say what differs."""
+
+    difference: Difference
+    bucket: LakeBucket | None = None
+    offset: int | None = None
+    """The first offset whose row the lake lacks, or whose change it does not show."""
+    shown: str = ""
+    """A row that the lake has and should not, with its file."""
+
+    @property
+    def text(self) -> str:
+        """Return what differs, as the end of a sentence."""
+        rows = self.difference
+        parts = [
+            f"lacks {rows.missing_count} rows" if rows.missing_count else "",
+            f"has {rows.extra_count} rows too many" if rows.extra_count else "",
+        ]
+        said = " and ".join(filter(None, parts)) or "differs"
+        return f"{said}{f', such as {self.shown}' if self.shown else ''}"
+
+
+class Searching:
+    """Look for the rows behind digests that differ."""
+
+    def __init__(self, log: LogReading, lake: LakeReading, hasher: RowHasher) -> None:
+        self._log = log
+        self._lake = lake
+        self._hasher = hasher
+
+    async def of_log(
+        self, pieces: Pieces, *, added: Iterable[LakeSplit], left: Iterable[LakeSplit]
+    ) -> Evidence:
+        """Compare parts of logs with the files that a snapshot has more than the one before."""
+        new = list(added)
+        wanted = await self._of_logs(pieces)
+        found, gone = await self._of_lake(new), await self._of_lake(left)
+        differing = difference(wanted, found, gone)
+        bucket, offset = await self._first(pieces, differing)
+        return Evidence(differing, bucket, offset, await aside(self._shown, new, differing.extra))
+
+    async def of_state(
+        self, rows: AsyncIterator[pa.RecordBatch], pieces: Pieces, *, held: Iterable[LakeSplit]
+    ) -> Evidence:
+        """Compare rows by key with those that a snapshot has."""
+        parts = list(held)
+        wanted = [await aside(self._hasher.hashes, batch) async for batch in rows]
+        differing = difference(wanted, await self._of_lake(parts))
+        bucket, offset = await self._first(pieces, differing)
+        return Evidence(differing, bucket, offset, await aside(self._shown, parts, differing.extra))
+
+    async def missing_of_log(self, pieces: Pieces, *, held: Iterable[LakeSplit]) -> Evidence:
+        """Look for rows of logs that a snapshot lacks, whatever else it has."""
+        differing = difference(await self._of_logs(pieces), await self._of_lake(held))
+        lacking = replace(differing, extra=np.empty(0, np.uint64), extra_count=0)
+        return Evidence(lacking, *await self._first(pieces, lacking))
+
+    async def _of_logs(self, pieces: Pieces) -> list[Words]:
+        return [
+            each.hashes
+            for bucket, wanted in pieces.items()
+            async for each in self._log.hashed(bucket, wanted)
+        ]
+
+    async def _of_lake(self, parts: Iterable[LakeSplit]) -> list[Words]:
+        return [await aside(self._hashes, part) for part in parts]
+
+    def _hashes(self, part: LakeSplit) -> Words:
+        found = [self._hasher.hashes(rows) for rows in self._lake.batches(part)]
+        return np.concatenate([np.empty(0, np.uint64), *found])
+
+    async def _first(
+        self, pieces: Pieces, differing: Difference
+    ) -> tuple[LakeBucket | None, int | None]:
+        """Find the first change whose row is missing, or that took a row which is still there."""
+        for bucket, wanted in sorted(pieces.items(), key=str):
+            async for each in self._log.hashed(bucket, wanted):
+                taken = each.taken
+                is_bad = np.where(
+                    taken,
+                    np.isin(each.hashes, differing.extra),
+                    np.isin(each.hashes, differing.missing),
+                )
+                if is_bad.any():
+                    return bucket, int(each.offsets[np.flatnonzero(is_bad)[0]])
+        return None, None
+
+    def _shown(self, parts: Iterable[LakeSplit], extra: Words) -> str:
+        if not len(extra):
+            return ""
+        for part in parts:
+            for rows in self._lake.batches(part):
+                at = np.flatnonzero(np.isin(self._hasher.hashes(rows), extra))
+                if len(at):
+                    row = str(rows.slice(int(at[0]), 1).to_pylist()[0])
+                    place = part.files[0].path if len(part.files) == 1 else f"bucket {part.bucket}"
+                    return f"{row[:_SHOWN_MAX]} in {place}"
+        return ""

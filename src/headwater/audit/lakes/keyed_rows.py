@@ -1,0 +1,232 @@
+"""Whether lake snapshots of a primary-key table hold the rows that there were at their ends."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from headwater.audit.digest import NOTHING, Digest, RowHasher
+from headwater.audit.finding import Check, Proof, Severity
+from headwater.audit.lakes.accusing import Accusing
+from headwater.audit.lakes.differing import difference
+from headwater.audit.lakes.evidence import ROWS_MAX, Evidence, Pieces, Searching
+from headwater.audit.lakes.groups import Group, Grouping
+from headwater.audit.lakes.lake_reading import GroupRows, LakeReading
+from headwater.audit.lakes.log_reading import LogReading
+from headwater.audit.lakes.looked import Held, Looked
+from headwater.audit.lakes.states_at import StatesAt
+from headwater.audit.lakes.thinning import thinned
+from headwater.audit.report import Notes
+from headwater.config.choices import ChangelogImage
+from headwater.config.options import CHANGELOG_IMAGE, KV_TTL
+from headwater.errors import HeadwaterError
+from headwater.lake.spi import LakeSource
+from headwater.lake.split import LakeSplit
+from headwater.model.boundary import LakeBucket
+from headwater.model.bucket import OffsetRange
+from headwater.runtime.aside import aside
+
+SNAPSHOTS_MAX = 8
+"""Snapshots that are compared: by key, each of them is read anew."""
+_CHECK = Check.LAKE_ROWS
+
+
+class KeyedRows:
+    """Compare the lake table of a primary-key table with its log and its rows."""
+
+    def __init__(self, looked: Looked, source: LakeSource, say: Accusing, notes: Notes) -> None:
+        hasher = RowHasher([column.type for column in looked.table.schema.columns])
+        self._looked = looked
+        self._say = say
+        self._notes = notes
+        self._source = source
+        self._hasher = hasher
+        self._lake = LakeReading(source, hasher, is_keyed=True)
+        log = LogReading(looked, hasher)
+        self._states = StatesAt(looked, log, hasher)
+        self._searching = Searching(log, self._lake, hasher)
+        self._grouping = Grouping(looked, ())
+        self._proven = 0
+        self._reasons: dict[str, None] = {}
+
+    async def prove(self) -> None:
+        """Compare what can be compared, and note what cannot."""
+        options = self._looked.table.descriptor.properties
+        line = thinned([each for each in self._looked.line if each.ranges], SNAPSHOTS_MAX)
+        if KV_TTL.of(options) is not None:
+            self._reasons["rows expire by 'table.kv.ttl', which the log does not tell"] = None
+        elif CHANGELOG_IMAGE.required(options) is ChangelogImage.WAL:
+            self._reasons[
+                "the log does not tell what rows were, so only rows that did not change"
+                " since the newest snapshot are compared"
+            ] = None
+            await self._prove_unchanged(line[-1:])
+        else:
+            await self._prove_states(line)
+        self._notes.proven(
+            Proof(
+                check=_CHECK,
+                table=str(self._say.path),
+                amount=self._proven,
+                note="; ".join(self._reasons),
+            )
+        )
+
+    # ---- logs that tell what rows were
+
+    async def _prove_states(self, line: Sequence[Held]) -> None:
+        """Compare snapshots with the rows at their ends, as the log adds them up."""
+        states = await self._digests(line)
+        for held in line:
+            self._notes.progress(f"{self._say.path}: comparing lake snapshot {held.snapshot_id}")
+            splits = await aside(self._source.plan, held.snapshot_id)
+            self._grouping = Grouping(self._looked, splits)
+            rows = await self._lake.of(splits, self._grouping)
+            bounded = self._grouping.ranges(held)
+            for group in sorted({*bounded, *rows}, key=str):
+                found, ranges = rows.get(group, GroupRows()), bounded.get(group, {})
+                wanted = self._wanted(ranges, states)
+                if found.fault is not None:
+                    self._unreadable(found.fault)
+                elif wanted is None or (group.partition is not None and not ranges):
+                    # Nobody knows the log of a partition that was dropped any more.
+                    continue
+                elif found.digest == wanted:
+                    self._proven += wanted.count if held is line[-1] else 0
+                else:
+                    await self._accuse(group, ranges, held, splits)
+
+    async def _digests(self, line: Sequence[Held]) -> dict[LakeBucket, Mapping[int, Digest]]:
+        found: dict[LakeBucket, Mapping[int, Digest]] = {}
+        for bucket, log in self._looked.logs.items():
+            ends = {held.ranges[bucket].end for held in line if bucket in held.ranges}
+            reached = {end for end in ends if log.start <= end <= log.end}
+            if reached != ends:
+                self._reasons["the log does not reach back to older snapshots"] = None
+            try:
+                found[bucket] = await self._states.digests(bucket, reached)
+            except HeadwaterError as fault:
+                self._reasons[f"bucket {bucket.bucket} cannot be compared: {fault.message}"] = None
+        return found
+
+    def _wanted(
+        self,
+        ranges: Mapping[LakeBucket, OffsetRange],
+        states: Mapping[LakeBucket, Mapping[int, Digest]],
+    ) -> Digest | None:
+        """Return what the rows of buckets add up to at the ends of ranges; None if unknown."""
+        total = NOTHING
+        for bucket, held in ranges.items():
+            digest = states.get(bucket, {}).get(held.end)
+            if digest is None:
+                return None
+            total = total + digest
+        return total
+
+    # ---- logs that do not
+
+    async def _prove_unchanged(self, line: Sequence[Held]) -> None:
+        """Compare the rows that did not change since the newest snapshot.
+
+        Others may be newer in the lake than its boundary tells, until the next round.
+        """
+        for held in line:
+            splits = await aside(self._source.plan, held.snapshot_id)
+            self._grouping = Grouping(self._looked, splits)
+            for group, ranges in self._grouping.ranges(held).items():
+                parts = [each for each in splits if self._grouping.of_split(each) == group]
+                try:
+                    await self._compare_unchanged(group, ranges, held, parts)
+                except HeadwaterError as fault:
+                    self._reasons[f"{group} cannot be compared: {fault.message}"] = None
+
+    async def _compare_unchanged(
+        self,
+        group: Group,
+        ranges: Mapping[LakeBucket, OffsetRange],
+        held: Held,
+        parts: Sequence[LakeSplit],
+    ) -> None:
+        logs = self._looked.logs
+        if not all(bucket in logs for bucket in ranges):
+            return
+        changed = pa.concat_arrays(
+            [await self._states.changed(bucket, each.end) for bucket, each in ranges.items()]
+        )
+        wanted = found = NOTHING
+        for bucket in ranges:
+            async for rows in self._states.rows(bucket, logs[bucket].end):
+                wanted = wanted + self._hasher.digest(self._states.without(rows, changed))
+        for part in parts:
+            for rows in await aside(self._read, part):
+                found = found + self._hasher.digest(self._states.without(rows, changed))
+        if found == wanted:
+            self._proven += found.count
+        else:
+            self._bad(group, ranges, held, Evidence(difference([], [])))
+
+    def _read(self, part: LakeSplit) -> list[pa.RecordBatch]:
+        return list(self._lake.batches(part))
+
+    # ---- what differs
+
+    async def _accuse(
+        self,
+        group: Group,
+        ranges: Mapping[LakeBucket, OffsetRange],
+        held: Held,
+        splits: Sequence[LakeSplit],
+    ) -> None:
+        parts = [each for each in splits if self._grouping.of_split(each) == group]
+        evidence = Evidence(difference([], []))
+        try:
+            if sum(each.row_count for each in parts) <= ROWS_MAX:
+                evidence = await self._searching.of_state(
+                    self._rows(ranges), self._reached(ranges), held=parts
+                )
+        except HeadwaterError as fault:
+            self._reasons[f"{group} cannot be searched: {fault.message}"] = None
+        self._bad(group, ranges, held, evidence)
+
+    async def _rows(
+        self, ranges: Mapping[LakeBucket, OffsetRange]
+    ) -> AsyncIterator[pa.RecordBatch]:
+        for bucket, held in ranges.items():
+            async for rows in self._states.rows(bucket, held.end):
+                yield rows
+
+    def _reached(self, ranges: Mapping[LakeBucket, OffsetRange]) -> Pieces:
+        logs = self._looked.logs
+        return {
+            bucket: OffsetRange(logs[bucket].start, held.end) for bucket, held in ranges.items()
+        }
+
+    def _bad(
+        self,
+        group: Group,
+        ranges: Mapping[LakeBucket, OffsetRange],
+        held: Held,
+        evidence: Evidence,
+    ) -> None:
+        # Rows of a partition that was dropped stay, and nobody knows them under its name of now.
+        is_left_over = group.partition is not None and not evidence.difference.missing_count
+        is_foreign = not held.is_own or (is_left_over and bool(evidence.difference.extra_count))
+        self._notes.bad(
+            self._say.bucket(
+                _CHECK,
+                evidence.bucket
+                or min(ranges, key=str, default=LakeBucket(None, max(group.bucket, 0))),
+                f"{group} of lake snapshot {held.snapshot_id} does not hold the rows that there"
+                f" were at its end: it {evidence.text}.",
+                offset=evidence.offset,
+                severity=Severity.WARNING if is_foreign else Severity.ERROR,
+                remedy="Others changed the lake table, or left rows of an earlier partition there."
+                if is_foreign
+                else f"Tier the table anew: headwater lake drop {self._say.path}, then headwater"
+                f" tier {self._say.path} --begin-anew",
+            )
+        )
+
+    def _unreadable(self, fault: HeadwaterError) -> None:
+        finding = self._say.fault(Check.LAKE_FILES, fault)
+        if finding not in self._notes.findings:
+            self._notes.bad(finding)

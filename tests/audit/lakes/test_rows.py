@@ -1,0 +1,104 @@
+"""A deep audit compares the rows of lake and log, and names what differs."""
+
+import pytest
+
+from headwater.audit.finding import Check
+from tests.audit.lakes.auditing import (
+    audited,
+    rewrite,
+    with_a_row_twice,
+    with_another_text,
+    without_a_row,
+)
+from tests.tiering.world import rows
+
+KINDS = ["table", "keyed"]
+ROUNDS = [rows(*range(20)), rows(*range(15, 30), text="b"), rows(40, 41), rows(1, 2, text="c")]
+
+
+@pytest.fixture(params=KINDS)
+async def table(world, request):
+    table = await getattr(world, request.param)()
+    await world.rounds(table, *ROUNDS)
+    if table.info.is_keyed:
+        await table.delete([{"id": 3}, {"id": 16}, {"id": 99}])
+        await world.tier(table, 5)
+    return table
+
+
+async def test_rounds_deletes_and_compaction_leave_nothing_to_find(world, table):
+    for number in range(6, 12):
+        await (table.upsert if table.info.is_keyed else table.append)(rows(number))
+        await world.tier(table, number)
+    await world.compact(table)
+
+    report = await audited(table, deep=True)
+
+    assert report.findings == ()
+    held = world.lake_rows(table).total()
+    assert report.proof(Check.LAKE_ROWS).amount == held
+    assert report.proof(Check.LAKE_ROWS).note == ""
+
+
+async def test_expired_snapshots_leave_nothing_to_find(world, table):
+    world.expire(table, keep=2)
+
+    report = await audited(table, deep=True)
+
+    assert report.findings == ()
+    assert report.proof(Check.LAKE_ROWS).amount == world.lake_rows(table).total()
+
+
+async def test_a_row_that_was_removed_is_found(world, table):
+    rewrite(world.data_files(table)[0], without_a_row)
+
+    report = await audited(table, deep=True)
+
+    assert {Check.LAKE_FILES, Check.LAKE_ROWS} <= report.checks
+    assert all(each.offset is not None for each in report.about(Check.LAKE_ROWS))
+
+
+async def test_a_row_that_is_there_twice_is_found(world):
+    table = await world.table(buckets=1)
+    await world.rounds(table, *ROUNDS)
+
+    rewrite(world.data_files(table)[0], with_a_row_twice)
+
+    report = await audited(table, deep=True)
+    assert Check.LAKE_ROWS in report.checks
+    assert "too many" in report.about(Check.LAKE_ROWS)[0].message
+
+
+async def test_a_row_that_was_changed_is_found_with_its_offset(world):
+    table = await world.table(buckets=1)
+    await world.rounds(table, *ROUNDS)
+
+    rewrite(world.data_files(table)[0], with_another_text)
+
+    findings = (await audited(table, deep=True)).about(Check.LAKE_ROWS)
+    assert [each.offset in (0, 20, 35, 37) for each in findings] == [True]
+    assert "changed" in findings[0].message
+
+
+async def test_a_round_that_came_twice_is_found_without_reading_rows(world):
+    table = await world.table(buckets=1)
+    await world.rounds(table, *ROUNDS)
+
+    world.commit_more(table, rows(1, 2, text="c"))
+
+    findings = (await audited(table)).errors
+    assert {each.check for each in findings} == {Check.TIERS}
+    assert "39 offsets" in findings[0].message
+    assert "adds 2 rows" in findings[1].message
+
+
+async def test_rows_by_key_that_came_from_nowhere_are_found(world):
+    table = await world.keyed(buckets=1)
+    await world.rounds(table, *ROUNDS)
+
+    world.commit_more(table, rows(1, 77, text="c"))
+
+    (finding,) = (await audited(table, deep=True)).errors
+    assert finding.check is Check.LAKE_ROWS
+    assert "has 1 rows too many" in finding.message
+    assert "77" in finding.message
