@@ -84,8 +84,9 @@ class Upkeep:
     # ---- what tierers leave behind
 
     async def clear_lake_files(self) -> None:
-        """Delete the offsets files of rounds that nothing refers to any more."""
+        """Delete the offsets files of rounds that nothing refers to any more, and forget tables."""
         services = self._services
+        services.catalog.lake.forget_dropped()
         used, table_ids = services.catalog.lake.paths_in_use(), services.catalog.tables.ids()
         clear = partial(
             services.lake.files.clear, used, table_ids=table_ids, now_ms=services.clock.now_ms()
@@ -132,7 +133,9 @@ class Upkeep:
 
     async def verify_data(self) -> None:
         """Check a little of the data that was written before this process started."""
-        for bucket, tablet in self._services.tablets.all_open():
+        tablets = self._services.tablets.all_open()
+        self._unverifiable &= {bucket for bucket, _ in tablets}
+        for bucket, tablet in tablets:
             if bucket not in self._unverifiable and await self._verify(bucket, tablet):
                 return
 

@@ -70,6 +70,12 @@ class LakeCatalog:
         path = self._image.table_by_id(table_id).path
         raise LakeSnapshotMissingError(f"No lake snapshot {snapshot_id} of {path} is known.")
 
+    def forget_dropped(self) -> None:
+        """Let go of what is known of tables that are gone; the file holds none of it by then."""
+        for known in (self._records, self._snapshots):
+            for table_id in known.keys() - self._image.paths_by_id.keys():
+                del known[table_id]
+
     def paths_in_use(self) -> frozenset[str]:
         """Return the offsets files that snapshots of existing tables refer to."""
         return frozenset(
