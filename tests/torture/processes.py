@@ -12,6 +12,9 @@ END_WITHIN_S = 60
 COMMAND_WITHIN_S = 300
 BEGIN_WITHIN_S = 60.0
 POLL_S = 0.02
+# One that was just started may not listen to signals yet, and has begun nothing.
+WELL = (0, -signal.SIGTERM)
+NOT_NOW = 7
 
 
 class Process:
@@ -45,14 +48,13 @@ class Process:
         self._process.wait()
         self._output.close()
 
-    def stop(self) -> None:
+    def stop(self, *, expect: tuple[int, ...] = WELL) -> None:
         """Ask it to end, and expect that it ends well."""
         if self.is_running:
             self.send(signal.SIGTERM)
         code = self._process.wait(END_WITHIN_S)
         self._output.close()
-        # One that was just started may not listen to signals yet, and has begun nothing.
-        assert code in (0, -signal.SIGTERM), f"exit code {code}: {self.told()}"
+        assert code in expect, f"exit code {code}: {self.told()}"
 
     def told(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]

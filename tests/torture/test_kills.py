@@ -25,10 +25,13 @@ def kill_rounds(world: World, *, rounds: int, clients=CLIENTS, delay_s=DELAY_S) 
     world.start_tierer()
     for number in range(1, rounds + 1):
         time.sleep(luck.uniform(*delay_s))
-        if number % 3 != 1:
-            kill_tierer(world)
+        dead = [world.tierers.pop()] if number % 3 != 1 else []
+        for tierer in dead:
+            tierer.kill()
         if number % 3 != 2:
             kill_server(world)
+        for _ in dead:
+            world.start_tierer()
         if number % 5 == 0:
             replace_client(world, clients, at=luck.randrange(len(clients)))
     world.stop_clients()
@@ -40,11 +43,6 @@ def kill_server(world: World) -> None:
     began = time.monotonic()
     world.restart()
     assert time.monotonic() - began < BACK_WITHIN_S, "the server took long to come back"
-
-
-def kill_tierer(world: World) -> None:
-    world.tierers.pop().kill()
-    world.start_tierer()
 
 
 def replace_client(world: World, clients, *, at: int) -> None:

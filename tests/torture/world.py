@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headwater.aio import connect
 from tests.serving import ServerProcess
-from tests.torture.processes import Process, wait_until
+from tests.torture.processes import NOT_NOW, WELL, Process, wait_until
 from tests.torture.server import MODULE, told
 from tests.torture.worker import KEYED, LOG
 
@@ -30,13 +30,21 @@ class World:
     """Hold the processes of one story, their directory, and their journals beside it."""
 
     def __init__(
-        self, place: Path, *, formats: Sequence[str] = FORMATS, **settings: float | str
+        self,
+        place: Path,
+        *,
+        data: Path | None = None,
+        formats: Sequence[str] = FORMATS,
+        **settings: float | str,
     ) -> None:
         self.place = place
         self.formats = formats
         self.data = place / "data"
         self.journals = place / "journals"
         self.journals.mkdir(parents=True)
+        if data is not None:
+            # What the server tells stays beside it, whatever becomes of its disk.
+            self.data.symlink_to(data, target_is_directory=True)
         self.settings = told(**{"lake_tiering_lease_s": LEASE_S} | settings)
         self.server = self.start()
         self.clients: list[Process] = []
@@ -136,7 +144,8 @@ class World:
 
     def stop_tierers(self) -> None:
         while self.tierers:
-            self.tierers.pop().stop()
+            # One that never reached the server has said so, and ended.
+            self.tierers.pop().stop(expect=(*WELL, NOT_NOW))
 
     def close(self) -> None:
         """Leave nothing behind, however the story went."""

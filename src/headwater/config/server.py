@@ -29,6 +29,7 @@ _FREE = frozenset(
         "metrics_port",
         "datalake_format",
         "lake_properties",
+        "disk_free_bytes_min",
     }
 )
 
@@ -65,6 +66,11 @@ class ServerSettings:
     )
     batch_bytes_max: int = integer(32 * MIB, "Size of one record batch.")
     decoded_bytes_max: int = integer(256 * MIB, "Size of one record batch once decompressed.")
+    disk_free_bytes_min: int = integer(
+        64 * MIB,
+        "Free space of the disk below which rows are refused, so that there is room to delete some;"
+        " 0 refuses none.",
+    )
     default_bucket_number: int = integer(1, "Buckets of a table whose creator gives no number.")
     bucket_count_max: int = integer(4096, "Buckets of one table or partition.")
     partition_count_max: int = integer(1000, "Partitions of one table.")

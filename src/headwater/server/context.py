@@ -8,6 +8,7 @@ from headwater.config.server import ServerSettings
 from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock
 from headwater.server.catalog.catalog import Catalog
+from headwater.server.disk_space import DiskSpace
 from headwater.server.lake.lake import ServerLake
 from headwater.server.scanners import Scanners
 from headwater.server.security import Users
@@ -28,6 +29,7 @@ class Services:
     clock: Clock
     scanners: Scanners
     lake: ServerLake
+    space: DiskSpace
     users: Users | None = None
     tallies: Tallies = field(default_factory=Tallies)
     # Set when automatic partitions should be looked at before their regular time.

@@ -13,6 +13,7 @@ from headwater.runtime.events import Events
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.connection import Serve
 from headwater.server.context import Services
+from headwater.server.disk_space import DiskSpace
 from headwater.server.dispatch import Dispatcher
 from headwater.server.lake.lake import ServerLake
 from headwater.server.listener import Listener
@@ -81,7 +82,10 @@ class Server:
             await tablets.open_all()
             scanners = Scanners(settings, clock)
             lake = ServerLake(directory, catalog, tablets, settings=settings, clock=clock)
-            services = Services(catalog, tablets, settings, clock, scanners, lake, users, tallies)
+            space = DiskSpace(directory, free_bytes_min=settings.disk_free_bytes_min, clock=clock)
+            services = Services(
+                catalog, tablets, settings, clock, scanners, lake, space, users, tallies
+            )
             server = cls(services, executor)
             await server._listen(for_others=listens)
         except BaseException:

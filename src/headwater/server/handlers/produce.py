@@ -48,6 +48,7 @@ async def _append(
 async def _base_offset(bucket: BucketRecords, request: ProduceRequest, context: Context) -> int:
     table_bucket = TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id)
     refuse_keyed(request.table_id, context)
+    context.services.space.refuse_if_full()
     tablet = await context.tablets.tablet(table_bucket)
     admit = context.tablets.admission_of(request.table_id)
     async with time_limit(request) if request.acks == ACKS_DURABLE else nullcontext():

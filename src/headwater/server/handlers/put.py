@@ -36,6 +36,7 @@ async def _end_offset(bucket: BucketRecords, request: PutRequest, context: Conte
     table_bucket = TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id)
     tablet = await context.tablets.pk_tablet(table_bucket)
     _check_size(bucket, context)
+    context.services.space.refuse_if_full()
     rules = PutRules(request.target_columns, overwrite=request.agg_mode == OVERWRITE)
     receipt = await tablet.put(bucket.records, acks=request.acks, rules=rules)
     return receipt.end_offset

@@ -1,0 +1,80 @@
+"""How much room the disk has, and refusing rows before there is none left."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from headwater.errors import RetryLaterError
+from headwater.runtime.events import Events
+
+LOOK_INTERVAL_S = 0.25
+_events = Events("disk")
+
+
+class Timer(Protocol):
+    """Tell the time on a clock that never goes back."""
+
+    def monotonic(self) -> float:
+        """Return seconds."""
+        ...
+
+
+def free_bytes(directory: Path) -> int:
+    """Return how much this process may still write to the disk of a directory."""
+    state = os.statvfs(directory)
+    return state.f_bavail * state.f_frsize
+
+
+class DiskSpace:
+    """Keep the last of a disk for what makes room on it.
+
+    Deleting rows takes a new checkpoint first, dropping a table a change of the catalog: on a
+    disk that rows have filled to the last byte, neither could be done.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        free_bytes_min: int,
+        clock: Timer,
+        look: Callable[[Path], int] = free_bytes,
+    ) -> None:
+        self._directory = directory
+        self._free_bytes_min = free_bytes_min
+        self._clock = clock
+        self._look = look
+        self._looked_at: float | None = None
+        self._free_bytes: int | None = None
+        self._is_full = False
+
+    def refuse_if_full(self) -> None:
+        """Raise if the disk is so full that it takes no more rows."""
+        if self._free_bytes_min and self._is_due():
+            self._look_again()
+        if self._is_full:
+            # Not with the code that Apache Fluss has for it by now: older clients would not retry.
+            raise RetryLaterError(
+                f"The disk of the server is full: {self._free_bytes} bytes are free, and below"
+                f" {self._free_bytes_min} it takes no more rows.",
+                hint="Free space on the server; writers try again by themselves.",
+            )
+
+    def _is_due(self) -> bool:
+        now = self._clock.monotonic()
+        if self._looked_at is not None and now - self._looked_at < LOOK_INTERVAL_S:
+            return False
+        self._looked_at = now
+        return True
+
+    def _look_again(self) -> None:
+        try:
+            self._free_bytes = self._look(self._directory)
+        except OSError:
+            return  # The write itself shows what is wrong.
+        was_full, self._is_full = self._is_full, self._free_bytes < self._free_bytes_min
+        if self._is_full and not was_full:
+            _events.error("disk full", free=self._free_bytes, wanted=self._free_bytes_min)
+        elif was_full and not self._is_full:
+            _events.info("disk no longer full", free=self._free_bytes)
