@@ -31,6 +31,7 @@ from headwater.wire.frames import RequestFrame, ResponseKind
 from headwater.wire.lookup import LookupRequest, decode_lookup
 from headwater.wire.produce import ProduceRequest, decode_produce
 from headwater.wire.put import PutRequest, decode_put
+from headwater.wire.texts import holds_only_texts
 
 _events = Events("dispatch")
 UNEXPECTED = -1
@@ -150,6 +151,8 @@ def _decode(api: Api, body: memoryview) -> Request:
         raise CorruptBatchError(f"The body of {api.key.name} is malformed: {fault}.") from fault
     if not request.IsInitialized():
         raise CorruptBatchError(f"The body of {api.key.name} lacks a required field.")
+    if not holds_only_texts(request):
+        raise CorruptBatchError(f"The body of {api.key.name} holds a text that is no UTF-8.")
     return request
 
 

@@ -1,6 +1,7 @@
 """The offsets files of rounds: each holds how far the lake goes once the round is committed."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -9,8 +10,10 @@ from uuid import UUID
 from headwater.errors import CorruptFileError, RequestError
 from headwater.runtime.ids import random_bytes
 from headwater.server.catalog.lake_offsets import TieredOffsets, offsets_from_json
+from headwater.store.local import make_durably, sync_names
 
 SUFFIX = ".offsets"
+_NAME = re.compile(r"[0-9a-f-]{36}\.offsets")
 KEPT_UNUSED_MS = 24 * 3600 * 1000
 _BYTES_MAX = 64 * 1024**2
 
@@ -24,7 +27,7 @@ class OffsetsFiles:
     def write(self, offsets: TieredOffsets) -> str:
         """Write offsets to a new file, durably, and return its path as a URL."""
         directory = self._directory / str(offsets.table_id)
-        directory.mkdir(parents=True, exist_ok=True)
+        make_durably(directory)
         path = directory / f"{UUID(bytes=random_bytes(16), version=4)}{SUFFIX}"
         draft = path.with_suffix(".draft")
         with draft.open("w") as file:
@@ -32,7 +35,7 @@ class OffsetsFiles:
             file.flush()
             os.fsync(file.fileno())
         draft.rename(path)
-        _sync(directory)
+        sync_names(directory)
         return path.as_uri()
 
     def read(self, url: str, *, table_id: int) -> TieredOffsets:
@@ -71,24 +74,19 @@ class OffsetsFiles:
         return cleared
 
     def _place(self, url: str, table_id: int) -> Path:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            parts = urlsplit("")
         path = Path(unquote(parts.path))
         # A request must not make the server read files of its choice.
         if (
             parts.scheme not in ("", "file")
             or path.parent != self._directory / str(table_id)
-            or path.suffix != SUFFIX
+            or not _NAME.fullmatch(path.name)
         ):
             raise RequestError(
                 "The offsets file is not one that this server prepared for the table.",
                 hint="Prepare the offsets, and commit the path that is answered.",
             )
         return path
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
