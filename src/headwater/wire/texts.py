@@ -35,8 +35,8 @@ def _places(descriptor: Descriptor, kind: int) -> tuple[str, ...]:
     return tuple(field.name for field in fields)
 
 
-def _has_texts(descriptor: Descriptor, above: frozenset[str]) -> bool:
-    if descriptor.full_name in above:
+def _has_texts(descriptor: Descriptor | None, above: frozenset[str]) -> bool:
+    if descriptor is None or descriptor.full_name in above:
         return False
     within = above | {descriptor.full_name}
     return any(
