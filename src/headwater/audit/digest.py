@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.kv.hashing import hash_keys
 from headwater.model.types import DataType
@@ -104,10 +105,9 @@ def _children(column: pa.Array) -> list[pa.Array]:
 
 
 def _numbers(column: pa.Array) -> pa.Buffer:
-    width = np.float32 if pa.types.is_float32(column.type) else np.float64
-    held = np.frombuffer(column.buffers()[1], width, count=len(column))
-    added = held + width(0.0)  # which makes 0.0 of -0.0
-    return pa.py_buffer(np.where(np.isnan(added), width(np.nan), added))
+    kind = column.type
+    added = pc.add(column, pa.scalar(0.0, kind))  # which makes 0.0 of -0.0
+    return pc.if_else(pc.is_nan(added), pa.scalar(float("nan"), kind), added).buffers()[1]
 
 
 def _holds_floats(kind: pa.DataType) -> bool:

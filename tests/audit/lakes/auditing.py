@@ -1,5 +1,6 @@
 """A storage and its lake that are audited, and ways to break them."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,6 +96,21 @@ class LakeWorld(World):
         boundary = replace(head.boundary, round_id="another")
         return committer.commit([writer.finish()], boundary=boundary, on=head, properties={})
 
+    def list_twice(self, table: AsyncTable) -> None:
+        """Have a data file listed once more in the newest snapshot."""
+        lake = self.lakes.of(table.info)
+        if lake.format == "iceberg":
+            committer = lake.committer(lake_spec(table.info))
+            append_again(committer.catalog.load_table((table.path.database, table.path.table)))
+            return
+        newest = max(self.metadata_files(), key=lambda path: path.stat().st_mtime_ns)
+        node = json.loads(newest.read_text())
+        if lake.format == "plain":
+            node["files"].append(node["files"][0])
+        else:
+            node["baseManifestList"] = node["deltaManifestList"]
+        newest.write_text(json.dumps(node))
+
     def data_files(self, table: AsyncTable) -> list[Path]:
         """Return the data files of the newest snapshot."""
         head = self.head(table)
@@ -114,6 +130,14 @@ class LakeWorld(World):
         for path in self.metadata_files():
             if path.suffix != ".sqlite":
                 path.write_text(path.read_text().replace(old, new))
+
+
+def append_again(table) -> None:
+    """Append a file to an Iceberg table that it has already."""
+    manifest = table.current_snapshot().manifests(table.io)[0]
+    file = manifest.fetch_manifest_entry(table.io)[0].data_file
+    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
 
 
 def rewrite(file: Path, change) -> None:

@@ -1,0 +1,104 @@
+"""Tables of every kind, after a life that leaves nothing out, give no cause for a finding."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.audit.finding import Check, Severity
+from tests.audit.lakes.auditing import Audited, audited
+from tests.union.storage import Storage
+from tests.union.story import Story, Traits
+from tests.union.telling import KINDS, fitting, told, written
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory) -> Iterator[Storage]:
+    opened = Storage.open(tmp_path_factory.mktemp("audited") / "data")
+    yield opened
+    opened.close()
+
+
+def audit(story: Story, *, deep: bool = True) -> Audited:
+    return story.run(lambda _world: audited(story.table._table, deep=deep))
+
+
+@pytest.mark.parametrize("traits", KINDS, ids=str)
+def test_a_table_that_was_changed_evolved_and_cut_is_in_order(storage, traits):
+    story = told(storage, traits)
+    story.tier()
+
+    report = audit(story)
+
+    assert report.findings == ()
+    assert report.proof(Check.LAKE_ROWS).amount > 0
+
+
+@pytest.mark.parametrize("traits", KINDS, ids=str)
+def test_a_table_with_long_upkeep_is_in_order(storage, traits):
+    story = Story(storage, traits)
+    for turn in range(7):
+        story.write(fitting(story, written(range(turn * 3, turn * 3 + 12), n=turn)))
+        story.tier(rows_max=5 if turn == 3 else 1000)
+    story.tier()
+    story.compact(reports=True)
+    story.expire_snapshots(keep=3)
+    story.cut()
+    story.write(fitting(story, written(range(9), n=9)))
+
+    assert audit(story).findings == ()
+
+
+@pytest.mark.parametrize("traits", [each for each in KINDS if each.is_partitioned], ids=str)
+def test_partitions_that_were_dropped_and_made_anew_are_no_error(storage, traits):
+    story = Story(storage, traits)
+    story.write(fitting(story, written(range(20))))
+    story.tier()
+    story.drop_partition("mon")
+    story.write(fitting(story, written(range(100, 120))))
+    story.tier()
+    story.expire_snapshots(keep=1)
+
+    found = audit(story)
+
+    assert found.errors == []
+    assert {each.severity for each in found.findings} <= {Severity.WARNING}
+
+
+@pytest.mark.parametrize("lake", ["iceberg", "paimon"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"table.merge-engine": "first_row"},
+        {"table.merge-engine": "versioned", "table.merge-engine.versioned.ver-column": "n"},
+        {"table.merge-engine": "aggregation"},
+        {"table.changelog.image": "wal"},
+        {"table.kv.ttl": "1 d"},
+    ],
+    ids=str,
+)
+def test_every_way_to_merge_rows_is_in_order(storage, lake, options):
+    story = Story(storage, Traits(format=lake, is_keyed=True, options=tuple(options.items())))
+    for turn in range(3):
+        story.write(fitting(story, written(range(turn * 5, turn * 5 + 15), n=turn)))
+        story.tier()
+    story.write(fitting(story, written(range(7), n=9)))
+
+    report = audit(story)
+
+    assert report.findings == ()
+    is_partly = "table.kv.ttl" in options or "table.changelog.image" in options
+    assert bool(report.proof(Check.LAKE_ROWS).note) == is_partly
+
+
+def test_a_log_that_was_cut_beyond_the_lake_leaves_a_gap(storage):
+    story = Story(storage, Traits(buckets=1))
+    story.write(fitting(story, written(range(5))))
+    story.tier()
+    story.write(fitting(story, written(range(5, 8))))
+    story.write(fitting(story, written(range(8, 10))))
+    storage.cut(story.table.info.table_id, checked=False)
+
+    findings = audit(story, deep=False).errors
+
+    assert [(each.check, each.offset) for each in findings] == [(Check.TIERS, 5)]
+    assert "--begin-anew" in findings[0].remedy
