@@ -8,7 +8,7 @@ import headwater
 from headwater.audit import Check, audit
 
 COLUMNS = {"id": "BIGINT", "name": "STRING"}
-AUDITS = 4
+AUDITS = 8
 
 
 @pytest.mark.parametrize("deep", [False, True], ids=["quick", "deep"])
