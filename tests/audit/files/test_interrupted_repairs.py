@@ -1,0 +1,98 @@
+"""A repair that is interrupted anywhere loses nothing before the cut, and can be done again."""
+
+import pytest
+
+from headwater.audit.files.catalog_seen import CatalogSeen, TableSeen
+from headwater.audit.files.repair_steps import carry_out
+from headwater.audit.files.repairing import Cure, Cut, Rebuild, decide
+from headwater.errors import RequestError
+from headwater.model.bucket import TableBucket
+from headwater.model.descriptor import TableDescriptor
+from headwater.model.schema import Column, Schema
+from headwater.model.types import IntType
+from headwater.store.memory import Change, MemoryDisk
+from tests.audit.files.support import errors
+from tests.log.support import Fault, InterposedDisk, append, filled, messages, open_log
+
+COUNT = 20
+SCHEMA = Schema(columns=(Column(name="id", type=IntType()),))
+TABLE = TableSeen(
+    table_id=1,
+    name="fluss.t",
+    schema_id=1,
+    descriptor=TableDescriptor(schema=SCHEMA, bucket_count=1),
+    schemas={1: SCHEMA},
+)
+CATALOG = CatalogSeen(tables={1: TABLE}, table_ids={1})
+
+
+def made() -> MemoryDisk:
+    disk = MemoryDisk()
+    log = filled(disk, COUNT)
+    log.close()
+    return disk
+
+
+def mend(disk: MemoryDisk, cure: Cure, *, before: Fault | None = None) -> None:
+    steps = decide(disk, CATALOG, TableBucket(1, 0), cure).steps
+    carry_out(disk if before is None else InterposedDisk(disk, before=before), steps)
+
+
+def keep(change: Change) -> bytes:
+    return change.data
+
+
+def lose(change: Change) -> None:
+    return None
+
+
+def interrupted(cure: Cure, fate) -> list[MemoryDisk]:
+    """Return the disk as it is after a crash before each operation of a repair."""
+    images = []
+    for number in range(1, 1_000):
+        disk, fault = made(), Fault(number, for_good=True)
+        try:
+            mend(disk, cure, before=fault)
+        except OSError:
+            images.append(disk.crashed(fate))
+        else:
+            return [*images, disk.crashed(fate)]
+    raise AssertionError("a repair has no end")
+
+
+@pytest.mark.parametrize("fate", [keep, lose])
+@pytest.mark.parametrize("offset", [0, 3, 7, 10, 19])
+def test_a_cut_that_is_interrupted_keeps_everything_before_it(offset, fate):
+    images = interrupted(Cut(offset), fate)
+
+    for image in images:
+        assert errors(image) == []
+        log = open_log(image)
+        assert log.start_offset == 0
+        assert log.end_offset >= offset
+        assert {at: text for at, text in messages(log).items() if at < offset} == {
+            number: f"{number:032}" for number in range(offset)
+        }
+        assert append(log, "next").base_offset == log.end_offset - 1
+    assert len(images) > 10
+
+
+@pytest.mark.parametrize("fate", [keep, lose])
+@pytest.mark.parametrize("offset", [0, 3, 7, 10, 19])
+def test_a_cut_that_was_interrupted_can_be_done_again(offset, fate):
+    for image in interrupted(Cut(offset), fate):
+        try:
+            mend(image, Cut(offset))
+        except RequestError as refused:
+            assert "does nothing" in str(refused)
+
+        assert errors(image) == []
+        log = open_log(image)
+        assert (log.end_offset, append(log, "next").base_offset) == (offset, offset)
+
+
+@pytest.mark.parametrize("fate", [keep, lose])
+def test_an_index_whose_rebuild_is_interrupted_costs_nothing(fate):
+    for image in interrupted(Rebuild.INDEX, fate):
+        assert errors(image) == []
+        assert len(messages(open_log(image))) == COUNT
