@@ -35,8 +35,8 @@ interop: $(READY) ## Test against an Apache Fluss cluster, and with clients and 
 bench: $(READY) ## Measure throughput and latency on this machine
 	$(BIN)/python -m benchmarks
 
-torture: $(READY) ## Run the long tests: crashes, faults, seeds
-	HEADWATER_RANDOM=1 $(BIN)/python -m pytest -q -m torture
+torture: $(READY) ## Try to break it for hours: seeds, kills, faults, full disks, a soak; prints a table
+	$(BIN)/python -m scripts.torture $(TORTURE)
 
 docs: $(READY) ## Generate the reference pages from the code
 	$(BIN)/python -m scripts.generate_reference
@@ -50,7 +50,7 @@ proto: $(READY) ## Generate the protobuf code from fluss.proto
 	$(BIN)/python -m grpc_tools.protoc -I $(WIRE) --python_out=$(WIRE) --pyi_out=$(WIRE) $(WIRE)/fluss.proto
 
 clean: ## Remove the environment, caches and build output
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist .torture .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.lock pyproject.toml
