@@ -7,6 +7,7 @@ import pytest
 
 import headwater
 from headwater.log.settings import LogSettings
+from headwater.model.table import TableInfo
 from headwater.server.tablets import StorageSettings
 from headwater.wire import fluss_pb2 as pb
 from tests.flows.appending import TABLE, table_json
@@ -117,21 +118,26 @@ async def test_rows_go_as_usual_once_tiering_is_turned_off(tmp_path, clock):
         assert (kept, await earliest(connection, table_id)) == (0, 20)
 
 
+async def with_rows(server, connection, day: str) -> TableInfo:
+    """Make a table with automatic partitions and write to one of them."""
+    await create_table(connection, partitioned_json(**BY_DAY))
+    (table,) = server._services.catalog.tables.all()
+    await until(lambda: len(server._services.catalog.partitions.list(table.path)) == 2)
+    async with await headwater.aio.connect(f"127.0.0.1:{server.port}") as client:
+        orders = await client.table(table.path)
+        await orders.append([{"writer": 0, "number": n, "day": day} for n in range(10)])
+    return table
+
+
 async def test_an_expired_partition_waits_until_the_lake_holds_all_of_it(tmp_path, clock, caplog):
     async with running(tmp_path, clock=clock) as server, connected(server) as connection:
-        table_id = await create_table(connection, partitioned_json(**BY_DAY))
-        catalog = server._services.catalog
-        (table,) = catalog.tables.all()
-        await until(lambda: len(catalog.partitions.list(table.path)) == 2)
+        table = await with_rows(server, connection, "20231114")
         first = (await partitions(connection))["20231114"]
-        async with await headwater.aio.connect(f"127.0.0.1:{server.port}") as client:
-            orders = await client.table(table.path)
-            await orders.append([{"writer": 0, "number": n, "day": "20231114"} for n in range(10)])
         clock.milliseconds += 3 * DAY_MS
 
         await server.upkeep.follow_partitions_of(table)
         waiting = await partitions(connection)
-        await tiered(connection, table_id, 10, partition_id=first)
+        await tiered(connection, table.table_id, 10, partition_id=first)
         await server.upkeep.follow_partitions_of(table)
 
         assert "20231114" in waiting
@@ -139,6 +145,24 @@ async def test_an_expired_partition_waits_until_the_lake_holds_all_of_it(tmp_pat
         assert "20231114" not in await partitions(connection)
     said = [each for each in caplog.records if "waits to be tiered" in each.message]
     assert said[0].fields["untiered_rows"] == 10
+
+
+async def test_an_expired_partition_that_cannot_be_opened_is_not_dropped(tmp_path, clock, caplog):
+    async with running(tmp_path, clock=clock) as server, connected(server) as connection:
+        table = await with_rows(server, connection, "20231114")
+    segment = next((tmp_path / "log" / str(table.table_id)).glob("p*/0/*.log"))
+    segment.rename(tmp_path / "aside")
+    segment.mkdir()
+    clock.milliseconds += 3 * DAY_MS
+
+    async with running(tmp_path, clock=clock) as server, connected(server) as connection:
+        await server.upkeep.follow_partitions_of(table)
+
+        assert "20231114" in await partitions(connection)
+        assert "20231115" not in await partitions(connection)
+    said = [each for each in caplog.records if each.message.startswith("expired partition waits")]
+    assert {each.fields["unopenable_buckets"] for each in said} == {1}
+    assert segment.exists()
 
 
 async def test_files_that_nothing_refers_to_go_after_a_day(tmp_path, clock):

@@ -190,13 +190,18 @@ class Upkeep:
         except PartitionMissingError:
             return  # Dropped since the list was made.
         if LakeOptions.of(table.descriptor.properties).enabled:
-            rows = self._services.lake.untiered_of_partition(expired.partition_id)
-            if rows:
+            number = expired.partition_id
+            rows = self._services.lake.untiered_of_partition(number)
+            # How much the lake lacks of a bucket that cannot be opened, nobody knows.
+            unopenable = self._services.tablets.unopenable
+            unknown = sum(bucket.partition_id == number for bucket in unopenable)
+            if rows or unknown:
                 _events.warning(
                     "expired partition waits to be tiered",
                     table=str(table.path),
                     partition=name,
                     untiered_rows=rows,
+                    unopenable_buckets=unknown,
                 )
                 return
         dropped = partitions.drop(table.path, _spec(keys, name), ignore_if_missing=True)
