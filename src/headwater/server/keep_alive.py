@@ -1,0 +1,27 @@
+"""Noticing clients that are gone without a word: unplugged, powered off, behind a dead link."""
+
+import socket
+
+IDLE_S = 60
+PROBE_S = 15
+PROBES = 4
+# Also where answers wait to be taken, when the kernel sends no probes.
+UNTAKEN_MS = 1000 * (IDLE_S + PROBE_S * PROBES)
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Have the kernel ask a silent client whether it is there, and end the connection if not."""
+    if connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    wanted = {
+        "TCP_KEEPIDLE": IDLE_S,
+        "TCP_KEEPINTVL": PROBE_S,
+        "TCP_KEEPCNT": PROBES,
+        "TCP_USER_TIMEOUT": UNTAKEN_MS,
+    }
+    for name, value in wanted.items():
+        # Not every system has a name for each of them.
+        option = getattr(socket, name, None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
