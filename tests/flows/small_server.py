@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.cli import main, serve
+from headwater.cli import main, serving
 from headwater.config.server import ServerSettings
 from headwater.kv.settings import KvSettings
 from headwater.log.settings import LogSettings
@@ -29,5 +29,5 @@ class SmallServer(Server):
 
 if __name__ == "__main__":
     upkeep.STATE_INTERVAL_S = 0.03
-    serve.Server = SmallServer
+    serving.Server = SmallServer
     main.app()
