@@ -177,7 +177,21 @@ async def test_a_look_up_that_finds_nothing_is_noticed(directory):
 
     finding = only(report)
     assert finding.check is Check.LOOKUPS
-    assert finding.message.startswith("1 of 19 look-ups give another row")
+    assert finding.message.startswith("1 of 19 look-ups do not give the row")
+
+
+async def test_look_ups_that_give_rows_of_others_are_noticed(directory):
+    def swap(body: bytes) -> bytes:
+        answer = pb.LookupResponse.FromString(body)
+        for bucket in answer.buckets_resp:
+            first, second = bucket.values[0].values, bucket.values[1].values
+            bucket.values[0].values, bucket.values[1].values = second, first
+        return answer.SerializeToString()
+
+    async with tampered(directory, {ApiKey.LOOKUP: swap}) as client:
+        report = await audit_storage(client, deep=True)
+
+    assert only(report).check is Check.LOOKUPS
 
 
 async def test_a_look_up_that_gives_an_older_row_is_noticed(directory):
@@ -198,12 +212,30 @@ async def test_a_look_up_that_gives_an_older_row_is_noticed(directory):
     assert finding.message.startswith("2 of 19 look-ups")
 
 
-async def test_a_state_that_cannot_be_asked_for_is_noted_and_no_error(directory):
-    def refuse(body: bytes) -> bytes:
-        return pb.ScanKvResponse(error_code=2, error_message="no").SerializeToString()
+def refuse_scans(body: bytes) -> bytes:
+    return pb.ScanKvResponse(error_code=2, error_message="no").SerializeToString()
 
-    async with tampered(directory, {ApiKey.SCAN_KV: refuse}) as client:
+
+async def test_where_a_state_cannot_be_asked_for_its_rows_are_looked_up(directory):
+    async with tampered(directory, {ApiKey.SCAN_KV: refuse_scans}) as client:
         report = await audit_storage(client, deep=True)
 
-    assert report.is_clean
+    assert report.findings == ()
     assert "cannot be asked for all rows" in proof(report, Check.STATE).note
+    assert proof(report, Check.LOOKUPS).amount == KEYS
+
+
+@pytest.mark.parametrize("key", [0, 5, KEYS - 1])
+async def test_where_a_state_cannot_be_asked_for_wrong_rows_are_found_by_key(directory, key):
+    def mix_up(body: bytes) -> bytes:
+        answer = pb.LookupResponse.FromString(body)
+        for bucket in answer.buckets_resp:
+            given = {each.values for each in bucket.values}
+            bucket.values[key].values = next(iter(given - {bucket.values[key].values, b""}))
+        return answer.SerializeToString()
+
+    edits = {ApiKey.SCAN_KV: refuse_scans, ApiKey.LOOKUP: mix_up}
+    async with tampered(directory, edits) as client:
+        report = await audit_storage(client, deep=True)
+
+    assert only(report).check is Check.LOOKUPS

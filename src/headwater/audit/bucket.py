@@ -64,3 +64,8 @@ class AuditedBucket:
             f"headwater repair DIRECTORY {self.table.path}{of_partition}"
             f" --bucket {self.place.bucket} {cure}"
         )
+
+    @property
+    def rebuild(self) -> str:
+        """Return the command that has the state built anew."""
+        return self.repair("--rebuild-state")

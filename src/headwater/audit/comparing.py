@@ -9,7 +9,7 @@ import pyarrow as pa
 from headwater.audit.changes import Changes, lookup
 from headwater.audit.prints import Prints
 from headwater.rows.log_batch import ChangeType
-from headwater.rows.row_bytes import Longs, Mask, Words
+from headwater.rows.row_bytes import Longs, Mask
 
 
 class Wrong(StrEnum):
@@ -114,9 +114,8 @@ SAMPLE_ROWS = 10_000
 
 @dataclass(slots=True)
 class Sample:
-    """Keep about so many rows, spread over all that come: their keys and prints."""
+    """Keep about so many rows, spread over all that come."""
 
-    prints: Prints
     _parts: list[pa.RecordBatch] = field(default_factory=list)
     _stride: int = 1
     _count: int = 0
@@ -135,16 +134,3 @@ class Sample:
     def rows(self) -> pa.RecordBatch | None:
         """Return the rows that were kept; None if there are none."""
         return pa.concat_batches(self._parts) if self._parts else None
-
-
-def differing(prints: Prints, wanted: pa.RecordBatch, found: pa.RecordBatch) -> Mask:
-    """Tell of each wanted row whether the found ones lack it, or have another of its key."""
-    keys, rows = prints.keys(found), prints.rows(found)
-    order = np.argsort(keys, kind="stable")
-    known = Changes(np.zeros(len(keys), np.uint8), keys[order], rows[order], order)
-    places = lookup(known, prints.keys(wanted))
-    if not len(known):
-        return np.ones(wanted.num_rows, np.bool_)
-    wanted_rows: Words = prints.rows(wanted)
-    mask: Mask = (places < 0) | (known.rows[places] != wanted_rows)
-    return mask

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from headwater.audit.bucket import AuditedBucket
 from headwater.audit.changes import ChangeFold, ChangeRules, Changes
+from headwater.audit.comparing import Sample
 from headwater.audit.finding import Check
 from headwater.audit.prints import Prints
 from headwater.client.reading.log_batch import LogBatch
@@ -86,6 +87,8 @@ class ChangeContents:
         self._reading = RowReading(audited)
         self.prints = Prints(audited.table)
         self.fold = ChangeFold(rules, is_whole)
+        self.sample = Sample()
+        """Some of the changed rows, for those who cannot ask for all rows."""
 
     async def take(self, batches: Sequence[StoredBatch]) -> None:
         """Decode the changes of batches and fold them."""
@@ -103,6 +106,7 @@ class ChangeContents:
                 continue
             keys, rows = self.prints.keys(batch.rows), self.prints.rows(batch.rows)
             self.fold.add(Changes(batch.changes, keys, rows, batch.offsets))
+            self.sample.take(batch.rows)
 
 
 class ChangeCounts:

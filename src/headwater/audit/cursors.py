@@ -15,7 +15,7 @@ from headwater.client.reading.log_batch import Place
 from headwater.client.reading.offsets import list_offsets
 from headwater.client.reading.places import buckets_of
 from headwater.client.union.looking import has_lake
-from headwater.errors import HeadwaterError, MissingError
+from headwater.errors import HeadwaterError, MissingError, UnsupportedError
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.path import TablePath
@@ -43,6 +43,10 @@ async def audit_cursors(
         if info is None:
             return
         groups = await all_groups(await client.table(info.path))
+    except UnsupportedError:
+        note = "the servers cannot be asked for all cursors"
+        notes.proven(Proof(check=Check.CURSORS, unit="positions", note=note))
+        return
     except HeadwaterError as fault:
         notes.bad(
             Finding(

@@ -1,21 +1,19 @@
 """The state of one bucket of a primary-key table: what its changelog makes of each key."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
 from headwater.audit.batch_walk import DAMAGED_READS_MAX
 from headwater.audit.bucket import AuditedBucket
-from headwater.audit.changes import lookup
-from headwater.audit.comparing import Sample, StateCompare, Tally, Wrong, differing
+from headwater.audit.comparing import Sample, StateCompare, Tally, Wrong
 from headwater.audit.contents import ChangeContents, ChangeCounts
 from headwater.audit.finding import Check
 from headwater.audit.logs import LogWalk
+from headwater.audit.lookups import prove_by_key, prove_fold_by_key
 from headwater.client.reading.bucket_scan import BucketScan
-from headwater.client.reading.lookup import Lookups
 from headwater.client.reading.offsets import count_rows
 from headwater.client.reading.value_reader import ValueReader
 from headwater.client.reading.view import View
@@ -74,7 +72,7 @@ async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCount
             Check.STATE,
             f"The state holds {told:,} rows, but the changelog up to offset {end} leaves"
             f" {counts.row_count:,}.",
-            remedy=f"See which with --deep; then stop the server and: {_rebuild(audited)}",
+            remedy=f"See which with --deep; then stop the server and: {audited.rebuild}",
         )
     return proof
 
@@ -104,7 +102,7 @@ async def prove_rows(audited: AuditedBucket, walk: LogWalk, contents: ChangeCont
                 proof.notes.append("the state is behind the log, and was not compared")
                 return proof
             await walk.go_to(scan.log_offset)
-            sample = Sample(contents.prints)
+            sample = Sample()
             fold = contents.fold
             compare = StateCompare(contents.prints, fold.held(), fold.is_whole)
             async for rows in _rows(audited, first, parts):
@@ -112,11 +110,15 @@ async def prove_rows(audited: AuditedBucket, walk: LogWalk, contents: ChangeCont
                 sample.take(rows)
         compare.finish()
     except UnsupportedError:
-        proof.notes.append("the servers cannot be asked for all rows")
+        proof.notes.append("the servers cannot be asked for all rows: some were looked up")
+        proof.lookup_count = await prove_fold_by_key(audited, walk, contents)
         return proof
     proof.row_count = compare.row_count
     _tell(audited, compare, scan.log_offset)
-    await _prove_lookups(audited, walk, contents, sample=sample, at=scan.log_offset, proof=proof)
+    wanted = sample.rows()
+    if wanted is not None:
+        at = scan.log_offset
+        proof.lookup_count = await prove_by_key(audited, walk, contents, wanted=wanted, at=at)
     return proof
 
 
@@ -137,7 +139,7 @@ def _tell(audited: AuditedBucket, compare: StateCompare, at: int) -> None:
             Check.STATE,
             f"{_rows_text(tally)} of the state at offset {at} {_verb(wrong, tally)}{key}.",
             offset=tally.offset,
-            remedy=f"Stop the server, then: {_rebuild(audited)}",
+            remedy=f"Stop the server, then: {audited.rebuild}",
         )
 
 
@@ -152,48 +154,16 @@ def _verb(wrong: Wrong, tally: Tally) -> str:
     return text.replace("differ ", "differs ", 1).replace("are ", "is ", 1).replace("them", "it")
 
 
-# ---- deep: look-ups
-
-
-async def _prove_lookups(
-    audited: AuditedBucket,
-    walk: LogWalk,
-    contents: ChangeContents,
-    *,
-    sample: Sample,
-    at: int,
-    proof: StateProof,
-) -> None:
-    """Look rows up, and compare them with those of the state; whatever changed since is passed."""
-    wanted, prints = sample.rows(), contents.prints
-    if wanted is None:
-        return
-    lookups = Lookups(audited.cluster, audited.table)
-    found = await lookups.lookup(wanted.select(list(prints.key)))
-    rows = found.combine_chunks().to_batches() or [wanted.slice(0, 0)]
-    await walk.go_to(await audited.offset("latest"))
-    held = contents.fold.held()
-    places = lookup(held, prints.keys(wanted))
-    is_same = (places < 0) | (held.offsets[places] < at) if len(held) else places < 0
-    # A key that was deleted since is held no longer where the changes are whole.
-    is_same &= (places >= 0) if contents.fold.is_whole else True
-    is_bad = differing(prints, wanted, rows[0]) & is_same
-    proof.lookup_count = int(is_same.sum())
-    if is_bad.any():
-        key = prints.shown(wanted, int(np.flatnonzero(is_bad)[0]))
-        audited.bad(
-            Check.LOOKUPS,
-            f"{int(is_bad.sum()):,} of {proof.lookup_count:,} look-ups give another row than the"
-            f" state holds, or none, the first for the key {key}.",
-            remedy=f"Stop the server, then: {_rebuild(audited)}",
-        )
-
-
 # ---- asking
 
 
 async def refuse_broken(audited: AuditedBucket) -> None:
     """Raise what is wrong with a state that the server refuses to serve, without long retries."""
+    with suppress(UnsupportedError):
+        await _refuse_broken(audited)
+
+
+async def _refuse_broken(audited: AuditedBucket) -> None:
     asked = pb.ScanKvBucketRequest(
         table_id=audited.bucket.table_id,
         partition_id=audited.bucket.partition_id,
@@ -219,15 +189,11 @@ async def refuse_broken(audited: AuditedBucket) -> None:
         await audited.cluster.clock.sleep(audited.cluster.retries.backoff_s(attempt))
 
 
-def _rebuild(audited: AuditedBucket) -> str:
-    return audited.repair("--rebuild-state")
-
-
 def unreadable_state(audited: AuditedBucket, fault: HeadwaterError) -> None:
     """Note that the state of a bucket cannot be read."""
     audited.bad(
         Check.READABLE,
         f"The state cannot be read: {fault.message}",
         remedy="If nothing is wrong with its log, stop the server, then:"
-        f" {_rebuild(audited)}; else mend the log first.",
+        f" {audited.rebuild}; else mend the log first.",
     )
