@@ -1,0 +1,1 @@
+"""Inputs that nobody would send on purpose, for everything that decodes bytes of others."""

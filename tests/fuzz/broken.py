@@ -1,0 +1,33 @@
+"""Targets that fail in each way there is, to see that those who drive targets notice."""
+
+import ctypes
+
+from headwater.errors import CorruptBatchError
+from tests.fuzz.target import Target
+
+
+def crash(_: bytes) -> None:
+    ctypes.string_at(0)
+
+
+def hang(_: bytes) -> None:
+    while True:
+        pass
+
+
+def swell(_: bytes) -> None:
+    bytes(10**11)
+
+
+def fail(_: bytes) -> None:
+    raise ZeroDivisionError
+
+
+def refuse(_: bytes) -> None:
+    raise CorruptBatchError("on purpose")
+
+
+BROKEN = {
+    run.__name__: Target(run.__name__, run, lambda: [b"seed"], (CorruptBatchError,))
+    for run in (crash, hang, swell, fail, refuse)
+}

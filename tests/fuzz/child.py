@@ -1,0 +1,77 @@
+"""A process that tries inputs one by one, so that a crash or a hang takes nobody else with it.
+
+`python -m tests.fuzz.child NOTE SEED INPUTS TARGET...`; before each input is tried, NOTE holds
+it, with the number of its target.
+"""
+
+import mmap
+import os
+import random
+import resource
+import signal
+import struct
+import sys
+from pathlib import Path
+
+from tests.fuzz.broken import BROKEN
+from tests.fuzz.edits import random_edits
+from tests.fuzz.every import TARGETS
+from tests.fuzz.target import Target
+from tests.fuzz.targets_requests import close_server
+
+SECONDS_MAX = 10
+MEMORY_BYTES_MAX = 2 * 1024**3
+"""What inputs may take beside what the process has once it is ready."""
+
+NOTE_BYTES = 8 * 1024**2
+HEAD = struct.Struct("<iI")
+
+
+class Note:
+    """Hold the input that is being tried, where others find it after a crash."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(HEAD.pack(-1, 0) + bytes(NOTE_BYTES))
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+
+    def write(self, target: int, data: bytes) -> None:
+        self._map[: HEAD.size + len(data)] = HEAD.pack(target, len(data)) + data
+
+
+def limit_memory() -> None:
+    """Let the process grow only so far from here on."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    bound = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES_MAX
+    resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+
+
+def try_inputs(
+    target: Target, number: int, note: Note, *, chance: random.Random, count: int
+) -> None:
+    """Try inputs near the valid ones."""
+    seeds = target.seeds()
+    for _ in range(count):
+        data = target.changed(chance.choice(seeds), random_edits(chance))[:NOTE_BYTES]
+        note.write(number, data)
+        # Without a handler the signal ends the process, whatever holds it up.
+        signal.alarm(SECONDS_MAX)
+        target.takes(data)
+        signal.alarm(0)
+
+
+def main() -> None:
+    path, seed, count, *names = sys.argv[1:]
+    known = TARGETS | BROKEN
+    note = Note(Path(path))
+    chance = random.Random(int(seed))
+    limit_memory()
+    try:
+        for number, name in enumerate(names):
+            try_inputs(known[name], number, note, chance=chance, count=int(count))
+    finally:
+        close_server()
+
+
+if __name__ == "__main__":
+    main()

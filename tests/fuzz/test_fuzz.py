@@ -1,0 +1,75 @@
+"""Whatever comes in is taken or refused by name: no crash, no hang, no memory without end."""
+
+import os
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.figures import note
+from tests.fuzz.driving import run_child, run_guided
+from tests.fuzz.edits import edit_lists
+from tests.fuzz.every import TARGETS
+from tests.fuzz.keeping import kept, told
+
+SHORT_INPUTS = 60
+LONG_INPUTS = int(os.environ.get("HEADWATER_FUZZ_INPUTS", "1500"))
+GUIDED_SECONDS = int(os.environ.get("HEADWATER_FUZZ_SECONDS", "9"))
+SLOWER = {"requests": 5}
+"""Targets that need this many times as long, for what they go through."""
+
+every_target = pytest.mark.parametrize("name", TARGETS)
+
+
+@every_target
+def test_valid_inputs_are_taken(name):
+    target = TARGETS[name]
+
+    assert [seed for seed in target.seeds() if not target.takes(seed)] == []
+
+
+@every_target
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@given(choice=st.integers(0, 1000), edits=edit_lists)
+def test_inputs_that_are_nearly_valid_are_taken_or_refused_by_name(name, choice, edits):
+    target = TARGETS[name]
+    seeds = target.seeds()
+
+    target.takes(target.changed(seeds[choice % len(seeds)], edits))
+
+
+@pytest.mark.parametrize(("name", "path"), kept(), ids=lambda value: getattr(value, "stem", ""))
+def test_an_input_that_broke_something_once_does_no_more(name, path):
+    TARGETS[name].takes(path.read_bytes())
+
+
+def test_no_input_ends_a_process_that_has_little_memory_and_time(tmp_path):
+    failure = run_child(list(TARGETS), tmp_path, seed=1, count=SHORT_INPUTS, within_s=110)
+
+    assert failure is None, told(failure.target, failure.data, failure.why)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(900)
+@every_target
+def test_many_inputs_end_no_process(name, tmp_path):
+    seed = int.from_bytes(os.urandom(4)) if "HEADWATER_RANDOM" in os.environ else 2
+
+    failure = run_child([name], tmp_path, seed=seed, count=LONG_INPUTS, within_s=600)
+
+    assert failure is None, told(failure.target, failure.data, failure.why)
+    note("fuzz", inputs=LONG_INPUTS)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris has no wheel for this Python")
+@every_target
+def test_inputs_that_are_led_by_the_lines_they_reach_end_no_process(name, tmp_path):
+    seconds = GUIDED_SECONDS * SLOWER.get(name, 1)
+
+    inputs, failure = run_guided(name, tmp_path, seconds=seconds)
+
+    assert failure is None, told(failure.target, failure.data, failure.why)
+    note("fuzz", inputs=inputs)
