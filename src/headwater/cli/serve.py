@@ -33,6 +33,29 @@ class ServeOptions:
     log_format: str
 
 
+LakeProperties = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Where the lake is, e.g. datalake.iceberg.uri=...; default: in the directory.",
+    ),
+]
+MetricsHost = Annotated[str, typer.Option(help="Address to serve metrics on.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(help="Port for /metrics and /health; 0 takes a free one.", show_default="off"),
+]
+AuditEvery = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Audit the storage at intervals such as '1 h'.",
+        show_default="off",
+    ),
+]
+AuditDeep = Annotated[bool, typer.Option("--audit-deep", help="Compare every row in these audits.")]
+
+
 def serve(
     directory: Annotated[Path, typer.Argument(help="Data directory; made if it does not exist.")],
     *,
@@ -50,31 +73,11 @@ def serve(
     datalake_format: Annotated[
         str, typer.Option(help="Lake format of tables that name none: iceberg or paimon.")
     ] = _DEFAULTS.datalake_format,
-    lake: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Where the lake is, e.g. datalake.iceberg.uri=...; default: in the directory.",
-        ),
-    ] = None,
-    metrics_host: Annotated[
-        str, typer.Option(help="Address to serve metrics on.")
-    ] = _DEFAULTS.metrics_host,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(help="Port for /metrics and /health; 0 takes a free one.", show_default="off"),
-    ] = None,
-    audit_every: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DURATION",
-            help="Audit the storage at intervals such as '1 h'.",
-            show_default="off",
-        ),
-    ] = None,
-    audit_deep: Annotated[
-        bool, typer.Option("--audit-deep", help="Compare every row in these audits.")
-    ] = False,
+    lake: LakeProperties = None,
+    metrics_host: MetricsHost = _DEFAULTS.metrics_host,
+    metrics_port: MetricsPort = None,
+    audit_every: AuditEvery = None,
+    audit_deep: AuditDeep = False,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
 ) -> None:
