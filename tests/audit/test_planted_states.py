@@ -207,9 +207,7 @@ async def test_a_look_up_that_gives_an_older_row_is_noticed(directory):
         await table.upsert(rows("c", 2))
         report = await audit_storage(client, deep=True)
 
-    finding = only(report)
-    assert finding.check is Check.LOOKUPS
-    assert finding.message.startswith("2 of 19 look-ups")
+    assert only(report).check is Check.LOOKUPS
 
 
 def refuse_scans(body: bytes) -> bytes:
