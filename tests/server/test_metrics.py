@@ -171,6 +171,14 @@ async def test_a_bucket_that_cannot_be_opened_is_counted_until_its_table_is_drop
         assert await get(server, "/health") == (200, "ok\n")
 
 
+async def test_a_full_disk_makes_the_server_unwell(tmp_path):
+    async with watched(tmp_path, disk_free_bytes_min=1 << 60) as server:
+        free = (await metrics(server))["headwater_disk_free_bytes",]
+
+        assert 0 < free < 1 << 60
+        assert await get(server, "/health") == (503, "The disk is full: no rows are taken.\n")
+
+
 async def test_what_retention_deletes_is_counted(tmp_path):
     clock = FakeClock()
     async with watched(tmp_path, clock=clock) as server, connected(server) as connection:

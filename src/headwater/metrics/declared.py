@@ -59,6 +59,9 @@ END_OFFSETS = _gauge(
     "headwater_log_end_offsets", "Sum of the end offsets of all open buckets: rows ever written."
 )
 LOG_BYTES = _gauge("headwater_log_bytes", "Bytes in the logs of all open buckets.")
+DISK_FREE = _gauge(
+    "headwater_disk_free_bytes", "Bytes that can still be written to the disk; -1: not known."
+)
 KV_ROWS = _gauge("headwater_kv_rows", "Rows in the states of all primary-key buckets.")
 KV_UNSAVED = _gauge(
     "headwater_kv_unsaved_rows", "Changes since the last snapshots of states: what a start replays."

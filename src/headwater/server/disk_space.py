@@ -49,6 +49,18 @@ class DiskSpace:
         self._free_bytes: int | None = None
         self._is_full = False
 
+    def free_now(self) -> int | None:
+        """Return how many bytes are free at this moment; None if nobody can tell."""
+        try:
+            return self._look(self._directory)
+        except OSError:
+            return None
+
+    def is_full_now(self) -> bool:
+        """Tell whether the disk takes no more rows at this moment."""
+        free = self.free_now()
+        return free is not None and free < self._free_bytes_min
+
     def refuse_if_full(self) -> None:
         """Raise if the disk is so full that it takes no more rows."""
         if self._free_bytes_min and self._is_due():

@@ -45,6 +45,8 @@ class ServerMetrics:
         yield value(declared.BUCKETS_UNOPENABLE, len(unopenable(tablets)))
         yield value(declared.END_OFFSETS, sum(log.end_offset for log in logs))
         yield value(declared.LOG_BYTES, sum(log.size_bytes for log in logs))
+        free = self._services.space.free_now()
+        yield value(declared.DISK_FREE, -1 if free is None else free)
         yield value(declared.KV_ROWS, sum(each.tablet.row_count for each in keyed))
         yield value(declared.KV_UNSAVED, sum(each.upkeep.unsaved_rows for each in keyed))
 
