@@ -13,6 +13,7 @@ from headwater.rows.log_batch import ChangeType
 from headwater.testing.key_checker import check_keys
 from headwater.testing.log_checker import check_log
 from tests.lake.plain_table import PlainTable
+from tests.simulation.actors.auditor import audit_once
 from tests.simulation.actors.readers import (
     acknowledged,
     check_rows,
@@ -33,6 +34,7 @@ async def check(world: World) -> None:
     if world.plan.has_lake:
         for table in (events, accounts):
             await check_lake(world, client, table)
+    await audit_once(world, client, FINAL, deep=True, is_calm=True)
     world.violations += map(str, check_log(world.log, final_reader=FINAL))
     world.violations += map(str, check_keys(world.keys))
 

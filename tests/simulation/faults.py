@@ -2,6 +2,7 @@
 
 import random
 
+from tests.simulation.actors.auditor import audit_image
 from tests.simulation.actors.tierers import Tierers
 from tests.simulation.loop import Process
 from tests.simulation.network import stormy
@@ -9,8 +10,9 @@ from tests.simulation.plan import LEASE_S
 from tests.simulation.world import World
 
 DAY_MS = 24 * 3600 * 1000
-JUMPS_MS = (-DAY_MS, -60_000, -3_000, 3_000, 60_000, DAY_MS)
+JUMPS_MS = (-30 * DAY_MS, -60_000, -3_000, 3_000, 60_000, 30 * DAY_MS)
 DISK_STEPS_MAX = 40
+FREQUENT = ("crash", "crash", "crash while writing", "crash while writing", "storm")
 
 
 class Fates:
@@ -42,11 +44,12 @@ class Fates:
         """Let the faults of the plan happen, and heal what can be healed."""
         for _ in range(self._world.plan.faults):
             await self._sleep(self._world.plan.fault_pause_s)
-            kind = self._chance.choice(list(self._kinds))
+            kind = self._chance.choice([*self._kinds, *FREQUENT])
             self._world.note(f"fault: {kind}")
             self._world.faults[kind] += 1
             await self._kinds[kind]()
             if self._world.machine.is_down:
+                audit_image(self._world, self._world.machine.disk)
                 await self._sleep(1.0)
                 await self._start()
         await self.heal()

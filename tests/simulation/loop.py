@@ -13,13 +13,14 @@ import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from itertools import count
 
-WORK_S_MAX = 0.02
-SLOW_WORK_S_MAX = 0.4
-SLOW_SHARE = 0.05
+SLOW_SHARE = 0.1
+SLOW_TIMES = 10
+UNWINDS_MAX = 20
 
 
 @dataclass(eq=False)
@@ -72,13 +73,15 @@ class SimFuture(asyncio.Future):
 class SimLoop(asyncio.BaseEventLoop):
     """Run handles in an order and at times that a seed decides."""
 
-    def __init__(self, chance: random.Random, *, steps_max: int) -> None:
+    def __init__(self, chance: random.Random, *, steps_max: int, work_s: float) -> None:
         super().__init__()
+        self._work_s_max = work_s
         self.steps = 0
         self.complaints: list[str] = []
         self._chance = chance
         self._steps_max = steps_max
         self._now = 0.0
+        self._is_over = False
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._timer_numbers = count()
         self._processes: list[Process] = [OUTSIDE]
@@ -137,7 +140,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def run_in_executor(self, executor: Executor | None, func, *args) -> SimFuture:
         """Run work for a thread later, in one piece."""
         future = self.create_future()
-        self.call_later(self._work_s(), _work_for, future, func, args)
+        self.call_later(self.work_s(), _work_for, future, func, args)
         return future
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -157,7 +160,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _enqueue(self, handle: asyncio.Handle, context: Context) -> None:
         process = context.get(PROCESS, OUTSIDE)
-        if process.is_alive:
+        if process.is_alive and not self._is_over:
             process.ready.append(handle)
 
     def _run_once(self) -> None:
@@ -190,18 +193,20 @@ class SimLoop(asyncio.BaseEventLoop):
             raise StuckError("Everybody waits for somebody else.")
         self._now = max(self._now, self._timers[0][0])
 
-    def _work_s(self) -> float:
-        most = SLOW_WORK_S_MAX if self._chance.random() < SLOW_SHARE else WORK_S_MAX
-        return self._chance.random() * most
+    def work_s(self) -> float:
+        """Draw how long a thread takes."""
+        times = SLOW_TIMES if self._chance.random() < SLOW_SHARE else 1
+        return self._chance.random() * self._work_s_max * times
 
     # ---- the end
 
     def bury(self) -> None:
         """Unwind what was killed or left over, now that nothing of it counts any more."""
+        self._is_over = True
         for task in self._tasks:
-            task._log_destroy_pending = False
-            task._log_traceback = False
-            _unwind(task)
+            task._log_destroy_pending = task._log_traceback = False
+            if not task.done():
+                _unwind(task.get_coro())
         self._tasks.clear()
         self._timers.clear()
         for process in self._processes:
@@ -229,7 +234,7 @@ class SimExecutor(Executor):
             except Exception as fault:  # noqa: BLE001 - as a pool does
                 outcome.set_exception(fault)
 
-        self._loop.call_later(self._loop._work_s(), work)
+        self._loop.call_later(self._loop.work_s(), work)
         return outcome
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -253,10 +258,9 @@ def _work_for(future: asyncio.Future, func: Callable[..., object], args: tuple) 
             future.set_result(result)
 
 
-def _unwind(task: asyncio.Task) -> None:
-    if task.done():
-        return
-    try:
-        task.get_coro().close()
-    except BaseException:  # noqa: BLE001 - of the dead, nothing but their memory is wanted
-        pass
+def _unwind(coroutine: Coroutine[object, object, object]) -> None:
+    """Close a coroutine; one that awaits something in its end has to be told several times."""
+    for _ in range(UNWINDS_MAX):
+        with suppress(BaseException):
+            coroutine.close()
+            return

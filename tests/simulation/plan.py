@@ -26,6 +26,10 @@ class Plan:
     log_writers: int
     key_writers: int
     rounds: int
+    pace_s: float
+    """How long those who write and read rest at most."""
+    work_s: float
+    """How long threads take, such as those that sync."""
     fault_pause_s: float
     faults: int
     compacts: bool
@@ -58,9 +62,11 @@ def drawn_plan(chance: random.Random) -> Plan:
         keys=chance.choice((2, 5, 12)),
         log_writers=chance.randint(1, 3),
         key_writers=chance.randint(1, 3),
-        rounds=chance.randint(5, 14),
-        fault_pause_s=chance.choice((0.5, 2.0, 5.0)),
-        faults=chance.choice((0, 3, 6, 10)),
+        rounds=chance.randint(3, 10),
+        pace_s=chance.choice((0.1, 0.5, 2.0)),
+        work_s=chance.choice((0.005, 0.05, 0.3)),
+        fault_pause_s=chance.choice((0.2, 0.5, 2.0)),
+        faults=chance.choice((1, 3, 6, 10)),
         compacts=chance.random() < 0.6,
         setup=_setup(chance),
         client=_client(chance),

@@ -4,7 +4,9 @@ import asyncio
 import gc
 import logging
 import shutil
+import sys
 import tempfile
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.runtime.ids import chance_from
+from tests.simulation.actors.auditor import audit_again_and_again, audit_image
 from tests.simulation.actors.readers import (
     come_back,
     follow_log,
@@ -35,6 +38,7 @@ READERS = {
     "lookups": look_up_keys,
     "key-scanner": scan_keys,
     "returner": come_back,
+    "auditor": audit_again_and_again,
 }
 
 
@@ -55,19 +59,24 @@ def run_seed(seed: int) -> Outcome:
     place = MEMORY if MEMORY.is_dir() else None
     root = Path(tempfile.mkdtemp(prefix="headwater-sim-", dir=place))
     try:
-        world = World(seed, root)
-        with _reproducible(world), world.lake.in_place(), _listening(world, root):
-            _run(world)
-        return Outcome(
-            seed,
-            world.violations,
-            world.trace,
-            faults=world.faults,
-            crashes=world.machine.crashes,
-            steps=world.loop.steps,
-        )
+        with _without_garbage():
+            return _outcome(seed, root)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _outcome(seed: int, root: Path) -> Outcome:
+    world = World(seed, root)
+    with chance_from(world.chance("product")), world.lake.in_place(), _listening(world):
+        _run(world)
+    return Outcome(
+        seed,
+        world.violations,
+        world.trace,
+        faults=world.faults,
+        crashes=world.machine.crashes,
+        steps=world.loop.steps,
+    )
 
 
 def _run(world: World) -> None:
@@ -78,7 +87,9 @@ def _run(world: World) -> None:
         world.violated(str(fault))
     finally:
         world.is_over = True
-        loop.bury()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            loop.bury()
         world.machine.bury()
         loop.close()
 
@@ -107,6 +118,7 @@ async def story(world: World) -> None:
         process.kill()
     await world.clock.sleep(QUIET_S)
     world.machine.crash()
+    audit_image(world, world.machine.disk)
     await fates.heal()
     await world.clock.sleep(QUIET_S)
     _, checking = world.start("checker", check(world))
@@ -119,30 +131,34 @@ def _start(world: World, kind: str, work, count: int):
 
 
 @contextmanager
-def _reproducible(world: World) -> Iterator[None]:
-    """Keep out what differs from run to run: real chance, and the garbage collector."""
-    gc.collect()
+def _without_garbage() -> Iterator[None]:
+    """Collect garbage at the end only, and say nothing of what the dead do when they are freed."""
     gc.disable()
+    gc.freeze()
+    told, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
-        with chance_from(world.chance("product")):
-            yield
+        yield
     finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
+        sys.unraisablehook = told
+        gc.unfreeze()
         gc.enable()
 
 
 class _Listener(logging.Handler):
     """Note the events of the product; one that tells of a crash inside of it is a finding."""
 
-    def __init__(self, world: World, root: Path) -> None:
+    def __init__(self, world: World) -> None:
         super().__init__(logging.INFO)
         self._world = world
-        self._root = str(root)
 
     def emit(self, record: logging.LogRecord) -> None:
         if not PROCESS.get().is_alive or self._world.is_over:
             return
         fields = getattr(record, "fields", {})
-        text = f"{record.getMessage()} {fields}".replace(self._root, "")
+        text = f"{record.getMessage()} {fields}"
         if record.exc_info:
             self._world.violated(f"{text}: {record.exc_info[1]!r}")
         else:
@@ -150,8 +166,8 @@ class _Listener(logging.Handler):
 
 
 @contextmanager
-def _listening(world: World, root: Path) -> Iterator[None]:
-    logger, handler = logging.getLogger("headwater"), _Listener(world, root)
+def _listening(world: World) -> Iterator[None]:
+    logger, handler = logging.getLogger("headwater"), _Listener(world)
     before = (logger.level, logger.propagate, logger.handlers[:])
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO)

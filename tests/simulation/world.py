@@ -31,8 +31,9 @@ class World:
 
     def __init__(self, seed: int, root: Path) -> None:
         self.seed = seed
+        self._root = str(root)
         self.plan: Plan = drawn_plan(self.chance("plan"))
-        self.loop = SimLoop(self.chance("loop"), steps_max=STEPS_MAX)
+        self.loop = SimLoop(self.chance("loop"), steps_max=STEPS_MAX, work_s=self.plan.work_s)
         self.trace: list[str] = []
         self.violations: list[str] = []
         self.is_over = False
@@ -59,6 +60,7 @@ class World:
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
+        text = text.replace(self._root, "")
         self.trace.append(f"{self.loop.time():11.6f} {PROCESS.get().name}: {text}")
 
     def violated(self, text: str) -> None:

@@ -1,0 +1,112 @@
+"""Bugs that a person could have made, one at a time, to see that the simulation finds them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from headwater.log.log import Log
+from headwater.log.recovery import _Recovery
+from headwater.log.scan import Scanned
+from headwater.log.writers import Writers
+from headwater.server import upkeep
+from headwater.tablet.group_commit import GroupCommit
+from headwater.tablet.log_tablet import LogTablet
+from headwater.tablet.unsynced import DURABLE, Unsynced
+from headwater.tiering import committing
+from headwater.tiering.deciding import Commit
+from headwater.tiering.plan import RoundPlan
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def acknowledged_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    """Answer writers as soon as their rows are written."""
+
+    async def durable(commit: GroupCommit, _end_offset: int) -> None:
+        commit.request()
+
+    patch.setattr(GroupCommit, "durable", durable)
+
+
+def shown_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    """Let readers see rows that a crash may take away."""
+    patch.setattr(LogTablet, "high_watermark", property(lambda tablet: tablet.log.end_offset))
+
+
+def looked_up_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    """Let lookups see rows that a crash may take away."""
+    patch.setattr(Unsynced, "offset_for", lambda _unsynced, _locations: DURABLE)
+
+
+def last_batch_not_recovered(patch: pytest.MonkeyPatch) -> None:
+    """Cut the last batch off when a log is opened, as if it were torn."""
+    scan = _Recovery._scan
+
+    def shorter(recovery: _Recovery, *args: object) -> Scanned:
+        scanned = scan(recovery, *args)
+        *earlier, last = scanned.marks
+        return replace(scanned, tail=last) if earlier else scanned
+
+    patch.setattr(_Recovery, "_scan", shorter)
+
+
+def resend_not_recognised(patch: pytest.MonkeyPatch) -> None:
+    """Write a batch of rows again that was written before."""
+    patch.setattr(Writers, "resent", lambda _writers, _headers: ())
+
+
+def resent_put_not_recognised(patch: pytest.MonkeyPatch) -> None:
+    """Write a batch of rows by key again that was written before."""
+    patch.setattr(Log, "resent", lambda _log, _writer_id, _sequence: None)
+
+
+def writers_not_recovered(patch: pytest.MonkeyPatch) -> None:
+    """Forget at a restart which batches of writers are there already."""
+    patch.setattr(_Recovery, "_visit", lambda _recovery, _header: None)
+
+
+def log_cut_before_it_is_tiered(patch: pytest.MonkeyPatch) -> None:
+    """Delete old rows of a log whether the lake holds them or not."""
+    patch.setattr(upkeep, "tiered_end", lambda _bucket, _ends: 2**62)
+
+
+def committed_whatever_others_did(patch: pytest.MonkeyPatch) -> None:
+    """Commit on top of whatever is in the lake: no fence, no comparison, no second look."""
+    patch.setattr(committing, "decide", lambda _wanted, *, head, **_: Commit(head))
+
+
+def boundary_left_behind(patch: pytest.MonkeyPatch) -> None:
+    """Commit rows under the boundary that was there before them."""
+
+    def boundary(plan: RoundPlan, _done: object, **new: object) -> object:
+        return replace(plan.kept, **new)
+
+    patch.setattr(RoundPlan, "boundary", boundary)
+
+
+def boundary_put_ahead(patch: pytest.MonkeyPatch) -> None:
+    """Promise in the boundary one offset more than the rows that are there."""
+    extended = RoundPlan.boundary
+
+    def boundary(plan: RoundPlan, done: object, **new: object) -> object:
+        right = extended(plan, done, **new)
+        ranges = {bucket: replace(each, end=each.end + 1) for bucket, each in right.ranges.items()}
+        return replace(right, ranges=ranges)
+
+    patch.setattr(RoundPlan, "boundary", boundary)
+
+
+BUGS: tuple[Plant, ...] = (
+    acknowledged_before_the_sync,
+    shown_before_the_sync,
+    looked_up_before_the_sync,
+    last_batch_not_recovered,
+    resend_not_recognised,
+    resent_put_not_recognised,
+    writers_not_recovered,
+    log_cut_before_it_is_tiered,
+    committed_whatever_others_did,
+    boundary_left_behind,
+    boundary_put_ahead,
+)
