@@ -12,7 +12,7 @@ from headwater.cli import main, serving
 from headwater.config.server import ServerSettings
 from headwater.kv.settings import KvSettings
 from headwater.log.settings import LogSettings
-from headwater.server import upkeep
+from headwater.server import keep_alive, upkeep
 from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings
 
@@ -39,6 +39,9 @@ class SetServer(Server):
             checkpoint_interval_bytes=wanted.pop("checkpoint", 64 << 20),
         )
         kv = KvSettings(segment_bytes_max=wanted.pop("kv", 32 << 20))
+        if times := wanted.pop("keep_alive", ""):
+            keep_alive.IDLE_S, keep_alive.PROBE_S, keep_alive.PROBES = map(int, times.split())
+            keep_alive.UNTAKEN_MS = 1000 * (keep_alive.IDLE_S + keep_alive.PROBE_S * 3)
         upkeep.STATE_INTERVAL_S = wanted.pop("state_interval_s", 1.0)
         return await Server.start(
             directory, replace(settings, **wanted), storage=StorageSettings(log, kv), **parts

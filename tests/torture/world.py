@@ -35,17 +35,25 @@ class World:
         *,
         data: Path | None = None,
         formats: Sequence[str] = FORMATS,
+        host: str = "127.0.0.1",
+        options: Sequence[str] = (),
+        before: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
         **settings: float | str,
     ) -> None:
         self.place = place
         self.formats = formats
+        self.host = host
+        self._options = options
+        self._before = before
         self.data = place / "data"
         self.journals = place / "journals"
         self.journals.mkdir(parents=True)
         if data is not None:
             # What the server tells stays beside it, whatever becomes of its disk.
             self.data.symlink_to(data, target_is_directory=True)
-        self.settings = told(**{"lake_tiering_lease_s": LEASE_S} | settings)
+        told_settings = told(**{"lake_tiering_lease_s": LEASE_S} | settings)
+        self.variables = told_settings | dict(variables or {})
         self.server = self.start()
         self.clients: list[Process] = []
         self.tierers: list[Process] = []
@@ -53,11 +61,20 @@ class World:
 
     @property
     def address(self) -> str:
-        return self.server.address
+        return f"{self.host}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        return self.server.port
 
     def start(self, *, port: int = 0, before: Sequence[str] = ()) -> ServerProcess:
         return ServerProcess(
-            self.data, port=port, module=MODULE, before=before, variables=self.settings
+            self.data,
+            *self._options,
+            port=port,
+            module=MODULE,
+            before=before or self._before,
+            variables=self.variables,
         )
 
     def restart(self) -> None:
