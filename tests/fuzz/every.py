@@ -2,11 +2,13 @@
 
 from tests.fuzz import (
     targets_batches,
+    targets_connection,
     targets_files,
     targets_frames,
     targets_json,
     targets_requests,
     targets_rows,
+    targets_twice,
 )
 from tests.fuzz.target import Target
 
@@ -14,10 +16,13 @@ TARGETS: dict[str, Target] = {
     target.name: target
     for module in (
         targets_frames,
+        targets_connection,
         targets_batches,
         targets_rows,
+        targets_twice,
         targets_json,
         targets_files,
+        targets_twice,
         targets_requests,
     )
     for target in module.TARGETS

@@ -6,9 +6,15 @@ import pyarrow as pa
 from google.protobuf.message import Message
 
 from headwater.model.arrow import arrow_schema
-from headwater.model.descriptor import descriptor_from_json
+from headwater.model.descriptor import (
+    TableDescriptor,
+    descriptor_from_json,
+    descriptor_to_json,
+)
 from headwater.model.predicate import And, Leaf, LeafFunction
-from headwater.rows.evolution import encoder_of
+from headwater.model.schema import Column, Schema, with_column_ids
+from headwater.model.types import IntType
+from headwater.rows.evolution import encoder_of, key_encoder_of
 from headwater.rows.key_formats import primary_key_encoder
 from headwater.rows.kv_batch import build_kv_batch
 from headwater.rows.row_bytes import RowBytes
@@ -16,17 +22,27 @@ from headwater.wire import fluss_pb2 as pb
 from headwater.wire.predicates import predicate_to_wire
 from tests.flows.appending import batch_of, table_json
 from tests.flows.upserting import keyed_json
+from tests.fuzz.targets_batches import NESTED, nested_rows
 from tests.server.support import partitioned_json
 
-TABLES = ("rows", "keyed", "parts", "lake")
+TABLES = ("rows", "keyed", "parts", "lake", "nested")
 """In the order of their ids."""
 
-ROWS, KEYED, PARTS, LAKE = range(1, 5)
+ROWS, KEYED, PARTS, LAKE, NESTED_KEYED = range(1, 6)
+_NESTED = with_column_ids(
+    Schema(
+        columns=(Column(name="id", type=IntType(nullable=False)), *NESTED.columns),
+        primary_key=("id",),
+    )
+)
 _DESCRIPTIONS = {
     "rows": table_json(),
     "keyed": keyed_json(key=("id", "name"), bucket_key=("id",)),
     "parts": partitioned_json(),
     "lake": table_json(**{"table.datalake.enabled": "true"}),
+    "nested": json.dumps(
+        descriptor_to_json(TableDescriptor(schema=_NESTED, bucket_count=1))
+    ).encode(),
 }
 _BIG = 1 << 20
 
@@ -73,11 +89,19 @@ def _keyed_bytes(count: int) -> tuple[RowBytes, RowBytes]:
     return keys, encoder_of(descriptor.schema).encode(arrays)
 
 
-def _put(count: int, **fields: object) -> pb.PutKvRequest:
-    keys, rows = _keyed_bytes(count)
+def _nested_bytes(count: int) -> tuple[RowBytes, RowBytes]:
+    ids = pa.array(range(count), pa.int32())
+    rows = encoder_of(_NESTED).encode([ids, *nested_rows(count).columns])
+    return key_encoder_of(_NESTED, ["id"]).encode([ids]), rows
+
+
+def _put(count: int, table_id: int = KEYED, **fields: object) -> pb.PutKvRequest:
+    keys, rows = _keyed_bytes(count) if table_id == KEYED else _nested_bytes(count)
     records = build_kv_batch(keys, rows, schema_id=1)
     bucket = pb.PutKvBucketRequest(bucket_id=0, records=records)
-    return pb.PutKvRequest(acks=-1, table_id=KEYED, timeout_ms=5000, buckets_req=[bucket], **fields)
+    return pb.PutKvRequest(
+        acks=-1, table_id=table_id, timeout_ms=5000, buckets_req=[bucket], **fields
+    )
 
 
 def seed_requests() -> list[Message]:
@@ -187,6 +211,8 @@ def _keys() -> list[Message]:
     prefixes = [key[:1] for key in keys]
     return [
         _put(3),
+        _put(8, NESTED_KEYED),
+        _put(2, NESTED_KEYED, target_columns=[0, 1]),
         _put(1, target_columns=[0, 1, 2]),
         pb.LookupRequest(
             table_id=KEYED, buckets_req=[pb.LookupBucketRequest(bucket_id=0, keys=keys)]

@@ -8,6 +8,7 @@ Part = bytes | memoryview
 _SEVEN_BITS = 0x7F
 _MORE = 0x80
 _VARINT_BITS_MAX = 70
+_NUMBER_MAX = (1 << 29) - 1
 _SIGN_BIT = 1 << 63
 _TWO_TO_64 = 1 << 64
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -20,6 +21,8 @@ def iterate_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]
     while position < end:
         tag, position = _read_varint(message, position)
         number, kind = tag >> 3, tag & 7
+        if not 0 < number <= _NUMBER_MAX:
+            raise CorruptBatchError(f"A message holds a field of the number {number}.")
         if kind == _VARINT:
             value, position = _read_varint(message, position)
             yield number, value - _TWO_TO_64 if value & _SIGN_BIT else value
