@@ -32,7 +32,7 @@ SMALL = StorageSettings(
 )
 # Whatever fails, nobody waits for long.
 PATIENCE = ClientSettings(
-    deadline_s=0.4, request_timeout_s=5.0, backoff_first_s=0.02, backoff_max_s=0.05
+    deadline_s=1.5, request_timeout_s=5.0, backoff_first_s=0.1, backoff_max_s=0.2
 )
 HURRY = replace(PATIENCE, acks=0)
 WRITES = (ApiKey.PRODUCE_LOG, ApiKey.PUT_KV)

@@ -94,7 +94,7 @@ async def check_serving(directory: Path, disk: MemoryDisk, *, about: object) -> 
         await workload.upsert()
         await workload.append_day("two", "2/p2/0")
         await workload.look()
-        assert workload.failures == [], about
+        assert workload.failures == [], (about, workload.failures)
 
 
 async def faults_until_clean(directory: Path, *, code: int, for_good: bool, step: int) -> int:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +87,53 @@ def test_the_root_is_made_with_its_parents(tmp_path):
     disk.make_directories("1/0")
 
     assert (tmp_path / "x" / "y" / "1" / "0").is_dir()
+
+
+def synced_directories(monkeypatch):
+    """Note the directories whose names are made durable."""
+    real, seen = os.fsync, []
+
+    def sync(descriptor):
+        seen.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    return seen
+
+
+def test_every_directory_that_is_made_is_durable_in_its_parent(tmp_path, monkeypatch):
+    seen = synced_directories(monkeypatch)
+
+    LocalDisk(tmp_path / "data" / "log").make_directories("1/p2/0")
+
+    made = ["", "data", "data/log", "data/log/1", "data/log/1/p2"]
+    assert seen == [str(tmp_path / each) for each in made]
+
+
+def test_a_directory_whose_maker_was_killed_is_made_durable_once(tmp_path, monkeypatch):
+    (tmp_path / "log" / "1" / "0").mkdir(parents=True)
+    (tmp_path / "log" / "1" / "1").mkdir()
+    seen = synced_directories(monkeypatch)
+    disk = LocalDisk(tmp_path / "log")
+
+    for _ in range(2):
+        disk.make_directories("1/0")
+        disk.make_directories("1/1")
+
+    assert seen == [str(tmp_path / each) for each in ("", "log", "log/1")]
+
+
+def test_what_the_kernel_holds_of_a_file_is_forgotten_when_a_sync_fails(tmp_path, monkeypatch):
+    file = LocalDisk(tmp_path).create("a")
+    forgotten = []
+
+    def fail(descriptor):
+        raise OSError(errno.EIO, "injected")
+
+    monkeypatch.setattr("headwater.store.local._sync_data", fail)
+    monkeypatch.setattr(os, "posix_fadvise", lambda *given: forgotten.append(given))
+
+    with pytest.raises(OSError, match="injected"):
+        file.sync()
+
+    assert forgotten == [(file._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)]

@@ -26,6 +26,7 @@ from headwater.runtime.tasks import shared
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.keyed import KeyedTablets
 from headwater.store.disk import Disk
+from headwater.store.local import make_durably
 from headwater.tablet.log_tablet import LogTablet
 from headwater.tablet.pk_tablet import PkTablet
 
@@ -191,7 +192,7 @@ class Tablets:
 
     async def open_all(self) -> None:
         """Recover every bucket that has data; one that cannot be opened does not stop others."""
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_durably(self._directory)
         await asyncio.to_thread(shutil.rmtree, self._trash, ignore_errors=True)
         for bucket in self._on_disk():
             try:

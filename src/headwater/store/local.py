@@ -4,6 +4,7 @@ import errno
 import mmap
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from headwater.store.disk import TEMPORARY_SUFFIX, Part, checked, parent_of
@@ -45,7 +46,11 @@ class LocalFile:
 
     def sync(self) -> None:
         """Make everything written so far survive a crash."""
-        _sync_data(self._descriptor)
+        try:
+            _sync_data(self._descriptor)
+        except OSError:
+            self._forget_cached()
+            raise
 
     def read(self, position: int, length: int) -> bytes:
         """Return the bytes at a position; fewer only where the file ends."""
@@ -58,6 +63,15 @@ class LocalFile:
         """Cut the file."""
         os.ftruncate(self._descriptor, length)
         self._size = length
+
+    def _forget_cached(self) -> None:
+        """Have the next reader see what the disk holds.
+
+        The kernel may count pages as written that are not, and show them until they leave its
+        memory: whoever starts again would take them for durable.
+        """
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def _cut_back(self, length: int, error: BaseException) -> None:
         try:
@@ -72,6 +86,9 @@ class LocalDisk:
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
+        # Directories of which every name that was there before is durable.
+        self._synced: set[str] = set()
+        self._has_root = False
 
     def create(self, path: str) -> LocalFile:
         """Create an empty file that must not be there yet."""
@@ -117,27 +134,52 @@ class LocalDisk:
 
     def make_directories(self, path: str) -> None:
         """Create a directory and its parents durably, where missing."""
-        if self._full(path).is_dir():
+        if not path:
+            self._make_root()
             return
-        if path:
-            self.make_directories(parent_of(path))
-        self._full(path).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
-        if path:
-            self.sync_directory(parent_of(path))
+        parent, full = parent_of(path), self._full(path)
+        self.make_directories(parent)
+        is_new = not full.is_dir()
+        full.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+        # Whoever made one that is there may have been killed before it was durable.
+        if is_new or parent not in self._synced:
+            self.sync_directory(parent)
+            self._synced.add(parent)
 
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a directory survive a crash."""
-        descriptor = os.open(self._full(path), os.O_RDONLY | os.O_DIRECTORY | _SAFE)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_names(self._full(path))
+
+    def _make_root(self) -> None:
+        if not self._has_root:
+            make_durably(self._root, mode=_DIRECTORY_MODE)
+            self._has_root = True
 
     def _full(self, path: str) -> Path:
         return self._root / checked(path)
 
     def _open(self, path: str, flags: int) -> LocalFile:
         return LocalFile(os.open(self._full(path), flags | _SAFE, _FILE_MODE))
+
+
+def make_durably(directory: Path, *, mode: int = 0o777) -> None:
+    """Create a directory and its parents, where missing, so that they survive a crash."""
+    missing = [each for each in directory.parents if not each.is_dir()]
+    # Whoever made it, if it is there, may have been killed before it was durable.
+    for each in (*reversed(missing), directory):
+        each.mkdir(mode=mode, exist_ok=True)
+        # One may make a directory where one may not look around.
+        with suppress(PermissionError):
+            sync_names(each.parent.resolve())
+
+
+def sync_names(directory: Path) -> None:
+    """Make creations, renames and removals in a directory survive a crash."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | _SAFE)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_all(descriptor: int, parts: Sequence[Part], position: int) -> int:

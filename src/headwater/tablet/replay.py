@@ -66,6 +66,11 @@ def recover_state(
             hint="If the machine lost power, `headwater repair` cuts the log where damage begins;"
             " else restore the bucket from a backup. Its log can still be read.",
         ) from fault
+    except OSError as error:
+        raise KvStorageError(
+            f"The rows cannot be rebuilt, since the log cannot be read: {error}.",
+            hint="Check the disk, then restart the server.",
+        ) from error
     store.tidy()
     return Recovered(state, ids, offset)
 

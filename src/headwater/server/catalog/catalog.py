@@ -7,15 +7,18 @@ from uuid import UUID
 
 from headwater.config.server import ServerSettings
 from headwater.runtime.clock import Clock
+from headwater.runtime.events import Events
 from headwater.server.catalog.databases import Databases
 from headwater.server.catalog.lake import LakeCatalog
 from headwater.server.catalog.lock import DirectoryLock
+from headwater.server.catalog.on_disk import IdsOnDisk, ids_on_disk, require_catalog
 from headwater.server.catalog.partitions import Partitions
 from headwater.server.catalog.row_numbers import RowNumbers
 from headwater.server.catalog.store import CatalogStore
 from headwater.server.catalog.tables import Tables
 from headwater.server.catalog.writer_ids import WriterIds
 
+_events = Events("catalog")
 CATALOG_NAME = "catalog.sqlite"
 _STARTS = "starts"
 
@@ -43,15 +46,18 @@ class Catalog:
         """Open the catalog of a directory.
 
         1. Take the directory for this process.
-        2. Open the file, or make it with the default database, and count that it was opened.
-        3. Load it.
+        2. Open the file, or make it with the default database if there are no rows yet.
+        3. Count that it was opened, and give no id again that has rows.
+        4. Load it.
         """
         held = ExitStack()
         try:
             held.callback(DirectoryLock.take(directory).release)
+            found = ids_on_disk(directory)
+            require_catalog(directory / CATALOG_NAME, found)
             store = CatalogStore.open(directory / CATALOG_NAME, now_ms=clock.now_ms())
             held.callback(store.close)
-            _count_start(store)
+            _count_start(store, found)
             return cls(store, clock=clock, settings=settings, held=held)
         except BaseException:
             held.close()
@@ -70,6 +76,16 @@ class Catalog:
         self._held.close()
 
 
-def _count_start(store: CatalogStore) -> None:
+def _count_start(store: CatalogStore, found: IdsOnDisk) -> None:
     with store.transaction():
         store.put_note(_STARTS, str(int(store.note(_STARTS)) + 1))
+        skipped = [
+            store.skip_ids("tables", found.table_id),
+            store.skip_ids("partitions", found.partition_id),
+        ]
+    if any(skipped):
+        _events.warning(
+            "catalog is older than the rows",
+            table_id=found.table_id,
+            partition_id=found.partition_id,
+        )

@@ -4,11 +4,12 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
 from headwater.errors import CorruptFileError, StorageError
+from headwater.server.catalog.sums import CREATE_SUMS, RowSums
 
 DEFAULT_DATABASE = "fluss"
 _VERSION_1 = (
@@ -51,8 +52,10 @@ _VERSION_3 = (
         UNIQUE (table_id, snapshot_id))""",
     "INSERT INTO meta VALUES ('starts', '0')",
 )
+_VERSION_4 = (CREATE_SUMS,)
 # Each entry leads from the version before it, so a file of any age is brought up to date.
-_VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
+_VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_SUMMED = 4
 VERSION = len(_VERSIONS)
 
 Cell = int | str | None
@@ -64,6 +67,7 @@ class CatalogFile:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
+        self._sums = RowSums(connection)
 
     @classmethod
     def open(cls, path: Path, *, now_ms: int) -> "CatalogFile":
@@ -88,7 +92,7 @@ class CatalogFile:
         self.rows("PRAGMA journal_mode = WAL")
         self.rows("PRAGMA synchronous = FULL")
         self.rows("PRAGMA foreign_keys = ON")
-        if (found := self.rows("PRAGMA quick_check(1)")) != [("ok",)]:
+        if (found := self.rows("PRAGMA integrity_check(1)")) != [("ok",)]:
             raise CorruptFileError(f"The catalog {self._path} is damaged: {found[0][0]}.")
         if (version := self._version()) > VERSION:
             raise StorageError(
@@ -103,14 +107,23 @@ class CatalogFile:
 
     def _bring_up_to_date(self, now_ms: int) -> None:
         version = self._version()
-        if version == VERSION:
-            return
-        with self.transaction():
-            for statement in chain(*_VERSIONS[version:]):
-                self.change(statement)
-            if version == 0:
-                self._insert_default_database(now_ms)
-            self.change(f"PRAGMA user_version = {VERSION}")
+        if version >= _SUMMED:
+            self._check_sums()
+        if version < VERSION:
+            with self.transaction():
+                for statement in chain(*_VERSIONS[version:]):
+                    self.change(statement)
+                if version == 0:
+                    self._insert_default_database(now_ms)
+                self._sums.add_all()
+                self.change(f"PRAGMA user_version = {VERSION}")
+        self._sums.follow()
+
+    def _check_sums(self) -> None:
+        try:
+            self._sums.check()
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            raise CorruptFileError(f"The catalog {self._path} is damaged: {error}.") from error
 
     def _insert_default_database(self, now_ms: int) -> None:
         details = json.dumps({"comment": None, "custom_properties": {}})
@@ -125,7 +138,7 @@ class CatalogFile:
             return self._connection.execute(statement, cells).fetchall()
         except sqlite3.OperationalError as error:
             raise StorageError(f"The catalog {self._path} failed: {error}.") from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise CorruptFileError(f"The catalog {self._path} is damaged: {error}.") from error
 
     def change(self, statement: str, cells: Sequence[Cell] = ()) -> int:
@@ -145,6 +158,12 @@ class CatalogFile:
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+        self._move_to_main()
+
+    def _move_to_main(self) -> None:
+        """Keep nothing in the log of SQLite: where that is damaged, it ends without a word."""
+        with suppress(sqlite3.Error):  # It is durable already, and is moved the next time.
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Close the file."""

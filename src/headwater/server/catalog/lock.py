@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from headwater.errors import DirectoryInUseError, StorageError
+from headwater.store.local import make_durably
 
 LOCK_NAME = "LOCK"
 _PID_BYTES_MAX = 32
@@ -20,7 +21,7 @@ class DirectoryLock:
     def take(cls, directory: Path) -> "DirectoryLock":
         """Take the directory, or say which process holds it."""
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_durably(directory)
             descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise StorageError(

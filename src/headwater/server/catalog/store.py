@@ -156,6 +156,15 @@ class CatalogStore:
             (table_id, last),
         )
 
+    def skip_ids(self, table: str, last: int) -> bool:
+        """Give only ids after one to new rows of a table, and tell whether that was needed."""
+        found = self._file.rows("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+        if last <= (_number(found[0][0]) if found else 0):
+            return False
+        self._file.change("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+        self._file.change("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, last))
+        return True
+
     def note(self, key: str) -> str:
         """Return one of the single values of the catalog."""
         found = self._file.rows("SELECT value FROM meta WHERE key = ?", (key,))
