@@ -27,7 +27,7 @@ class Plan:
     key_writers: int
     rounds: int
     pace_s: float
-    """How long those who write and read rest at most."""
+    """How long those who write rest at most."""
     work_s: float
     """How long threads take, such as those that sync."""
     fault_pause_s: float
@@ -63,7 +63,7 @@ def drawn_plan(chance: random.Random) -> Plan:
         log_writers=chance.randint(1, 3),
         key_writers=chance.randint(1, 3),
         rounds=chance.randint(3, 10),
-        pace_s=chance.choice((0.1, 0.5, 2.0)),
+        pace_s=chance.choice((0.1, 0.5, 1.5)),
         work_s=chance.choice((0.005, 0.05, 0.3)),
         fault_pause_s=chance.choice((0.2, 0.5, 2.0)),
         faults=chance.choice((1, 3, 6, 10)),
@@ -107,7 +107,7 @@ def _tiering(chance: random.Random) -> TieringSettings:
     return TieringSettings(
         poll_interval_s=1.0,
         heartbeat_interval_s=chance.choice((1.0, 2.0)),
-        rows_max=chance.choice((3, 1_000)),
+        rows_max=chance.choice((10, 1_000)),
         orphans_interval_s=5.0,
         orphans_age_s=60.0,
     )

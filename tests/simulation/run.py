@@ -31,7 +31,7 @@ from tests.simulation.world import World
 
 MEMORY = Path("/dev/shm")
 WRITERS_WITHIN_S = 600.0
-QUIET_S = 8.0
+QUIET_S = 5.0
 READERS = {
     "tail": follow_log,
     "scanner": scan_log,

@@ -9,7 +9,7 @@ from headwater.errors import RetryLaterError
 from headwater.store.memory import MemoryDisk
 from tests.simulation.world import World
 
-PAUSE_S = 3.0
+PAUSE_S = 6.0
 
 
 async def audit_again_and_again(world: World, name: str) -> None:
@@ -19,7 +19,7 @@ async def audit_again_and_again(world: World, name: str) -> None:
     while True:
         await world.clock.sleep(chance.random() * PAUSE_S)
         try:
-            await audit_once(world, client, name, deep=chance.random() < 0.5, is_calm=False)
+            await audit_once(world, client, name, deep=chance.random() < 0.3, is_calm=False)
         except RetryLaterError as fault:
             world.refused("the audit ended", fault)
 

@@ -19,6 +19,7 @@ from headwater.errors import (
 from headwater.testing.operations import Outcome
 from tests.simulation.world import ACCOUNTS, EVENTS, World
 
+PAUSE_S = 2.0
 # The log was cut, or the snapshot dropped, between looking and reading.
 GONE = (LakeSnapshotMissingError, OffsetOutOfRangeError, PositionMissingError)
 # Scans of states are forgotten when the server starts anew.
@@ -64,7 +65,7 @@ async def scan_log(world: World, name: str) -> None:
         else:
             world.note(f"scanned {rows.num_rows} rows of {len(known)} acknowledged")
             check_rows(world, rows, known, who=name)
-        await world.clock.sleep(chance.random() * world.plan.pace_s)
+        await world.clock.sleep(chance.random() * PAUSE_S)
 
 
 def acknowledged(world: World) -> set[str]:
@@ -102,7 +103,7 @@ async def look_up_keys(world: World, name: str) -> None:
             value = None if row is None else str(row["value"])
             world.note(f"looked {key} up: {value}")
             world.keys.done(operation, value)
-        await world.clock.sleep(chance.random() * world.plan.pace_s / 2)
+        await world.clock.sleep(chance.random() * PAUSE_S / 2)
 
 
 async def scan_keys(world: World, name: str) -> None:
@@ -111,7 +112,7 @@ async def scan_keys(world: World, name: str) -> None:
     table = await world.table(await world.connect(), ACCOUNTS)
     while True:
         await scan_keys_once(world, table, name, mode=chance.choice(("union", "log")))
-        await world.clock.sleep(chance.random() * world.plan.pace_s)
+        await world.clock.sleep(chance.random() * PAUSE_S)
 
 
 async def scan_keys_once(world: World, table: AsyncTable, name: str, *, mode: str) -> None:
@@ -143,7 +144,7 @@ async def come_back(world: World, name: str) -> None:
             await _keep(world, chance.choice(tables), kept)
         else:
             await _read_again(world, chance, kept)
-        await world.clock.sleep(chance.random() * world.plan.pace_s)
+        await world.clock.sleep(chance.random() * PAUSE_S)
 
 
 async def _keep(
