@@ -13,11 +13,16 @@ from headwater.model.bucket import OffsetRange
 from headwater.rows.log_batch import build_batch, read_header
 
 
-def batch(base: int, count: int, *, timestamp_ms: int = 1) -> StoredBatch:
+def batch(
+    base: int, count: int, *, timestamp_ms: int = 1, writer: tuple[int, int] = (-1, -1)
+) -> StoredBatch:
+    writer_id, sequence = writer
     data = build_batch(
         b"rows" * count,
         schema_id=1,
         record_count=count,
+        writer_id=writer_id,
+        sequence=sequence,
         base_offset=base,
         timestamp_ms=timestamp_ms,
     )
@@ -116,3 +121,31 @@ def test_times_that_go_back_are_worth_a_look(second_ms, faults):
     check.take([batch(0, 1, timestamp_ms=5), batch(1, 1, timestamp_ms=second_ms)])
 
     assert [each.severity for each in check.faults] == [Severity.WARNING] * faults
+
+
+@pytest.mark.parametrize(
+    ("sequences", "severities"),
+    [
+        ([0, 1, 2], []),
+        ([7, 8], []),
+        ([2**31 - 1, 0], []),
+        ([0, 0], [Severity.ERROR]),
+        ([0, 1, 0, 1], [Severity.ERROR]),
+        ([0, 1, 2, 1], [Severity.ERROR]),
+        ([0, 2], [Severity.WARNING]),
+    ],
+)
+def test_batches_of_a_writer_come_once_and_in_their_order(sequences, severities):
+    check = LogCheck(0)
+
+    check.take([batch(at, 1, writer=(9, each)) for at, each in enumerate(sequences)])
+
+    assert [each.severity for each in check.faults] == severities
+
+
+def test_writers_do_not_stand_in_for_each_other():
+    check = LogCheck(0)
+
+    check.take([batch(at, 1, writer=(at, 0)) for at in range(5)])
+
+    assert check.faults == []

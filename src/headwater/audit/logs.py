@@ -10,8 +10,9 @@ from headwater.audit.bucket import AuditedBucket
 from headwater.audit.finding import Check, Severity
 from headwater.client.reading.log_reader import StoredBatch
 from headwater.errors import CorruptBatchError, OffsetOutOfRangeError, RemoteLogError
+from headwater.log.writers import next_sequence
 from headwater.model.bucket import OffsetRange
-from headwater.rows.log_batch import check_crc
+from headwater.rows.log_batch import NO_WRITER, check_crc
 from headwater.runtime.aside import aside
 
 PROGRESS_ROWS = 100_000
@@ -60,6 +61,8 @@ class LogCheck:
     row_count: int = 0
     faults: list[LogFault] = field(default_factory=list)
     _is_begun: bool = False
+    _sequences: dict[int, int] = field(default_factory=dict)
+    """The number of the last batch of each writer."""
 
     def take(self, batches: Iterable[StoredBatch]) -> list[list[StoredBatch]]:
         """Check batches, and return the good ones: in runs, with something bad between them."""
@@ -69,8 +72,10 @@ class LogCheck:
             is_good = self._is_intact(batch) and not is_repeated
             if is_gap or not is_good:
                 runs.append([])
+                self._sequences.clear()
             if is_good:
                 runs[-1].append(batch)
+                self._check_writer(batch)
             self._go_behind(batch)
         return runs
 
@@ -78,6 +83,7 @@ class LogCheck:
         """Go on behind offsets that cannot be checked."""
         self.offset = max(self.offset, offsets.end)
         self._is_begun = False
+        self._sequences.clear()
 
     def _is_repeated(self, batch: StoredBatch) -> bool:
         header = batch.header
@@ -114,6 +120,24 @@ class LogCheck:
             self.faults.append(LogFault(Check.CHECKSUMS, header.base_offset, fault.message))
             return False
         return True
+
+    def _check_writer(self, batch: StoredBatch) -> None:
+        """Note a batch that its writer has sent before, or one that lacks those before it."""
+        header = batch.header
+        if header.writer_id == NO_WRITER:
+            return
+        last = self._sequences.get(header.writer_id)
+        self._sequences[header.writer_id] = header.sequence
+        if last is None or header.sequence == next_sequence(last):
+            return
+        is_again = header.sequence <= last
+        why = "it is there twice" if is_again else "others are missing"
+        message = (
+            f"The batch at offset {header.base_offset} is number {header.sequence} of writer"
+            f" {header.writer_id}, and stands behind number {last}: {why}."
+        )
+        severity = Severity.ERROR if is_again else Severity.WARNING
+        self.faults.append(LogFault(Check.OFFSETS, header.base_offset, message, severity))
 
     def _go_behind(self, batch: StoredBatch) -> None:
         header = batch.header
@@ -187,7 +211,7 @@ class LogWalk:
                 severity=fault.severity,
                 remedy=self._remedy(fault.offset)
                 if fault.severity is Severity.ERROR
-                else "Read by offsets rather than by times around it.",
+                else "Nothing is known to be lost. Look at what its writers told at that time.",
             )
         self.check.faults.clear()
 

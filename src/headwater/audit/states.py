@@ -17,7 +17,16 @@ from headwater.client.reading.bucket_scan import BucketScan
 from headwater.client.reading.offsets import count_rows
 from headwater.client.reading.value_reader import ValueReader
 from headwater.client.reading.view import View
-from headwater.errors import HeadwaterError, StorageError, UnsupportedError, error_of_code
+from headwater.errors import (
+    HeadwaterError,
+    PartitionMissingError,
+    ScannerExpiredError,
+    ScannerMissingError,
+    StorageError,
+    TableMissingError,
+    UnsupportedError,
+    error_of_code,
+)
 from headwater.rows.row_bytes import RowBytes
 from headwater.runtime.aside import aside
 from headwater.wire import fluss_pb2 as pb
@@ -44,48 +53,61 @@ class StateProof:
 async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCounts) -> StateProof:
     """Compare the number of rows with what inserts and deletes leave.
 
-    A difference counts when it is there twice while nothing is written.
+    A number counts if nothing was written while it was told, and a difference if it is still
+    there after a while.
     """
-    assert counts.is_whole, "without the first changes, a count says nothing"
-    proof, differs = StateProof(), 0
+    proof, suspected = StateProof(), (-1, -1)
     for _ in range(LOOKS_MAX):
-        end = walk.check.offset
+        before = await offset_of_state(audited)
         try:
             told = await _told_count(audited)
         except UnsupportedError:
             proof.notes.append("the servers do not tell how many rows there are")
             return proof
-        latest = await audited.offset("latest")
-        if latest == end:
-            if told == counts.row_count or differs:
-                break
-            differs += 1
-            await audited.cluster.clock.sleep(LOOK_AGAIN_S)
-        else:
-            await walk.go_to(latest)
-    else:
-        proof.notes.append("it is written to all the time: --deep compares it at one offset")
-        return proof
-    proof.row_count = told
-    if told != counts.row_count:
-        audited.bad(
-            Check.STATE,
-            f"The state holds {told:,} rows, but the changelog up to offset {end} leaves"
-            f" {counts.row_count:,}.",
-            remedy=f"See which with --deep; then stop the server and: {audited.rebuild}",
-        )
+        end = await offset_of_state(audited)
+        if before != end or end < walk.check.offset:
+            continue
+        await walk.go_to(end)
+        if told == counts.row_count or not counts.is_whole:
+            proof.row_count = told if counts.is_whole else 0
+            return proof
+        if suspected == (end, told):
+            proof.row_count = told
+            _tell_count(audited, told, counts, end)
+            return proof
+        suspected = (end, told)
+        await audited.cluster.clock.sleep(LOOK_AGAIN_S)
+    proof.notes.append("it is written to all the time: --deep compares it at one offset")
     return proof
 
 
 async def _told_count(audited: AuditedBucket) -> int:
-    await refuse_broken(audited)
     return await count_rows(audited.cluster, audited.table, buckets={audited.place: audited.bucket})
+
+
+def _tell_count(audited: AuditedBucket, told: int, counts: ChangeCounts, end: int) -> None:
+    audited.bad(
+        Check.STATE,
+        f"The state holds {told:,} rows, but the changelog up to offset {end} leaves"
+        f" {counts.row_count:,}.",
+        remedy=f"See which with --deep; then stop the server and: {audited.rebuild}",
+    )
 
 
 # ---- deep: every row
 
 
 async def prove_rows(audited: AuditedBucket, walk: LogWalk, contents: ChangeContents) -> StateProof:
+    """Compare every row with the last change of its key; a scan that breaks off begins again."""
+    for _ in range(LOOKS_MAX - 1):
+        with suppress(ScannerMissingError, ScannerExpiredError):
+            return await _prove_rows(audited, walk, contents)
+    return await _prove_rows(audited, walk, contents)
+
+
+async def _prove_rows(
+    audited: AuditedBucket, walk: LogWalk, contents: ChangeContents
+) -> StateProof:
     """Compare every row with the last change of its key, at one offset of the log.
 
     1. Begin a scan, which holds the state still at an offset. 2. Fold the changelog up to there.
@@ -94,7 +116,7 @@ async def prove_rows(audited: AuditedBucket, walk: LogWalk, contents: ChangeCont
     proof = StateProof()
     scan = BucketScan(audited.cluster, audited.bucket, limit=None)
     try:
-        await refuse_broken(audited)
+        await offset_of_state(audited)
         async with aclosing(scan.parts()) as parts:
             first = await anext(parts, None)
             assert scan.log_offset is not None
@@ -157,13 +179,20 @@ def _verb(wrong: Wrong, tally: Tally) -> str:
 # ---- asking
 
 
-async def refuse_broken(audited: AuditedBucket) -> None:
-    """Raise what is wrong with a state that the server refuses to serve, without long retries."""
-    with suppress(UnsupportedError):
-        await _refuse_broken(audited)
+async def offset_of_state(audited: AuditedBucket) -> int:
+    """Return the offset that a state stands at, or where its log ends, if no server tells.
+
+    Raise what is wrong with a state that the server refuses to serve, without long retries.
+    """
+    try:
+        found = await _scanned_offset(audited)
+    except UnsupportedError:
+        found = None
+    return await audited.offset("latest") if found is None else found
 
 
-async def _refuse_broken(audited: AuditedBucket) -> None:
+async def _scanned_offset(audited: AuditedBucket) -> int | None:
+    """Begin a scan of a single row, for the offset that comes with it."""
     asked = pb.ScanKvBucketRequest(
         table_id=audited.bucket.table_id,
         partition_id=audited.bucket.partition_id,
@@ -180,17 +209,22 @@ async def _refuse_broken(audited: AuditedBucket) -> None:
         )
         answer = pb.ScanKvResponse.FromString(bytes(body))
         fault = error_of_code(answer.error_code, answer.error_message)
-        if not answer.error_code or not isinstance(fault, StorageError):
-            return
+        if not answer.error_code:
+            return answer.log_offset
+        if not isinstance(fault, StorageError):
+            return None
         if attempt == DAMAGED_READS_MAX:
             raise fault
         # Another server may lead the bucket by now, or this one be ready.
         audited.cluster.stale(audited.bucket)
         await audited.cluster.clock.sleep(audited.cluster.retries.backoff_s(attempt))
+    return None
 
 
 def unreadable_state(audited: AuditedBucket, fault: HeadwaterError) -> None:
-    """Note that the state of a bucket cannot be read."""
+    """Note that the state of a bucket cannot be read, unless it was dropped."""
+    if isinstance(fault, TableMissingError | PartitionMissingError):
+        raise fault
     audited.bad(
         Check.READABLE,
         f"The state cannot be read: {fault.message}",

@@ -10,9 +10,9 @@ from headwater.audit.logs import Contents, LogWalk, NoContents
 from headwater.audit.report import Notes
 from headwater.audit.states import (
     StateProof,
+    offset_of_state,
     prove_count,
     prove_rows,
-    refuse_broken,
     unreadable_state,
 )
 from headwater.audit.unions import prove_with_lake
@@ -118,7 +118,7 @@ async def _audit_counts(audited: AuditedBucket, tally: TableTally, *, start: int
     walk = LogWalk(audited, start=start, contents=counts)
     await walk.go_to(end)
     try:
-        await refuse_broken(audited)
+        await offset_of_state(audited)
         if not _shows_before(audited):
             tally.state_notes.append("its changelog does not tell inserts: only --deep proves it")
         elif counts.is_whole:
