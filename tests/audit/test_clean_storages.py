@@ -1,5 +1,9 @@
 """An audit of what is as it should be finds nothing, and says how much it looked at."""
 
+import math
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+
 import pytest
 
 import headwater
@@ -9,12 +13,47 @@ from tests.audit.planting import proof
 from tests.union.storage import Storage
 
 COLUMNS = {"id": "BIGINT", "name": "STRING", "amount": "INT"}
+EVERY_TYPE = {
+    "id": "BIGINT",
+    "day": "DATE",
+    "flag": "BOOLEAN",
+    "tiny": "TINYINT",
+    "real": "FLOAT",
+    "double": "DOUBLE",
+    "price": "DECIMAL(30, 4)",
+    "raw": "BYTES",
+    "at": "TIMESTAMP(6)",
+    "zoned": "TIMESTAMP_LTZ(3)",
+    "clock": "TIME",
+    "tags": "ARRAY<STRING>",
+    "counts": "MAP<STRING, INT>",
+    "place": "ROW<x DOUBLE, names ARRAY<STRING>>",
+}
 HERE = LakeBucket(None, 0)
 DEPTHS = pytest.mark.parametrize("deep", [False, True], ids=["quick", "deep"])
 
 
 def rows(count: int, amount: int = 1) -> list[dict[str, object]]:
     return [{"id": at, "name": f"n{at}", "amount": at * amount} for at in range(count)]
+
+
+def every_type(at: int, number: float | None) -> dict[str, object]:
+    return {
+        "id": at,
+        "day": date(2026, 1, 1 + at),
+        "flag": None if at % 3 else at % 2 == 0,
+        "tiny": at,
+        "real": number,
+        "double": number,
+        "price": Decimal(at) / 8,
+        "raw": bytes(range(at)),
+        "at": datetime(2026, 1, 1, 0, 0, at, 123456),
+        "zoned": datetime(2026, 1, 1, at % 24, tzinfo=UTC),
+        "clock": time(at % 24),
+        "tags": [None, f"t{at}"] if at % 4 else None,
+        "counts": {f"k{each}": each for each in range(at % 3)},
+        "place": {"x": number, "names": [str(at)]} if at % 5 else None,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +138,20 @@ def test_a_partitioned_table_with_columns_that_came_and_went(hw, deep):
     report = clean(audit(hw, [f"parts{deep}"], deep=deep))
 
     assert proof(report, Check.STATE).amount == table.count()
+
+
+def test_rows_of_every_type(hw):
+    table = hw.create_table("types", EVERY_TYPE, primary_key=["id", "day"], buckets=2)
+    odd = [math.nan, -0.0, 0.0, math.inf, 1.5, None]
+    for turn in range(3):
+        table.upsert([every_type(at, odd[(at + turn) % len(odd)]) for at in range(30)])
+    table.upsert([{"id": at, "day": date(2026, 1, 1 + at)} for at in range(7)])
+    table.delete([{"id": 9, "day": date(2026, 1, 10)}])
+
+    report = clean(audit(hw, ["types"], deep=True))
+
+    assert proof(report, Check.STATE).amount == 29
+    assert proof(report, Check.LOOKUPS).amount == 29
 
 
 @DEPTHS
