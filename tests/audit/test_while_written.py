@@ -1,38 +1,137 @@
-"""An audit goes on while others write, and does not take their work for damage."""
+"""An audit goes on while others write and drop, and does not take their work for damage."""
 
+import os
+import random
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 import headwater
-from headwater.audit import Check, audit
+from headwater.audit import AuditReport, Check, Severity, audit
+from tests import figures
 
-COLUMNS = {"id": "BIGINT", "name": "STRING"}
-AUDITS = 8
+ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "60"))
+WRITERS = 3
+KEYS = 500
+COLUMNS = {"id": "BIGINT", "day": "STRING", "amount": "BIGINT"}
+OPTIONS = (
+    {},
+    {"table.merge-engine": "first_row"},
+    {"table.merge-engine": "versioned", "table.merge-engine.versioned.ver-column": "amount"},
+    {"table.merge-engine": "aggregation", "table.delete.behavior": "allow"},
+    {"table.changelog.image": "wal"},
+)
+DEPTHS = pytest.mark.parametrize("deep", [False, True], ids=["quick", "deep"])
+
+Work = Callable[[random.Random, int], None]
 
 
-@pytest.mark.parametrize("deep", [False, True], ids=["quick", "deep"])
-def test_what_is_written_meanwhile_is_no_damage(tmp_path, deep):
+@contextmanager
+def working(*works: Work) -> Iterator[None]:
+    """Have threads work again and again for the length of a block."""
     stopped = threading.Event()
 
-    def write(table, appended) -> None:
-        number = 0
+    def work(seed: int, step: Work) -> None:
+        chance, number = random.Random(seed), 0
         while not stopped.is_set():
             number += 1
-            table.upsert([{"id": at, "name": f"{number}"} for at in range(number % 40)])
-            table.delete([{"id": number % 40}])
-            appended.append([{"id": number}])
+            step(chance, number)
 
+    threads = [threading.Thread(target=work, args=each) for each in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+
+def made(hw: headwater.Client) -> list[headwater.Table]:
+    """Return a table of every kind."""
+    key = ["id", "day"]
+    return [
+        hw.create_table("log", COLUMNS, buckets=2),
+        hw.create_table("parts", COLUMNS, primary_key=key, partition_by="day", buckets=2),
+        *(
+            hw.create_table(f"keyed{at}", COLUMNS, primary_key=key, options=options)
+            for at, options in enumerate(OPTIONS)
+        ),
+    ]
+
+
+def some_rows(chance: random.Random, number: int) -> list[dict[str, object]]:
+    return [
+        {"id": chance.randrange(KEYS), "day": f"d{chance.randrange(3)}", "amount": number}
+        for _ in range(chance.randrange(1, 80))
+    ]
+
+
+def write_to(tables: list[headwater.Table]) -> Work:
+    def write(chance: random.Random, number: int) -> None:
+        table, rows = chance.choice(tables), some_rows(chance, number)
+        if not table.info.is_keyed:
+            table.append(rows)
+            return
+        table.upsert(rows)
+        deletes = table.info.descriptor.properties.get("table.merge-engine") in (
+            None,
+            "aggregation",
+        )
+        if deletes and chance.random() < 0.5:
+            table.delete([{"id": row["id"], "day": row["day"]} for row in rows[:20]])
+
+    return write
+
+
+def drop_in(hw: headwater.Client, name: str) -> Work:
+    def drop(chance: random.Random, number: int) -> None:
+        table = hw.create_table(
+            name, COLUMNS, primary_key=["id", "day"], partition_by="day", buckets=2
+        )
+        table.upsert(some_rows(chance, number))
+        table.drop_partition({"day": f"d{number % 3}"}, missing_ok=True)
+        table.upsert(some_rows(chance, number))
+        hw.drop_table(name)
+
+    return drop
+
+
+def errors(reports: list[AuditReport]) -> list[str]:
+    found = [each for report in reports for each in report.findings]
+    return [each.message for each in found if each.severity is Severity.ERROR]
+
+
+@DEPTHS
+def test_what_is_written_meanwhile_is_no_damage(tmp_path, deep):
     with headwater.open(tmp_path / "data") as hw:
-        keyed = hw.create_table("keyed", COLUMNS, primary_key="id", buckets=2)
-        log = hw.create_table("log", COLUMNS, buckets=2)
-        writer = threading.Thread(target=write, args=(keyed, log))
-        writer.start()
-        try:
-            reports = [audit(hw, deep=deep) for _ in range(AUDITS)]
-        finally:
-            stopped.set()
-            writer.join()
+        tables = made(hw)
+        with working(*[write_to(tables)] * WRITERS):
+            reports = [audit(hw, deep=deep) for _ in range(2)]
 
-    assert [each for report in reports for each in report.findings] == []
-    assert all(each.amount for each in reports[-1].proofs if each.check is Check.OFFSETS)
+    assert errors(reports) == []
+    assert any(each.amount for each in reports[-1].proofs if each.check is Check.OFFSETS)
+
+
+@DEPTHS
+def test_what_is_dropped_meanwhile_is_no_damage(tmp_path, deep):
+    with headwater.open(tmp_path / "data") as hw, working(drop_in(hw, "a"), drop_in(hw, "b")):
+        reports = [audit(hw, deep=deep) for _ in range(5)]
+
+    assert errors(reports) == []
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+@DEPTHS
+def test_however_long_others_write_and_drop_it_is_no_damage(tmp_path, deep):
+    with headwater.open(tmp_path / "data") as hw:
+        tables = made(hw)
+        with working(*[write_to(tables)] * WRITERS, drop_in(hw, "a"), drop_in(hw, "b")):
+            reports = [audit(hw, deep=deep) for _ in range(ROUNDS_TORTURE)]
+
+    assert errors(reports) == []
+    figures.note("audits beside writers", rounds=ROUNDS_TORTURE)
