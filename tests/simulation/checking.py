@@ -7,6 +7,7 @@ from headwater.client.client import AsyncClient
 from headwater.client.reading.log_batch import LogBatch
 from headwater.client.reading.log_scan import LogScan
 from headwater.client.table import AsyncTable
+from headwater.config.client import ClientSettings
 from headwater.errors import OffsetOutOfRangeError
 from headwater.lake.lakes import lake_spec
 from headwater.rows.log_batch import ChangeType
@@ -26,8 +27,8 @@ FINAL = "final"
 
 
 async def check(world: World) -> None:
-    """Check everything with a client of its own."""
-    client = await world.connect()
+    """Check everything with a client of its own, which has patience."""
+    client = await world.connect(ClientSettings())
     events, accounts = await client.table(EVENTS), await client.table(ACCOUNTS)
     await check_events(world, events)
     await check_accounts(world, accounts)

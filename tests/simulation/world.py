@@ -10,6 +10,7 @@ from headwater.client.client import AsyncClient
 from headwater.client.cluster import Cluster
 from headwater.client.pool import Address, Pool
 from headwater.client.table import AsyncTable
+from headwater.config.client import ClientSettings
 from headwater.embedded.link import PEER
 from headwater.errors import HeadwaterError, RetryLaterError
 from headwater.testing.history import LogHistory
@@ -85,13 +86,13 @@ class World:
         except Exception as fault:  # noqa: BLE001 - whatever an actor did not expect is a finding
             self.violated(f"{PROCESS.get().name} failed with {fault!r}")
 
-    async def connect(self) -> AsyncClient:
+    async def connect(self, settings: ClientSettings | None = None) -> AsyncClient:
         """Return a client of the process that asks, once the server can be reached."""
         while True:
             cluster = Cluster(
                 [Address(PEER, 0)],
                 Pool(SimDialer(self.network)),
-                settings=self.plan.client,
+                settings=settings or self.plan.client,
                 clock=self.clock,
                 lakes=self.lake.lakes,
             )

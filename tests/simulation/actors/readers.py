@@ -154,7 +154,7 @@ async def _keep(
         view = await table.view()
         rows = await view.scan().to_pylist()
     except HeadwaterError as fault:
-        world.refused("no token was to be had", fault, expected=GONE)
+        world.refused("no token was to be had", fault, expected=(*GONE, *FORGOTTEN))
         return
     world.note(f"token of {table.name} with {len(rows)} rows")
     kept.append((table, view.token(), _sorted(rows)))
@@ -167,7 +167,7 @@ async def _read_again(
     try:
         rows = await table.scan(token=token).to_pylist()
     except HeadwaterError as fault:
-        world.refused("the token was refused", fault, expected=GONE)
+        world.refused("the token was refused", fault, expected=(*GONE, *FORGOTTEN))
         return
     world.note(f"token of {table.name} read again: {len(rows)} rows")
     if _sorted(rows) != before:
