@@ -1,5 +1,7 @@
 """Look for whole batches behind bytes that are bad."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,6 +12,9 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 _OFFSETS_AHEAD_MAX = 1 << 40
 _LENGTH_AT, _MAGIC_AT, _DELTA_AT, _COUNT_AT = 8, 12, 28, 44
+# A search looks at few bytes first, since the next batch is mostly near.
+_WINDOW_BYTES_MIN = 1 << 12
+_WINDOW_BYTES_MAX = 1 << 18
 
 
 def last_offset_seen(data: bytes, *, offset: int) -> int | None:
@@ -21,13 +26,27 @@ def last_offset_seen(data: bytes, *, offset: int) -> int | None:
     seen: int | None = None
     position = 1
     while (found := _next_whole(data, position, offset)) is not None:
-        position, header = found
-        seen = offset = header.end_offset
-        position += header.size
-        follower = _plausible(data, position)
-        if follower is not None and follower.base_offset == offset:
-            seen = follower.end_offset
+        at, first = found
+        position, offset = _end_of_run(data, at, first)
+        follower = _following(data, position, offset)
+        seen = offset if follower is None else follower.end_offset
     return seen
+
+
+def _end_of_run(data: bytes, position: int, header: BatchHeader) -> tuple[int, int]:
+    """Return position and offset behind a whole batch and those that follow, as far as whole."""
+    position, offset = position + header.size, header.end_offset
+    following = _following(data, position, offset)
+    while following is not None and _is_whole(data, position, following):
+        position, offset = position + following.size, following.end_offset
+        following = _following(data, position, offset)
+    return position, offset
+
+
+def _following(data: bytes, position: int, offset: int) -> BatchHeader | None:
+    """Return the header at a position if it goes on at an offset."""
+    header = _plausible(data, position)
+    return header if header is not None and header.base_offset == offset else None
 
 
 def _next_whole(data: bytes, start: int, offset: int) -> tuple[int, BatchHeader] | None:
@@ -40,20 +59,27 @@ def _next_whole(data: bytes, start: int, offset: int) -> tuple[int, BatchHeader]
     return None
 
 
-def _candidates(data: bytes, start: int) -> list[int]:
-    """Return the positions at which the fixed relations of a header hold."""
-    count = len(data) - start - HEADER_BYTES + 1
-    if count <= 0:
-        return []
-    array = np.frombuffer(data, dtype=np.uint8)[start:]
+def _candidates(data: bytes, start: int) -> Iterator[int]:
+    """Yield the positions at which the fixed relations of a header hold."""
+    whole, width = np.frombuffer(data, dtype=np.uint8), _WINDOW_BYTES_MIN
+    while start + HEADER_BYTES <= len(data):
+        window = whole[start : start + width + HEADER_BYTES - 1]
+        for position in _fitting(window, room=len(data) - start):
+            yield start + int(position)
+        start += width
+        width = min(2 * width, _WINDOW_BYTES_MAX)
+
+
+def _fitting(array: Bytes, *, room: int) -> Integers:
+    """Return where in a window a header may begin whose batch fits into the room there is."""
+    count = len(array) - HEADER_BYTES + 1
     length = _integers(array, _LENGTH_AT, count)
     records = _integers(array, _COUNT_AT, count)
     delta = _integers(array, _DELTA_AT, count)
-    room = np.arange(len(array), len(array) - count, -1)
     fits = (array[_MAGIC_AT : _MAGIC_AT + count] <= 1) & (length >= HEADER_BYTES - _MAGIC_AT)
-    fits &= (length + _MAGIC_AT <= room) & (records >= 0)
+    fits &= (length + _MAGIC_AT <= room - np.arange(count)) & (records >= 0)
     fits &= delta == np.maximum(records - 1, 0)
-    return [start + int(position) for position in np.flatnonzero(fits)]
+    return np.flatnonzero(fits)
 
 
 def _integers(array: Bytes, at: int, count: int) -> Integers:
