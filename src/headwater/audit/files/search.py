@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headwater.audit.files.stream import CHUNK_BYTES, Stream
+from headwater.audit.files.stream import Stream
 from headwater.errors import CorruptBatchError
 from headwater.rows.log_batch import (
     HEADER_BYTES,
@@ -15,27 +15,36 @@ from headwater.rows.log_batch import (
 from headwater.rows.row_bytes import Bytes, Longs, overlapping, overlapping_words
 
 OFFSETS_AHEAD_MAX = 1 << 40
+# A search looks at few bytes first, since the next batch is mostly near.
+WINDOW_BYTES_MIN = 1 << 12
+WINDOW_BYTES_MAX = 1 << 20
 _LENGTH_AT, _MAGIC_AT, _DELTA_AT, _COUNT_AT = 8, 12, 28, 44
 
 
 def last_end_behind(stream: Stream, *, position: int, offset: int) -> int | None:
     """Return where the last whole batch behind bad bytes ends, or None if there is none."""
     end: int | None = None
-    while (found := _next_whole(stream, position + 1, offset)) is not None:
-        at, header = found
-        end = offset = header.end_offset
-        # The byte before the next batch, since the search begins behind a position.
-        position = at + header.size - 1
+    position += 1
+    while (found := _next_whole(stream, position, offset)) is not None:
+        position, header = found
+        while header is not None:
+            end = offset = header.end_offset
+            position += header.size
+            # Batches mostly follow each other, and then need no search.
+            header = _whole(stream, position)
     return end
 
 
-def _next_whole(stream: Stream, start: int, offset: int) -> tuple[int, BatchHeader] | None:
-    for first in range(start, stream.size - HEADER_BYTES + 1, CHUNK_BYTES - HEADER_BYTES + 1):
-        data = np.frombuffer(stream.read(first, CHUNK_BYTES), np.uint8)
+def _next_whole(stream: Stream, start: int, offset: int) -> tuple[int, BatchHeader | None] | None:
+    width = WINDOW_BYTES_MIN
+    while start + HEADER_BYTES <= stream.size:
+        data = np.frombuffer(stream.read(start, width + HEADER_BYTES - 1), np.uint8)
         for at in _candidates(data, offset).tolist():
-            header = _whole(stream, first + at)
+            header = _whole(stream, start + at)
             if header is not None:
-                return first + at, header
+                return start + at, header
+        start += width
+        width = min(2 * width, WINDOW_BYTES_MAX)
     return None
 
 

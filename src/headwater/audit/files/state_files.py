@@ -106,12 +106,15 @@ class StateFiles:
         # What a damaged snapshot named is not known, so nothing can be called left over.
         is_known = len(kept) == min(len([*self._serials("snapshot")]), SNAPSHOTS_KEPT)
         unnamed = {*self._serials("segment")} - named if is_known else set()
-        for path in [
-            *(self.path("segment", serial) for serial in sorted(unnamed)),
-            *(self.path("snapshot", serial) for serial in old),
-        ]:
-            message = f"{path} is named by no snapshot that counts."
-            self._notes.warning(Check.FILES, message, remedy="The next start removes it.")
+        left = [
+            *(("segment", each) for each in sorted(unnamed)),
+            *(("snapshot", each) for each in old),
+        ]
+        if left:
+            first = self.path(*left[0])
+            message = f"{len(left)} files are named by no snapshot that counts: {first}"
+            message += "." if len(left) == 1 else " and others."
+            self._notes.warning(Check.FILES, message, remedy="The next start removes them.")
         for name in self._names:
             self._note_other(name)
 
