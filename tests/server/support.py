@@ -35,12 +35,15 @@ class FakeClock:
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self.milliseconds = now_ms
+        self.ahead_ms = 0
+        """How far somebody has set the clock; no time passes by that."""
+        self._began_ms = now_ms
 
     def now_ms(self) -> int:
-        return self.milliseconds
+        return self.milliseconds + self.ahead_ms
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.monotonic() + (self.milliseconds - self._began_ms) / 1000
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.get_running_loop().create_future()

@@ -6,6 +6,7 @@ import errno
 import pytest
 
 from headwater.log.settings import LogSettings
+from headwater.runtime.doubting import BELIEVED_AFTER_S
 from headwater.server.tablets import StorageSettings
 from headwater.store.local import LocalDisk
 from headwater.wire import fluss_pb2 as pb
@@ -74,6 +75,23 @@ async def test_rows_within_their_time_stay(tmp_path, clock):
         await server.upkeep.expire_rows()
 
         assert await earliest(connection, table_id) == 0
+
+
+async def test_a_clock_that_is_set_ahead_deletes_nothing_until_it_has_stood_for_long(
+    tmp_path, clock
+):
+    given = {"clock": clock, "storage": StorageSettings(SMALL_SEGMENTS)}
+    async with running(tmp_path, **given) as server, connected(server) as connection:
+        table_id = await create_table(connection, table_json(**BY_TIME))
+        await fill(connection, table_id, batches=20)
+        clock.ahead_ms = 365 * DAY_MS
+
+        await server.upkeep.expire_rows()
+        assert await earliest(connection, table_id) == 0
+        clock.milliseconds += int(BELIEVED_AFTER_S * 1000)
+        await server.upkeep.expire_rows()
+
+        assert await earliest(connection, table_id) == 200
 
 
 async def test_a_quiet_table_becomes_empty_and_keeps_its_offsets(tmp_path, clock):

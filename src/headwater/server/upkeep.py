@@ -10,6 +10,7 @@ from headwater.errors import BucketMissingError, HeadwaterError, PartitionMissin
 from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
 from headwater.model.table import TableInfo
+from headwater.runtime.doubting import DoubtingClock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, repeat
 from headwater.server.context import Services
@@ -33,6 +34,8 @@ class Upkeep:
         self._services = services
         self._listener = listener
         self._tasks = Tasks()
+        # What is deleted by age is not deleted because somebody set the clock.
+        self._time = DoubtingClock(services.clock)
         self._unverifiable: set[TableBucket] = set()
 
     def start(self) -> None:
@@ -75,6 +78,7 @@ class Upkeep:
             bytes_max=options.retention_bytes,
             # What the lake does not hold yet stays, however old it is.
             kept_from=tiered_end(bucket, ends) if options.lake.enabled else None,
+            now_ms=self._time.now_ms(),
         )
         if tablet.start_offset > before:
             _events.info(
@@ -89,7 +93,7 @@ class Upkeep:
         services.catalog.lake.forget_dropped()
         used, table_ids = services.catalog.lake.paths_in_use(), services.catalog.tables.ids()
         clear = partial(
-            services.lake.files.clear, used, table_ids=table_ids, now_ms=services.clock.now_ms()
+            services.lake.files.clear, used, table_ids=table_ids, now_ms=self._time.now_ms()
         )
         try:
             cleared = await asyncio.to_thread(clear)
@@ -114,7 +118,7 @@ class Upkeep:
 
     async def _tend(self, keyed: KeyedBucket) -> None:
         await keyed.upkeep.spill()
-        await keyed.upkeep.expire(self._services.clock.now_ms())
+        await keyed.upkeep.expire(self._time.now_ms())
         await keyed.upkeep.compact()
         if keyed.upkeep.unsaved_rows > self._services.settings.kv_snapshot_rows_max:
             await keyed.upkeep.snapshot()
@@ -176,7 +180,8 @@ class Upkeep:
         existing = [partition.name for partition in partitions.list(table.path)]
         now_ms = self._services.clock.now_ms()
         # Those that go make room for those that come, where partitions are at their limit.
-        for name in partitions_to_drop(rules, keys=keys, existing=existing, now_ms=now_ms):
+        past_ms = self._time.now_ms()
+        for name in partitions_to_drop(rules, keys=keys, existing=existing, now_ms=past_ms):
             await self._expire_partition(table, name)
         for name in partitions_to_create(rules, keys=keys, existing=existing, now_ms=now_ms):
             partitions.create(table.path, _spec(keys, name), ignore_if_exists=True)

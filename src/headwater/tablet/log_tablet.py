@@ -140,10 +140,15 @@ class LogTablet:
         return min(await self._in_thread(find), self.high_watermark)
 
     async def expire(
-        self, *, ttl_ms: int | None, bytes_max: int | None, kept_from: int | None = None
+        self,
+        *,
+        ttl_ms: int | None,
+        bytes_max: int | None,
+        kept_from: int | None = None,
+        now_ms: int | None = None,
     ) -> None:
         """Delete whole segments that are too old or too many, none from `kept_from` on."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.now_ms() if now_ms is None else now_ms
         needed_from = min(self.high_watermark, self.needed_from())
         if kept_from is not None:
             needed_from = min(needed_from, kept_from)
