@@ -10,12 +10,13 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError, Message
 
+from headwater.client.metadata import read_descriptor
 from headwater.config.server import ServerSettings
 from headwater.server.dispatch import UNEXPECTED
 from headwater.server.server import Server
 from headwater.server.session import Session
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.apis import APIS, ApiKey
+from headwater.wire.apis import API_OF_REQUEST, APIS, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind
 from tests.fuzz.edits import Edit, edited
 from tests.fuzz.json_edits import json_edited
@@ -93,12 +94,39 @@ class FuzzedServer:
             _check_answer(frame, b"".join(parts))
             self._known = before if frame.api_key in _READING else await self._state()
             if self._known != before and frame.api_key in _CHANGING:
+                await self._use_table(frame)
                 self._served = _RESTART_AFTER + 1
             return
         error = pb.ErrorResponse.FromString(b"".join(parts))
         assert error.error_code != UNEXPECTED, f"{ApiKey(frame.api_key).name}: the server failed"
         self._known = await self._state()
         assert self._known == before, "a refused request changed something"
+
+    async def _use_table(self, frame: RequestFrame) -> None:
+        """Use a table as it was described: what is taken must work."""
+        if frame.api_key not in (ApiKey.CREATE_TABLE, ApiKey.ALTER_TABLE):
+            return
+        path = APIS[frame.api_key].request.FromString(bytes(frame.body)).table_path
+        info = pb.GetTableInfoResponse.FromString(
+            await self._ask(pb.GetTableInfoRequest(table_path=path))
+        )
+        read_descriptor(info.table_json)
+        table_id = info.table_id
+        batch = pb.ProduceLogBucketRequest(bucket_id=0, records=bytes(100))
+        for request in (
+            pb.MetadataRequest(table_path=[path]),
+            pb.ListOffsetsRequest(
+                follower_server_id=-1, offset_type=1, table_id=table_id, bucket_id=[0]
+            ),
+            pb.LimitScanRequest(table_id=table_id, bucket_id=0, limit=5),
+            pb.ProduceLogRequest(
+                acks=-1, table_id=table_id, timeout_ms=WRITE_MS_MAX, buckets_req=[batch]
+            ),
+            pb.LookupRequest(
+                table_id=table_id, buckets_req=[pb.LookupBucketRequest(bucket_id=0, keys=[b"k"])]
+            ),
+        ):
+            await self._ask(request)
 
     async def _start(self) -> None:
         await self._stop()
@@ -132,10 +160,12 @@ class FuzzedServer:
 
     async def _ask(self, request: Message) -> bytes:
         assert self._server is not None
-        api = next(api for api in APIS.values() if api.request is type(request))
+        api = API_OF_REQUEST[type(request)]
         body = memoryview(request.SerializeToString())
         frame = RequestFrame(api.key, api.version_max, 0, body)
-        _, parts = await self._server.serve(frame, self._session)
+        kind, parts = await self._server.serve(frame, self._session)
+        answer = api.response if kind is ResponseKind.ANSWER else pb.ErrorResponse
+        _check_codes(answer.FromString(b"".join(parts)))
         return b"".join(parts)
 
 
@@ -194,7 +224,7 @@ def serve(data: bytes) -> None:
 def requests() -> list[bytes]:
     made = []
     for request in seed_requests():
-        api = next(api for api in APIS.values() if api.request is type(request))
+        api = API_OF_REQUEST[type(request)]
         made.append(_HEAD.pack(api.key, api.version_max) + request.SerializeToString())
     return made
 

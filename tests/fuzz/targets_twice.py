@@ -28,7 +28,7 @@ def read_twice(read: Read, data: bytes) -> None:
     """Read a message as it is, and with a field that nobody knows and that makes it long."""
     if len(data) > COPY_BYTES_MAX:
         return
-    short, long = _outcome(read, data), _outcome(read, data + _PAD)
+    short, long = _outcome(read, data), _outcome(read, _PAD + data)
     assert short == long, f"{short} is not {long}"
 
 

@@ -1,7 +1,7 @@
 """The JSON form of data types, as Fluss clients write and read it."""
 
 from collections.abc import Mapping
-from json import loads
+from json import dumps, loads
 from typing import TypeAlias
 
 from headwater.errors import InvalidTableError
@@ -197,9 +197,16 @@ def with_nested_ids(data_type: DataType, next_id: int) -> tuple[DataType, int]:
 
 
 def document_of(text: str | bytes) -> Json:
-    """Read JSON, or raise `ValueError`; what is nested too deep for the parser counts as none."""
+    r"""Read JSON, or raise `ValueError`.
+
+    What is nested too deep for the parser counts as none, and so does half of a character: an
+    escape such as `\ud800` makes a text that nothing can write in UTF-8.
+    """
     try:
         document: Json = loads(text)
+        has_escapes = "\\u" in text if isinstance(text, str) else b"\\u" in text
+        if has_escapes:
+            dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     return document

@@ -157,4 +157,6 @@ def _decode(api: Api, body: memoryview) -> Request:
 
 
 def _error(code: int, message: str) -> bytes:
-    return pb.ErrorResponse(error_code=code, error_message=message).SerializeToString()
+    # A message may quote what a client sent, and must not fail at that.
+    text = message.encode(errors="replace").decode()
+    return pb.ErrorResponse(error_code=code, error_message=text).SerializeToString()

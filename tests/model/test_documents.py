@@ -1,0 +1,26 @@
+"""JSON of others is read, or refused with an error that its readers expect."""
+
+import json
+
+import pytest
+
+from headwater.model.type_json import document_of
+
+
+@pytest.mark.parametrize("value", [{"a": [1, None, "é"]}, "\U0001f600", "back\\u", 5])
+def test_what_is_json_is_read(value):
+    for is_ascii in (True, False):
+        text = json.dumps(value, ensure_ascii=is_ascii)
+
+        assert document_of(text) == document_of(text.encode()) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "nul", "[" * 100_000, '{"a":' * 100_000, r'"\ud800"', r'{"\uDFFF": 1}', "9" * 5000],
+)
+def test_what_is_none_is_refused_as_a_wrong_value(text):
+    with pytest.raises(ValueError, match=r"."):
+        document_of(text)
+    with pytest.raises(ValueError, match=r"."):
+        document_of(text.encode())
