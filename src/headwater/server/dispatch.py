@@ -110,6 +110,7 @@ class Dispatcher:
             answer = await _HANDLERS[api.key](
                 _decode(api, frame.body), Context(self._services, session)
             )
+            parts: list[Part] = answer if isinstance(answer, list) else [answer.SerializeToString()]
         except HeadwaterError as fault:
             _events.debug("refused", api=frame.api_key, peer=session.peer, reason=str(fault))
             return fault.code, (ResponseKind.ERROR, [_error(fault.code, str(fault))])
@@ -117,7 +118,6 @@ class Dispatcher:
             _events.error("request failed", cause=cause, api=frame.api_key, peer=session.peer)
             failure = _error(UNEXPECTED, "The server failed; its log says why.")
             return UNEXPECTED, (ResponseKind.ERROR, [failure])
-        parts: list[Part] = answer if isinstance(answer, list) else [answer.SerializeToString()]
         return ANSWERED, (ResponseKind.ANSWER, parts)
 
     def _check_access(self, api: Api, session: Session) -> None:
