@@ -79,7 +79,7 @@ def test_a_part_of_a_batch_has_the_hashes_of_its_rows():
     assert hasher.hashes(batch.slice(2, 3)).tolist() == hasher.hashes(batch).tolist()[2:5]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.data())
 def test_rows_of_any_schema_have_hashes_that_depend_on_nothing_but_their_values(data):
     schema = data.draw(schemas(columns_max=3))

@@ -154,7 +154,7 @@ def with_a_row_twice(rows: pa.Table) -> pa.Table:
     return pa.concat_tables([rows, rows.slice(0, 1)])
 
 
-def with_another_text(rows: pa.Table) -> pa.Table:
-    at = rows.schema.get_field_index("text")
-    changed = pa.array(["changed", *rows["text"].to_pylist()[1:]])
-    return rows.set_column(at, rows.schema.field(at), changed)
+def with_another_text(rows: pa.Table, *, at: int = 0) -> pa.Table:
+    place, texts = rows.schema.get_field_index("text"), rows["text"].to_pylist()
+    texts[at] = "changed"
+    return rows.set_column(place, rows.schema.field(place), pa.array(texts))

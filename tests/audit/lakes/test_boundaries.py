@@ -48,8 +48,9 @@ async def test_a_table_that_was_never_tiered_has_nothing_to_prove(world):
 async def test_a_server_that_was_told_too_much_is_found(world):
     table = await world.table(buckets=1)
     await world.rounds(table, rows(1, 2, 3))
+    await table.append(rows(4, 5))
 
-    await told(world, table, lambda end: end + 5)
+    await told(world, table, lambda end: end + 2)
 
     (finding,) = (await audited(table)).errors
     assert (finding.check, finding.bucket, finding.offset) == (Check.BOUNDARY, 0, 3)
@@ -80,6 +81,7 @@ async def test_a_round_that_was_not_reported_yet_is_no_fault(world):
 async def test_a_lake_that_was_put_back_to_an_older_snapshot_is_found(world):
     table = await world.table(buckets=1)
     await world.rounds(table, rows(1, 2), rows(3, 4, 5))
+    await table.append(rows(6, 7, 8))
     ends = {LakeBucket(None, 0): 8}
     path = await world.hw.lake.prepare(table.path, table.info.table_id, ends)
 

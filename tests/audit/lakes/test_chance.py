@@ -47,7 +47,7 @@ class AuditMachine(UnionMachine):
 
 def test_no_audit_finds_anything_whatever_happens(storage):
     short = settings(
-        max_examples=3, stateful_step_count=15, phases=[Phase.explicit, Phase.generate]
+        max_examples=2, stateful_step_count=12, phases=[Phase.explicit, Phase.generate]
     )
     run_state_machine_as_test(_on(storage), settings=short)
 

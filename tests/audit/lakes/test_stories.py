@@ -10,6 +10,18 @@ from tests.union.storage import Storage
 from tests.union.story import Story, Traits
 from tests.union.telling import KINDS, fitting, told, written
 
+QUICK = [Traits(format="paimon", is_keyed=True), Traits(format="iceberg", is_partitioned=True)]
+MERGES = [
+    ("iceberg", {"table.merge-engine": "first_row"}),
+    (
+        "paimon",
+        {"table.merge-engine": "versioned", "table.merge-engine.versioned.ver-column": "n"},
+    ),
+    ("iceberg", {"table.merge-engine": "aggregation"}),
+    ("paimon", {"table.changelog.image": "wal"}),
+    ("paimon", {"table.kv.ttl": "1 d"}),
+]
+
 
 @pytest.fixture(scope="module")
 def storage(tmp_path_factory) -> Iterator[Storage]:
@@ -33,9 +45,19 @@ def test_a_table_that_was_changed_evolved_and_cut_is_in_order(storage, traits):
     assert report.proof(Check.LAKE_ROWS).amount > 0
 
 
-@pytest.mark.parametrize("traits", KINDS, ids=str)
+@pytest.mark.parametrize("traits", QUICK, ids=str)
 def test_a_table_with_long_upkeep_is_in_order(storage, traits):
-    story = Story(storage, traits)
+    kept_up(Story(storage, traits))
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("traits", KINDS, ids=str)
+def test_a_table_of_any_kind_with_long_upkeep_is_in_order(storage, traits):
+    kept_up(Story(storage, traits))
+
+
+def kept_up(story: Story) -> None:
+    """Tier a table often, cut updates in half, compact, expire and cut; then audit it."""
     for turn in range(7):
         story.write(fitting(story, written(range(turn * 3, turn * 3 + 12), n=turn)))
         story.tier(rows_max=5 if turn == 3 else 1000)
@@ -64,18 +86,7 @@ def test_partitions_that_were_dropped_and_made_anew_are_no_error(storage, traits
     assert {each.severity for each in found.findings} <= {Severity.WARNING}
 
 
-@pytest.mark.parametrize("lake", ["iceberg", "paimon"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"table.merge-engine": "first_row"},
-        {"table.merge-engine": "versioned", "table.merge-engine.versioned.ver-column": "n"},
-        {"table.merge-engine": "aggregation"},
-        {"table.changelog.image": "wal"},
-        {"table.kv.ttl": "1 d"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("lake", "options"), MERGES, ids=str)
 def test_every_way_to_merge_rows_is_in_order(storage, lake, options):
     story = Story(storage, Traits(format=lake, is_keyed=True, options=tuple(options.items())))
     for turn in range(3):

@@ -26,7 +26,7 @@ def count_findings(looked: Looked, splits: Sequence[LakeSplit], say: Accusing) -
     for group, ranges in grouping.ranges(newest).items():
         wanted = sum(held.end - held.start for held in ranges.values())
         found = rows[group]
-        is_foreign = found > wanted and group.partition is not None
+        is_left_over = found > wanted and group.partition is not None
         if found == wanted:
             continue
         yield say.bucket(
@@ -34,8 +34,10 @@ def count_findings(looked: Looked, splits: Sequence[LakeSplit], say: Accusing) -
             first_bucket(ranges),
             f"Snapshot {newest.snapshot_id} of the lake has {found} rows of {group}, and its"
             f" boundary tells of {wanted} offsets."
-            + (" An earlier partition of that name may have left some." if is_foreign else ""),
-            severity=Severity.WARNING if is_foreign else Severity.ERROR,
+            + (" An earlier partition of that name may have left some." if is_left_over else ""),
+            severity=Severity.WARNING
+            if is_left_over or looked.is_touched(newest)
+            else Severity.ERROR,
             remedy=f"Find out which rows by: headwater audit {say.path} --deep",
         )
 

@@ -209,7 +209,8 @@ class KeyedRows:
     ) -> None:
         # Rows of a partition that was dropped stay, and nobody knows them under its name of now.
         is_left_over = group.partition is not None and not evidence.difference.missing_count
-        is_foreign = not held.is_own or (is_left_over and bool(evidence.difference.extra_count))
+        is_left_over = is_left_over and bool(evidence.difference.extra_count)
+        is_foreign = is_left_over or self._looked.is_touched(held)
         self._notes.bad(
             self._say.bucket(
                 _CHECK,

@@ -46,6 +46,8 @@ async def audit_lake(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
         if attempt == ATTEMPTS_MAX:
             known = [each for each in found if _suspect(each) in suspects or not _errors([each])]
             notes.take(known, audit.notes.proofs)
+            if len(known) < len(found):
+                notes.proven(_unsettled(table))
         suspects = frozenset(map(_suspect, _errors(found)))
 
 
@@ -155,6 +157,14 @@ class _Audit:
         self.notes.proven(
             Proof(check=check, table=str(say.path), amount=amount, unit=unit, note=note)
         )
+
+
+def _unsettled(table: AsyncTable) -> Proof:
+    return Proof(
+        check=Check.READABLE,
+        table=str(table.path),
+        note="its lake kept changing, and what seemed to be wrong was not so at the next look",
+    )
 
 
 def _inventory(looked: Looked, *, opens_files: bool) -> LakeInventory:
