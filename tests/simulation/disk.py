@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from headwater.store.disk import Part
 from headwater.store.memory import Change, ChangeKind, Fate, MemoryDisk, MemoryFile
 
+TORN = ("part", "zeros", "noise")
+
 
 @dataclass(frozen=True, slots=True)
 class SimFile:
-    """A file that tells before it is changed."""
+    """A file that tells before it is changed, and after it is synced."""
 
     inner: MemoryFile
     step: Callable[[], None]
@@ -26,6 +28,7 @@ class SimFile:
     def sync(self) -> None:
         self.step()
         self.inner.sync()
+        self.step()
 
     def read(self, position: int, length: int) -> bytes:
         return self.inner.read(position, length)
@@ -85,22 +88,40 @@ def fate(chance: random.Random) -> tuple[str, Fate]:
         case "kept":
             return word, lambda change: change.data
         case _:
-            return word, lambda change: _drawn(change, chance, torn=word == "torn")
+            return word, _Drawn(chance, is_torn=word == "torn").fate
 
 
-def _drawn(change: Change, chance: random.Random, *, torn: bool) -> bytes | None:
-    if change.kind is not ChangeKind.WRITE:
-        return b"" if chance.random() < 0.5 else None
-    size = len(change.data)
-    match chance.choice(("part", "zeros", "noise") if torn else ("lost", "whole", "part")):
-        case "lost":
+class _Drawn:
+    """Draw for each change whether it is kept.
+
+    Of the writes to one file the first few are kept, then one is torn or lost and so are those
+    behind it. Where a later one survives an earlier one, a log cannot tell that from damage and
+    says so; which is tested elsewhere.
+    """
+
+    def __init__(self, chance: random.Random, *, is_torn: bool) -> None:
+        self._chance = chance
+        self._is_torn = is_torn
+        self._cut: set[str] = set()
+
+    def fate(self, change: Change) -> bytes | None:
+        if change.kind not in (ChangeKind.WRITE, ChangeKind.TRUNCATE):
+            return b"" if self._chance.random() < 0.5 else None
+        if change.path in self._cut:
             return None
-        case "whole":
-            return change.data
-        case "part":
-            return change.data[: chance.randint(0, size)]
-        case "zeros":
-            return bytes(size)
-        case _:
-            kept = chance.randint(0, size)
-            return change.data[:kept] + chance.randbytes(size - kept)
+        word = self._chance.choice(("whole", "whole", "lost", *(TORN if self._is_torn else ())))
+        if word != "whole":
+            self._cut.add(change.path)
+        return None if word == "lost" else self._torn(word, change.data)
+
+    def _torn(self, word: str, data: bytes) -> bytes:
+        kept = self._chance.randint(0, len(data))
+        match word:
+            case "whole":
+                return data
+            case "zeros":
+                return data[:kept] + bytes(len(data) - kept)
+            case "noise":
+                return data[:kept] + self._chance.randbytes(len(data) - kept)
+            case _:
+                return data[:kept]

@@ -3,8 +3,8 @@
 Everything of a run shares this one loop, but each handle belongs to a process: the one in whose
 context it was made. A process can be killed, after which nothing of it ever runs again, and
 paused, after which all of it waits. Within a process handles run in the order in which they came,
-as asyncio promises; which process runs next is drawn. Work for threads runs on the loop, too,
-after a drawn delay, so that it can end in any order.
+as asyncio promises; which process runs next is drawn. Work for threads runs when a drawn delay is
+over, so that it can end in any order, and that of the server now and then in several pieces.
 """
 
 import asyncio
@@ -16,7 +16,10 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
+
+from tests.simulation.threads import Strand
 
 SLOW_SHARE = 0.1
 SLOW_TIMES = 10
@@ -78,7 +81,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._work_s_max = work_s
         self.steps = 0
         self.complaints: list[str] = []
-        self._chance = chance
+        self.chance = chance
         self._steps_max = steps_max
         self._now = 0.0
         self._is_over = False
@@ -86,6 +89,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._timer_numbers = count()
         self._processes: list[Process] = [OUTSIDE]
         self._tasks: list[SimTask] = []
+        self._strands: list[Strand] = []
         self.set_task_factory(self._make_task)
         self.set_exception_handler(self._complain)
         OUTSIDE.ready.clear()
@@ -138,10 +142,19 @@ class SimLoop(asyncio.BaseEventLoop):
         return SimFuture(loop=self)
 
     def run_in_executor(self, executor: Executor | None, func, *args) -> SimFuture:
-        """Run work for a thread later, in one piece."""
+        """Run work for a thread later."""
         future = self.create_future()
-        self.call_later(self.work_s(), _work_for, future, func, args)
+        if isinstance(executor, SimExecutor):
+            executor.begin(partial(func, *args), future)
+        else:
+            self.call_later(self.work_s(), _work_for, future, func, args)
         return future
+
+    def strand(self, work: Callable[[], object]) -> Strand:
+        """Return a piece of work that can be left in the middle."""
+        strand = Strand(work)
+        self._strands.append(strand)
+        return strand
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Do nothing: a cancelled timer is left out when its time comes."""
@@ -169,7 +182,7 @@ class SimLoop(asyncio.BaseEventLoop):
         if not waiting:
             self._pass_time()
             return
-        process = waiting[0] if len(waiting) == 1 else self._chance.choice(waiting)
+        process = waiting[0] if len(waiting) == 1 else self.chance.choice(waiting)
         handle = process.ready.popleft()
         self.steps += 1
         if self.steps > self._steps_max:
@@ -195,14 +208,16 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def work_s(self) -> float:
         """Draw how long a thread takes."""
-        times = SLOW_TIMES if self._chance.random() < SLOW_SHARE else 1
-        return self._chance.random() * self._work_s_max * times
+        times = SLOW_TIMES if self.chance.random() < SLOW_SHARE else 1
+        return self.chance.random() * self._work_s_max * times
 
     # ---- the end
 
     def bury(self) -> None:
         """Unwind what was killed or left over, now that nothing of it counts any more."""
         self._is_over = True
+        for strand in self._strands:
+            strand.abandon()
         for task in self._tasks:
             task._log_destroy_pending = task._log_traceback = False
             if not task.done():
@@ -220,25 +235,37 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 class SimExecutor(Executor):
-    """Run what is submitted on the loop, as a thread would have ended it: sometime."""
+    """Run what is submitted sometime, some of it in several pieces with other things between."""
 
-    def __init__(self, loop: SimLoop) -> None:
+    def __init__(self, loop: SimLoop, *, split_share: float = 0.0) -> None:
         self._loop = loop
+        self._split_share = split_share
 
     def submit(self, fn: Callable[..., object], /, *args: object, **named: object) -> Future:
         outcome: Future[object] = Future()
-
-        def work() -> None:
-            try:
-                outcome.set_result(fn(*args, **named))
-            except Exception as fault:  # noqa: BLE001 - as a pool does
-                outcome.set_exception(fault)
-
-        self._loop.call_later(self._loop.work_s(), work)
+        self.begin(partial(fn, *args, **named), outcome)
         return outcome
 
+    def begin(self, work: Callable[[], object], outcome: "Future | asyncio.Future") -> None:
+        """Begin a piece of work; what comes of it is told to its future."""
+        loop = self._loop
+        if loop.chance.random() < self._split_share:
+            loop.call_later(loop.work_s(), self._go_on, loop.strand(work), outcome)
+        else:
+            loop.call_later(loop.work_s(), _work_for, outcome, work, ())
+
+    def _go_on(self, strand: Strand, outcome: "Future | asyncio.Future") -> None:
+        if not strand.is_done:
+            strand.go_on()
+        if not strand.is_done:
+            self._loop.call_later(self._loop.work_s(), self._go_on, strand, outcome)
+        elif not outcome.cancelled() and strand.fault is not None:
+            outcome.set_exception(strand.fault)
+        elif not outcome.cancelled():
+            outcome.set_result(strand.result)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Do nothing: there are no threads."""
+        """Do nothing: there are no threads that stay."""
 
 
 def _inside(process: Process) -> Context:

@@ -14,6 +14,9 @@ from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk, fate
 from tests.simulation.loop import PROCESS, Process, SimExecutor, SimLoop
 from tests.simulation.network import Host, Network
+from tests.simulation.threads import current_strand
+
+REST_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,8 @@ class Setup:
 
     server: ServerSettings
     storage: StorageSettings
+    split_share: float
+    """How much of the work of threads is left in the middle now and then."""
 
 
 class Machine:
@@ -89,7 +94,7 @@ class Machine:
             clock=self.clock,
             storage=self._setup.storage,
             disk=self._disk,
-            executor=SimExecutor(self._loop),
+            executor=SimExecutor(self._loop, split_share=self._setup.split_share),
             listens=False,
         )
         self.server = server
@@ -129,11 +134,15 @@ class Machine:
 
     def _step(self) -> None:
         process = self.process
-        if self.steps_left is None or process is None or PROCESS.get() is not process:
+        if process is None or PROCESS.get() is not process:
             return
-        self.steps_left -= 1
-        if self.steps_left <= 0:
-            self.crash()
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            if self.steps_left <= 0:
+                self.crash()
+        strand = current_strand()
+        if strand is not None and self._chance.random() < REST_SHARE:
+            strand.stop_here()
 
     def _end(self, word, fates) -> None:
         process, self.process = self.process, None

@@ -87,7 +87,7 @@ def _setup(chance: random.Random) -> Setup:
         lake_tiering_lease_s=LEASE_S,
     )
     kv = KvSettings(segment_bytes_max=chance.choice((128, 1_000, 32 << 20)))
-    return Setup(server, StorageSettings(log=log, kv=kv))
+    return Setup(server, StorageSettings(log=log, kv=kv), chance.choice((0.0, 0.3, 0.7)))
 
 
 def _client(chance: random.Random) -> ClientSettings:

@@ -8,6 +8,7 @@ import pytest
 from headwater.log.log import Log
 from headwater.log.recovery import _Recovery
 from headwater.log.scan import Scanned
+from headwater.log.state import LogState
 from headwater.log.writers import Writers
 from headwater.server import upkeep
 from headwater.tablet.group_commit import GroupCommit
@@ -32,6 +33,18 @@ def acknowledged_before_the_sync(patch: pytest.MonkeyPatch) -> None:
 def shown_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     """Let readers see rows that a crash may take away."""
     patch.setattr(LogTablet, "high_watermark", property(lambda tablet: tablet.log.end_offset))
+
+
+def synced_with_what_came_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    """Count what is written while a sync runs as synced by it."""
+    sync = LogState.sync
+
+    def overeager(state: LogState, **named: object) -> object:
+        covered = sync(state, **named)
+        state.synced_offset = max(state.synced_offset, state.shape.active.tail.offset)
+        return covered
+
+    patch.setattr(LogState, "sync", overeager)
 
 
 def looked_up_before_the_sync(patch: pytest.MonkeyPatch) -> None:
@@ -100,6 +113,7 @@ def boundary_put_ahead(patch: pytest.MonkeyPatch) -> None:
 BUGS: tuple[Plant, ...] = (
     acknowledged_before_the_sync,
     shown_before_the_sync,
+    synced_with_what_came_meanwhile,
     looked_up_before_the_sync,
     last_batch_not_recovered,
     resend_not_recognised,

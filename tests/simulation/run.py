@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
+from headwater.log import state
 from headwater.runtime.ids import chance_from
 from tests.simulation.actors.auditor import audit_again_and_again, audit_image
 from tests.simulation.actors.readers import (
@@ -27,6 +30,7 @@ from tests.simulation.actors.writers import append_rows, change_keys
 from tests.simulation.checking import check
 from tests.simulation.faults import Fates
 from tests.simulation.loop import PROCESS, StuckError
+from tests.simulation.threads import Locks
 from tests.simulation.world import World
 
 MEMORY = Path("/dev/shm")
@@ -67,7 +71,13 @@ def run_seed(seed: int) -> Outcome:
 
 def _outcome(seed: int, root: Path) -> Outcome:
     world = World(seed, root)
-    with chance_from(world.chance("product")), world.lake.in_place(), _listening(world):
+    with (
+        chance_from(world.chance("product")),
+        world.lake.in_place(),
+        _listening(world),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(state, "threading", Locks)
         _run(world)
     return Outcome(
         seed,
