@@ -13,6 +13,7 @@ from headwater.model.boundary import LakeBucket
 from headwater.rows.log_batch import build_batch
 from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
 from headwater.server.catalog.lake_offsets import TieredOffsets
+from headwater.server.catalog.sums import RowSums
 from tests.audit.files.storages import (
     ROWS,
     errors,
@@ -111,10 +112,11 @@ async def test_logs_without_a_catalog_are_an_error(log_directory):
 
 
 def changed(directory: Path, *statements: str) -> None:
-    """Change the catalog behind the back of the server."""
+    """Change the catalog behind the back of the server, with the checksums of its rows."""
     connection = sqlite3.connect(directory / "catalog.sqlite")
     for statement in statements:
         connection.execute(statement)
+    RowSums(connection).add_all()
     connection.commit()
     connection.close()
 
@@ -142,6 +144,17 @@ async def test_an_entry_of_the_catalog_that_cannot_be_read_is_an_error(
 
     assert words in " ".join(each.message for each in found)
     assert "Restore the catalog" in found[0].remedy
+
+
+def test_a_value_of_the_catalog_that_nobody_wrote_is_an_error(log_directory):
+    connection = sqlite3.connect(log_directory / "catalog.sqlite")
+    connection.execute("UPDATE tables SET created_ms = created_ms + 1")
+    connection.commit()
+    connection.close()
+
+    (found,) = errors(log_directory)
+
+    assert "is not what was written" in found.message
 
 
 async def test_a_catalog_that_is_damaged_is_an_error(log_directory):
@@ -173,7 +186,7 @@ async def test_a_bucket_that_is_newer_than_the_catalog_is_an_error(log_directory
 
     (found,) = errors(log_directory)
 
-    assert "a table that is made now would take it" in found.message
+    assert "older than the logs" in found.message
 
 
 async def test_writers_that_the_catalog_never_knew_are_an_error(log_directory):

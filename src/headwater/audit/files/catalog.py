@@ -10,14 +10,16 @@ from urllib.parse import quote
 from headwater.audit.files.catalog_seen import CatalogSeen, TableSeen
 from headwater.audit.finding import Check, Finding
 from headwater.audit.report import Notes
-from headwater.errors import HeadwaterError
+from headwater.errors import CorruptFileError, HeadwaterError
 from headwater.model.descriptor import descriptor_from_json
 from headwater.model.partition import spec_of_name
 from headwater.model.schema import Schema, schema_from_json
 from headwater.server.catalog.file import VERSION, Cell
 from headwater.server.catalog.lake_entries import reported_snapshot, tiering_record
+from headwater.server.catalog.sums import RowSums
 
 Row = tuple[Cell, ...]
+SUMS = "sums"
 RESTORE = "Restore the catalog from a copy; the rows of the tables lie beside it, untouched."
 # Whatever cannot be read back was never written by this program in this form.
 _UNREADABLE = (HeadwaterError, ValueError, KeyError, TypeError, AttributeError, LookupError)
@@ -32,7 +34,7 @@ def read_catalog(path: Path, notes: Notes) -> CatalogSeen | None:
         with closing(_connected(path)) as connection:
             reading = _Reading(path, connection, notes)
             return reading.catalog() if reading.is_sound() else None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         _bad(notes, f"The catalog {path} cannot be read: {error}.")
         return None
 
@@ -63,7 +65,16 @@ class _Reading:
         faults += [f"a row of {row[0]} refers to no {row[2]}" for row in self._strays()]
         for fault in faults:
             _bad(self._notes, f"The catalog {self._path} is damaged: {fault}.")
+        if not faults and self._has(SUMS):
+            self._check_sums()
         return True
+
+    def _check_sums(self) -> None:
+        """Compare every row with its checksum: a flipped bit may still be a value."""
+        try:
+            RowSums(self._connection).check()
+        except (CorruptFileError, UnicodeDecodeError) as fault:
+            _bad(self._notes, str(fault))
 
     def catalog(self) -> CatalogSeen:
         """Read all entries."""

@@ -42,8 +42,8 @@ def note_strays(
         elif catalog is None or not (reason := _ownerless(each.bucket, catalog)):
             owned.append(each)
         elif _is_ahead(each.bucket, catalog):
-            message = f"log/{each.path} was made after this catalog: a table that is made now would"
-            message += " take it for its own."
+            message = f"log/{each.path} was made after the catalog was last written: the catalog is"
+            message += " older than the logs."
             notes.bad(Finding(check=Check.FILES, message=message, remedy=RESTORE))
         else:
             remedy = "Nothing reads it: a crash kept it from being removed. Move it away."
