@@ -5,9 +5,7 @@ it, with the number of its target.
 """
 
 import mmap
-import os
 import random
-import resource
 import signal
 import struct
 import sys
@@ -16,13 +14,11 @@ from pathlib import Path
 from tests.fuzz.broken import BROKEN
 from tests.fuzz.edits import random_edits
 from tests.fuzz.every import TARGETS
+from tests.fuzz.limits import limit_memory
 from tests.fuzz.target import Target
 from tests.fuzz.targets_requests import close_server
 
 SECONDS_MAX = 10
-MEMORY_BYTES_MAX = 2 * 1024**3
-"""What inputs may take beside what the process has once it is ready."""
-
 NOTE_BYTES = 8 * 1024**2
 HEAD = struct.Struct("<iI")
 
@@ -37,13 +33,6 @@ class Note:
 
     def write(self, target: int, data: bytes) -> None:
         self._map[: HEAD.size + len(data)] = HEAD.pack(target, len(data)) + data
-
-
-def limit_memory() -> None:
-    """Let the process grow only so far from here on."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    bound = pages * os.sysconf("SC_PAGE_SIZE") + MEMORY_BYTES_MAX
-    resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
 
 
 def try_inputs(

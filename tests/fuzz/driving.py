@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fuzz.child import HEAD
+from tests.fuzz.every import MODULE_OF
 
 ROOT = Path(__file__).parents[2]
 _OUTPUT_MAX = 4000
@@ -41,7 +42,15 @@ def run_child(
 def run_guided(name: str, directory: Path, *, seconds: int) -> tuple[int, Failure | None]:
     """Let atheris look for inputs; return how many it tried, and what broke."""
     options = (f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=3000", "-max_len=100000")
-    command = [sys.executable, "-m", "tests.fuzz.guided", name, str(directory), *options]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.fuzz.guided",
+        MODULE_OF[name],
+        name,
+        str(directory),
+        *options,
+    ]
     done = _run(command, within_s=seconds + 300)
     broken = [path for path in directory.iterdir() if path.is_file()]
     if done.returncode == 0 and not broken:

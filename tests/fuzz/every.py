@@ -12,20 +12,21 @@ from tests.fuzz import (
 )
 from tests.fuzz.target import Target
 
+_MODULES = (
+    targets_frames,
+    targets_connection,
+    targets_batches,
+    targets_rows,
+    targets_json,
+    targets_files,
+    targets_twice,
+    targets_requests,
+)
 TARGETS: dict[str, Target] = {
-    target.name: target
-    for module in (
-        targets_frames,
-        targets_connection,
-        targets_batches,
-        targets_rows,
-        targets_twice,
-        targets_json,
-        targets_files,
-        targets_twice,
-        targets_requests,
-    )
-    for target in module.TARGETS
+    target.name: target for module in _MODULES for target in module.TARGETS
+}
+MODULE_OF: dict[str, str] = {
+    target.name: module.__name__ for module in _MODULES for target in module.TARGETS
 }
 
 

@@ -14,8 +14,8 @@ from tests.fuzz.every import TARGETS
 from tests.fuzz.keeping import kept, told
 
 SHORT_INPUTS = 60
-LONG_INPUTS = int(os.environ.get("HEADWATER_FUZZ_INPUTS", "1500"))
-GUIDED_SECONDS = int(os.environ.get("HEADWATER_FUZZ_SECONDS", "9"))
+LONG_INPUTS = int(os.environ.get("HEADWATER_FUZZ_INPUTS", "800"))
+GUIDED_SECONDS = int(os.environ.get("HEADWATER_FUZZ_SECONDS", "8"))
 SLOWER = {"requests": 5}
 """Targets that need this many times as long, for what they go through."""
 
