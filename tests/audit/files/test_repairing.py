@@ -373,3 +373,20 @@ def test_buckets_that_are_not_there_are_refused(events, table, bucket, partition
         prepared(events, table, bucket=bucket, partition=partition, cure=Cut(30)),
     ):
         pass
+
+
+async def test_a_bucket_of_a_partition_is_cut(tmp_path):
+    days = {"id": "BIGINT", "name": "STRING", "day": "STRING"}
+    async with storage(tmp_path) as (client, _):
+        table = await client.create_table("days", days, partition_by="day", buckets=1)
+        for number in range(4):
+            await table.append([{**each, "day": "d1"} for each in rows(number, number + 1)])
+            await table.append([{**each, "day": "d2"} for each in rows(number, number + 1)])
+
+    with prepared(tmp_path, "fluss.days", bucket=0, partition="d2", cure=Cut(1)) as found:
+        found.carry_out()
+
+    assert findings(tmp_path) == []
+    async with storage(tmp_path) as (client, _):
+        left = await (await client.table("days")).scan().to_arrow()
+    assert sorted(left["day"].to_pylist()) == ["d1"] * 4 + ["d2"]
