@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import LakeUnreachableError
+from headwater.runtime.clock import SystemClock
 from headwater.tiering.progress import Ended, Failed, Kept
 from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
@@ -13,6 +14,7 @@ from tests.tiering.shaky import Shaking
 from tests.tiering.world import rows
 
 COMPACTING = {"table.datalake.auto-compaction": True}
+YEAR_MS = 365 * 24 * 3600 * 1000
 EXPIRING = {"table.datalake.auto-expire-snapshot": True}
 
 
@@ -103,3 +105,29 @@ async def test_files_that_no_snapshot_names_are_removed_when_they_are_old(world)
 
     assert not orphan.exists()
     await world.check(table)
+
+
+class LeapingClock(SystemClock):
+    """Be a clock that somebody sets a year ahead."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+async def test_a_clock_that_leaps_ahead_makes_no_file_and_no_snapshot_old(world):
+    table, heard = await world.table(buckets=1, options=EXPIRING), []
+    clock = world.hw.cluster.clock = LeapingClock()
+    service = TieringService(world.hw, Here(world.hw), lakes=world.lakes, listener=heard.append)
+    await table.append(rows(1))
+    await once(world, heard)
+    await table.append(rows(2))
+    file = Path(world.files(table, world.head(table))[0]).with_name("not_committed_yet.parquet")
+    file.write_bytes(b"somebody is about to commit this")
+
+    clock.ahead_ms = YEAR_MS
+    await service.run_once()
+
+    assert file.exists()
+    assert last(heard, Kept).snapshots_dropped == 0

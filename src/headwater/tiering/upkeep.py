@@ -7,6 +7,7 @@ from headwater.lake.spi import Cleaned, LakeKeeper, LakeSnapshot
 from headwater.model.path import TablePath
 from headwater.runtime.aside import aside
 from headwater.runtime.clock import Clock
+from headwater.runtime.doubting import DoubtingClock
 from headwater.tiering.progress import Kept
 from headwater.tiering.runner import Runner
 from headwater.tiering.settings import TieringSettings
@@ -30,7 +31,8 @@ class Upkeep:
     def __init__(self, runner: Runner, *, settings: TieringSettings, clock: Clock) -> None:
         self._runner = runner
         self._settings = settings
-        self._clock = clock
+        # A clock that leaps ahead must not make files look old that somebody is about to commit.
+        self._time = DoubtingClock(clock)
         self._searched_at: dict[TablePath, float] = {}
 
     async def keep(self, target: Target, head: LakeSnapshot) -> Tidied:
@@ -47,7 +49,7 @@ class Upkeep:
             keeper = await aside(target.lake.keeper, target.spec)
             merged = await aside(keeper.merge_manifests, on=head)
             head = head if merged is None else merged
-            cleaned = await expire(keeper, now_ms=self._clock.now_ms())
+            cleaned = await expire(keeper, now_ms=self._time.now_ms())
             cleaned = _sum(cleaned, await self._orphans(keeper, target.table.path))
         kept = Kept(
             path=target.table.path,
@@ -59,12 +61,12 @@ class Upkeep:
         return Tidied(head, kept)
 
     async def _orphans(self, keeper: LakeKeeper, path: TablePath) -> Cleaned:
-        now, settings = self._clock.monotonic(), self._settings
+        now, settings = self._time.monotonic(), self._settings
         searched_at = self._searched_at.get(path)
         if searched_at is not None and now - searched_at < settings.orphans_interval_s:
             return Cleaned()
         self._searched_at[path] = now
-        before_ms = self._clock.now_ms() - int(settings.orphans_age_s * _MS)
+        before_ms = self._time.now_ms() - int(settings.orphans_age_s * _MS)
         return await aside(keeper.remove_orphans, older_than_ms=before_ms)
 
 
