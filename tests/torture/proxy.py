@@ -22,19 +22,16 @@ class Wire:
 class Proxy:
     """Carry bytes between clients and one server, as badly as it is told."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, server_port: int) -> None:
         self.wire = Wire()
         self.cuts = 0
         self._port = port
+        self._server_port = server_port
         self._carriers: set[asyncio.Task] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
-    @property
-    def port(self) -> int:
-        return self._server.sockets[0].getsockname()[1]
-
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -49,7 +46,7 @@ class Proxy:
 
     async def _accept(self, reader, writer) -> None:
         try:
-            to, back = await asyncio.open_connection("127.0.0.1", self._port)
+            to, back = await asyncio.open_connection("127.0.0.1", self._server_port)
         except OSError:
             writer.transport.abort()
             return

@@ -17,10 +17,11 @@ from tests.torture.cursor_member import NAME
 from tests.torture.processes import Process, wait_until
 from tests.torture.proof import prove
 from tests.torture.worker import LOG
-from tests.torture.world import BOTH, LEASE_S, World
+from tests.torture.world import BOTH, LEASE_S, PATIENT, World
 
 ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "12"))
 PAUSE_S = 1.2
+SHORT_LEASE_S = 2.0
 NOT_HEARD_OF = "tierer not heard of"
 CURSOR_LEASE_S = 2.0
 BUCKETS = 4
@@ -54,7 +55,7 @@ async def append_to_paused(world: World, row: tuple[str, str]) -> float:
 
 def test_a_paused_server_is_an_error_at_the_deadline_and_nothing_is_lost(make_world):
     world = make_world()
-    world.start_clients(BOTH)
+    world.start_clients([("append+upsert", "a", PATIENT)])
 
     took_s = asyncio.run(append_to_paused(world, ("other", "row")))
     pause_server(world, PAUSE_S)
@@ -94,12 +95,13 @@ def pause_tierer(world: World, tierer: Process, luck) -> bool:
     """Pause a tierer until others have its table; tell whether it was at work."""
     heard = world.server.events().count(NOT_HEARD_OF)
     time.sleep(luck.uniform(0.05, 1.0))
+    log = world.place / "tierers.log"
     tierer.send(signal.SIGSTOP)
-    time.sleep(LEASE_S * 2)
+    time.sleep(SHORT_LEASE_S * 2)
     is_taken = world.server.events().count(NOT_HEARD_OF) > heard
     if is_taken:
-        size = world.place.joinpath("tierers.log").stat().st_size
-        wait_until(lambda: world.place.joinpath("tierers.log").stat().st_size > size)
+        size = log.stat().st_size
+        wait_until(lambda: log.stat().st_size > size)
     tierer.send(signal.SIGCONT)
     return is_taken
 
@@ -108,7 +110,7 @@ def pause_tierer(world: World, tierer: Process, luck) -> bool:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("formats", [("iceberg", "paimon"), ("paimon", "iceberg")])
 def test_a_tierer_that_was_taken_for_dead_commits_nothing(make_world, formats):
-    world, luck = make_world(formats=formats), chance()
+    world, luck = make_world(formats=formats, lake_tiering_lease_s=SHORT_LEASE_S), chance()
     world.start_clients(BOTH)
     tierers = [world.start_tierer("--rows-max", "100") for _ in range(2)]
 
@@ -120,6 +122,8 @@ def test_a_tierer_that_was_taken_for_dead_commits_nothing(make_world, formats):
 
     figures.note("pauses", rounds=ROUNDS_TORTURE, zombies=zombies)
     assert zombies
+    assert world.server.stop() == 0
+    world.restart(lake_tiering_lease_s=LEASE_S)
     prove(world)
 
 

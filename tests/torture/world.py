@@ -12,7 +12,8 @@ from tests.torture.server import MODULE, told
 from tests.torture.worker import KEYED, LOG
 
 FORMATS = ("iceberg", "paimon")
-LEASE_S = 1.5
+# Longer than tierers are silent at work: they tell of themselves every 10 seconds.
+LEASE_S = 20.0
 # Those who give up soon are not told what became of some of their rows.
 PATIENT, HASTY = {"deadline_s": 60.0}, {"deadline_s": 0.8, "request_timeout_s": 0.5}
 BOTH = (("append+upsert+tail", "a", PATIENT), ("append+upsert+tail", "b", HASTY))
@@ -77,8 +78,10 @@ class World:
             variables=self.variables,
         )
 
-    def restart(self) -> None:
-        """Start the server again where it was."""
+    def restart(self, **settings: float | str) -> None:
+        """Start the server again where it was, with other settings if some are given."""
+        if settings:
+            self.variables |= told(**settings)
         self.server = self.start(port=self.server.port)
 
     def make_tables(self) -> None:
