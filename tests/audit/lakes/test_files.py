@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -89,3 +90,25 @@ async def test_a_lake_that_is_gone_is_found(world, table):
 
     assert report.errors
     assert report.checks <= {Check.READABLE, Check.BOUNDARY}
+
+
+@pytest.mark.parametrize("lake_format", ["iceberg", "paimon"])
+async def test_metadata_that_is_damaged_is_found_and_ends_no_audit(world, table):
+    files = [path for path in world.directory.rglob("*") if _is_needed(path)]
+
+    for path in files:
+        held = path.read_bytes()
+        path.write_bytes(bytes(len(held)))
+        assert (await audited(table)).errors, path
+        path.write_bytes(held)
+
+    assert len(files) > 3
+    assert (await audited(table)).findings == ()
+
+
+def _is_needed(path: Path) -> bool:
+    """Tell whether a file is needed, and not kept for its history only."""
+    if path.suffix == ".json":
+        return path.name.startswith("00002")
+    is_list = path.suffix == ".avro" or path.parent.name in ("manifest", "schema")
+    return is_list or path.name.startswith("snapshot-")

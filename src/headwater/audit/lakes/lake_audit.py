@@ -21,10 +21,12 @@ from headwater.errors import (
 from headwater.lake.spi import LakeInventory
 from headwater.model.table import TableInfo
 from headwater.runtime.aside import aside
+from headwater.runtime.events import Events
 
 ATTEMPTS_MAX = 3
 """Times that a table is looked at, if it moves under what seems to be wrong with it."""
 
+_events = Events("audit.lakes")
 Suspect = tuple[Check, str | None, int | None]
 
 
@@ -38,7 +40,7 @@ async def audit_lake(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
     for attempt in range(1, ATTEMPTS_MAX + 1):
         notes.progress(f"{table.path}: looking at its lake table")
         audit = _Audit(table.cluster, table.info, Notes(notes.progress), deep=deep)
-        await audit.run()
+        await audit.run_to_the_end()
         found = audit.notes.findings
         if not _errors(found) or await audit.is_still():
             notes.take(found, audit.notes.proofs)
@@ -60,6 +62,20 @@ class _Audit:
         self._deep = deep
         self._looked: Looked | None = None
         self.notes = notes
+
+    async def run_to_the_end(self) -> None:
+        """Audit, whatever libraries say over metadata that is damaged in ways nobody thought of."""
+        try:
+            await self.run()
+        except Exception as fault:  # noqa: BLE001 - one table that is damaged must not hide others
+            _events.warning("could not audit", table=str(self._table.path), fault=repr(fault))
+            self.notes.bad(
+                Accusing(self._table.path, {}).table(
+                    Check.READABLE,
+                    f"The lake table cannot be read: {type(fault).__name__}: {fault}.",
+                    remedy="Restore the metadata of the lake table from a copy.",
+                )
+            )
 
     async def run(self) -> None:
         """Audit.
@@ -92,7 +108,7 @@ class _Audit:
         """Tell whether nothing moved since the look."""
         try:
             now = await look_at_lake(self._cluster, self._table)
-        except HeadwaterError:
+        except Exception:  # noqa: BLE001 - as it was before, then
             return self._looked is None
         return self._looked is not None and self._looked.fingerprint() == now.fingerprint()
 

@@ -1,5 +1,7 @@
 """The files of an Iceberg table: those that its snapshots name, against those that are there."""
 
+import struct
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -8,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import DataFile, FileFormat, ManifestFile
+from pyiceberg.manifest import DataFile, FileFormat, ManifestFile, read_manifest_list
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
@@ -19,7 +21,20 @@ from headwater.lake.spi import LakeInventory, LostFile, StrayFile
 from headwater.model.path import TablePath
 
 _GONE = "is gone"
-_UNREADABLE = (OSError, ValueError, EOFError, pa.ArrowException)
+# What libraries raise over files that hold something else than they should.
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    EOFError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+    pa.ArrowException,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +71,8 @@ class _Naming:
 
     def _manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
         try:
-            return snapshot.manifests(self.io)
+            # Not `snapshot.manifests`, which takes what it knows of manifests from memory.
+            return list(read_manifest_list(self.io.new_input(snapshot.manifest_list)))
         except _UNREADABLE as fault:
             self._lose(snapshot.manifest_list, snapshot.snapshot_id, fault)
             return []
