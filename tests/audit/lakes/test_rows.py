@@ -49,24 +49,38 @@ async def test_expired_snapshots_leave_nothing_to_find(world, table):
     assert report.proof(Check.LAKE_ROWS).amount == world.lake_rows(table).total()
 
 
-async def test_a_row_that_was_removed_is_found(world, table):
-    rewrite(world.data_files(table)[0], without_a_row)
+@pytest.mark.parametrize("change", [without_a_row, with_a_row_twice])
+async def test_a_file_with_other_rows_than_were_written_is_found(world, table, change):
+    rewrite(world.data_files(table)[0], change)
 
-    report = await audited(table, deep=True)
-
-    assert {Check.LAKE_FILES, Check.LAKE_ROWS} <= report.checks
-    assert all(each.offset is not None for each in report.about(Check.LAKE_ROWS))
+    assert Check.LAKE_FILES in (await audited(table, deep=True)).checks
 
 
-async def test_a_row_that_is_there_twice_is_found(world):
+async def test_a_row_that_a_round_left_out_is_found_with_its_offset(world):
     table = await world.table(buckets=1)
     await world.rounds(table, *ROUNDS)
+    await table.append(rows(50, 51, 52))
 
-    rewrite(world.data_files(table)[0], with_a_row_twice)
+    world.commit_more(table, rows(50, 52), offsets=3)
 
     report = await audited(table, deep=True)
-    assert Check.LAKE_ROWS in report.checks
-    assert "too many" in report.about(Check.LAKE_ROWS)[0].message
+    assert report.checks == {Check.TIERS, Check.LAKE_ROWS}
+    (finding,) = report.about(Check.LAKE_ROWS)
+    assert (finding.bucket, finding.offset) == (0, 40)
+    assert "lacks 1 rows" in finding.message
+
+
+async def test_a_change_by_key_that_a_round_left_out_is_found_with_its_offset(world):
+    table = await world.keyed(buckets=1)
+    await world.rounds(table, rows(1, 2, 3))
+    await table.delete([{"id": 2}])
+    await table.upsert(rows(4))
+
+    world.commit_more(table, rows(4), offsets=2)
+
+    (finding,) = (await audited(table, deep=True)).errors
+    assert (finding.check, finding.offset) == (Check.LAKE_ROWS, 3)
+    assert "'id': 2" in finding.message
 
 
 async def test_a_row_that_was_changed_is_found_with_its_offset(world):
