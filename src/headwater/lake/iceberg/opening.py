@@ -12,6 +12,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     NotInstalledError,
     RESTError,
+    ValidationError,
 )
 from pyiceberg.table import Table
 from sqlalchemy import NullPool, create_engine
@@ -24,6 +25,7 @@ from headwater.errors import (
     LakeTableDiffersError,
     LakeUnreachableError,
 )
+from headwater.lake.damage import decoded
 from headwater.lake.iceberg.mending import mend_doubles
 from headwater.model.path import TablePath
 
@@ -109,7 +111,10 @@ def found_table(catalog: Catalog, path: TablePath) -> Table | None:
     """
     home = _home(catalog.properties)
     try:
-        with reached(f"Loading the Iceberg table {path}"):
+        with (
+            reached(f"Loading the Iceberg table {path}"),
+            decoded(f"the Iceberg table {path}", ValidationError),
+        ):
             table = catalog.load_table((path.database, path.table))
     except (NoSuchTableError, NoSuchNamespaceError):
         return None

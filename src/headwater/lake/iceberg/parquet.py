@@ -159,5 +159,7 @@ class ParquetFiles:
             dictionary_pagesize_limit=self.settings.dictionary_bytes,
             store_decimal_as_integer=True,
             store_schema=False,
+            # Without them nine of ten flipped bits are read as other values.
+            write_page_checksum=True,
         )
         return self._writer

@@ -11,7 +11,8 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
-from headwater.errors import LakeTableDiffersError, UnsupportedError
+from headwater.errors import CorruptFileError, LakeTableDiffersError, UnsupportedError
+from headwater.lake.damage import decoded
 from headwater.lake.iceberg.fields import field_ids
 from headwater.lake.iceberg.layout import BUCKET_COLUMN
 from headwater.lake.iceberg.tasks import HeldFile
@@ -45,8 +46,9 @@ def planned_files(
     """Return the files of a snapshot, but for those that cannot pass a filter."""
     scan = table.scan(row_filter=only or AlwaysTrue(), snapshot_id=snapshot_id)
     try:
-        tasks = list(scan.plan_files())
-    except ValueError as fault:
+        with decoded(f"the Iceberg table {spec.path}"):
+            tasks = list(scan.plan_files())
+    except CorruptFileError as fault:
         if "equality deletes" not in str(fault):
             raise
         raise UnsupportedError(

@@ -11,6 +11,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, FileFormat
 
 from headwater.errors import LakeSnapshotMissingError, UnsupportedError
+from headwater.lake.damage import check_count, read_whole
 from headwater.lake.iceberg.arrays import fitted
 from headwater.lake.iceberg.tasks import HeldFile, scoped_path
 from headwater.lake.iceberg.types import FIELD_ID
@@ -67,7 +68,8 @@ def read_columns(
 ) -> Iterator[pa.RecordBatch]:
     """Yield columns of a data file, deleted rows among them."""
     with _opened(io, file) as parquet:
-        names = _names_by_id(parquet.schema_arrow)
+        with read_whole(file.file_path):
+            names = _names_by_id(parquet.schema_arrow)
         if not names:
             raise UnsupportedError(
                 f"The columns of the file {file.file_path} have no ids, so that nobody knows which"
@@ -79,7 +81,9 @@ def read_columns(
         if not wanted:
             yield _nulls(parquet.metadata.num_rows, schema)
             return
-        for rows in parquet.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
+        batches, count = parquet.iter_batches(batch_size=_BATCH_ROWS, columns=wanted), 0
+        while (rows := _next(batches, file)) is not None:
+            count += rows.num_rows
             columns = [
                 pa.nulls(rows.num_rows, column.type)
                 if name is None
@@ -87,6 +91,7 @@ def read_columns(
                 for column, name in zip(schema, sources, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        check_count(file.file_path, count, expected=file.record_count)
 
 
 def held_fields(io: FileIO, file: DataFile) -> frozenset[int]:
@@ -107,7 +112,13 @@ def _opened(io: FileIO, file: DataFile) -> pq.ParquetFile:
         raise LakeSnapshotMissingError(
             f"The file {file.file_path} is gone: its snapshot has expired."
         ) from fault
-    return pq.ParquetFile(stream, pre_buffer=True)
+    with read_whole(file.file_path):
+        return pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
+
+
+def _next(batches: Iterator[pa.RecordBatch], file: DataFile) -> pa.RecordBatch | None:
+    with read_whole(file.file_path):
+        return next(batches, None)
 
 
 def _names_by_id(schema: pa.Schema) -> Mapping[int, str]:
@@ -136,7 +147,7 @@ def _without(rows: pa.RecordBatch, deleted: Positions, *, start: int) -> pa.Reco
 
 
 def _positions(io: FileIO, file: DataFile, path: str) -> Positions:
-    with _opened(io, file) as parquet:
+    with _opened(io, file) as parquet, read_whole(file.file_path):
         if scoped_path(file) == path:
             found = parquet.read(columns=["pos"]).column("pos")
         else:

@@ -159,6 +159,8 @@ class DataFiles:
                     ),
                     store_decimal_as_integer=True,
                     store_schema=False,
+                    # Without them nine of ten flipped bits are read as other values.
+                    write_page_checksum=True,
                 )
             )
             return _OpenFile(name, sink, writer, stack.pop_all())

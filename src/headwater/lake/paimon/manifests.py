@@ -7,10 +7,13 @@ from io import BytesIO
 from typing import TypeAlias
 
 import fastavro
+from backports.zstd import ZstdError
+from fastavro.schema import SchemaParseException
 from pypaimon.manifest.schema.manifest_entry import MANIFEST_ENTRY_SCHEMA
 from pypaimon.manifest.schema.manifest_file_meta import MANIFEST_FILE_META_SCHEMA
 
 from headwater.errors import CorruptFileError
+from headwater.lake.damage import decoded
 from headwater.lake.paimon.files import Files
 from headwater.runtime.ids import random_bytes
 
@@ -159,16 +162,17 @@ def entries_to_bytes(entries: Sequence[Entry]) -> bytes:
 
 def entries_from_bytes(data: bytes) -> list[Entry]:
     """Read entries of a manifest file."""
-    return [
-        Entry(
-            _int(record, "_KIND"),
-            _bytes(record, "_PARTITION"),
-            _int(record, "_BUCKET"),
-            _int(record, "_TOTAL_BUCKETS"),
-            DataFile(_file_record(record)),
-        )
-        for record in _from_avro(data)
-    ]
+    with decoded("a Paimon table"):
+        return [
+            Entry(
+                _int(record, "_KIND"),
+                _bytes(record, "_PARTITION"),
+                _int(record, "_BUCKET"),
+                _int(record, "_TOTAL_BUCKETS"),
+                DataFile(_file_record(record)),
+            )
+            for record in _from_avro(data)
+        ]
 
 
 PartitionBounds: TypeAlias = Callable[[Sequence[Entry]], Record]
@@ -270,12 +274,11 @@ def _to_avro(schema: dict[str, object], records: Sequence[Record]) -> bytes:
 
 
 def _from_avro(data: bytes) -> Iterator[Record]:
-    try:
-        for record in fastavro.reader(BytesIO(data)):
-            assert isinstance(record, dict)
-            yield record
-    except (ValueError, EOFError) as fault:
-        raise CorruptFileError(f"A manifest cannot be read: {fault}.") from fault
+    with decoded("a Paimon table", SchemaParseException, ZstdError):
+        records = list(fastavro.reader(BytesIO(data)))
+    for record in records:
+        assert isinstance(record, dict)
+        yield record
 
 
 def _file_record(record: Record) -> Record:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.errors import CorruptFileError
+from headwater.lake.damage import check_count, read_whole
 from headwater.lake.dropped import values_gone
 from headwater.lake.paimon.files import reaching
 from headwater.lake.paimon.layout import KIND, SEQUENCE, FileLayout
@@ -77,8 +78,11 @@ class FileReader:
             if not wanted:
                 yield from self._blank(file.metadata.num_rows, len(names))
                 return
+            count = 0
             for rows in self._iterated(file, path, wanted):
+                count += rows.num_rows
                 yield self._conformed(rows, names)
+            check_count(path, count, expected=file.metadata.num_rows)
 
     def whole(self, path: str, *, schema_id: int) -> pa.Table:
         """Return all rows of a file."""
@@ -101,8 +105,10 @@ class FileReader:
 
     def _opened(self, path: str) -> pq.ParquetFile:
         try:
-            with reaching(path):
-                return pq.ParquetFile(self.table.files.open_input(path))
+            with reaching(path), read_whole(path):
+                return pq.ParquetFile(
+                    self.table.files.open_input(path), page_checksum_verification=True
+                )
         except FileNotFoundError as fault:
             raise CorruptFileError(
                 f"The data file {path} is gone.",
@@ -112,9 +118,12 @@ class FileReader:
     def _iterated(
         self, file: pq.ParquetFile, path: str, names: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        batches = file.iter_batches(batch_size=_BATCH_ROWS, columns=list(names))
+        with read_whole(path):
+            if missing := {*names} - {*file.schema_arrow.names}:
+                raise pa.ArrowInvalid(f"it holds no column {min(missing)}")
+            batches = file.iter_batches(batch_size=_BATCH_ROWS, columns=list(names))
         while True:
-            with reaching(path):
+            with reaching(path), read_whole(path):
                 rows = next(batches, None)
             if rows is None:
                 return
