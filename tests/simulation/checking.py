@@ -1,14 +1,15 @@
 """What must be true at the end of a run, when all is healed and quiet."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import TypeVar
 
 from headwater.client.client import AsyncClient
 from headwater.client.reading.log_batch import LogBatch
 from headwater.client.reading.log_scan import LogScan
 from headwater.client.table import AsyncTable
 from headwater.config.client import ClientSettings
-from headwater.errors import OffsetOutOfRangeError
 from headwater.lake.lakes import lake_spec
 from headwater.rows.log_batch import ChangeType
 from headwater.testing.key_checker import check_keys
@@ -16,6 +17,7 @@ from headwater.testing.log_checker import check_log
 from tests.lake.plain_table import PlainTable
 from tests.simulation.actors.auditor import audit_once
 from tests.simulation.actors.readers import (
+    GONE,
     acknowledged,
     check_rows,
     note_reads,
@@ -24,6 +26,7 @@ from tests.simulation.actors.readers import (
 from tests.simulation.world import ACCOUNTS, EVENTS, World
 
 FINAL = "final"
+T = TypeVar("T")
 
 
 async def check(world: World) -> None:
@@ -52,23 +55,32 @@ async def check_events(world: World, table: AsyncTable) -> None:
     for place, end in ends.items():
         offsets = [batch.offsets[0] for batch in read if batch.bucket.bucket == place.bucket]
         world.log.end(bucket=place.bucket, start=int(min(offsets, default=end)), end=end)
-    rows = await table.scan().to_arrow()
+    rows = await _steadily(world, lambda: table.scan().to_arrow())
     check_rows(world, rows, acknowledged(world), who="the end")
     if rows.num_rows != sum(ends.values()):
         world.violated(f"{rows.num_rows} rows stand for offsets up to {sorted(ends.values())}")
-    if await table.count() != rows.num_rows:
-        world.violated(f"{await table.count()} rows are counted, not {rows.num_rows}")
+    count = await _steadily(world, table.count)
+    if count != rows.num_rows:
+        world.violated(f"{count} rows are counted, not {rows.num_rows}")
 
 
 async def _log(world: World, table: AsyncTable) -> list[LogBatch]:
-    """Read the log as far as it is kept; it may be cut meanwhile."""
+    """Read the log as far as it is kept."""
+
+    async def read() -> list[LogBatch]:
+        async with aclosing(LogScan(table.cluster, table.info).batches()) as batches:
+            return [batch async for batch in batches]
+
+    return await _steadily(world, read)
+
+
+async def _steadily(world: World, read: Callable[[], Awaitable[T]]) -> T:
+    """Read; and again, if the log was cut or a snapshot dropped in the middle of it."""
     while True:
-        scan = LogScan(table.cluster, table.info)
         try:
-            async with aclosing(scan.batches()) as batches:
-                return [batch async for batch in batches]
-        except OffsetOutOfRangeError as fault:
-            world.note(f"the log was cut: {fault}")
+            return await read()
+        except GONE as fault:
+            world.note(f"cut meanwhile: {fault}")
 
 
 # ---- the rows by key
@@ -78,10 +90,10 @@ async def check_accounts(world: World, table: AsyncTable) -> None:
     """Compare the fold of the log with the state, with lookups and with the union."""
     await scan_keys_once(world, table, FINAL, mode="union")
     await scan_keys_once(world, table, FINAL, mode="log")
-    state = {row["id"]: row["value"] for row in await table.scan(mode="log").to_pylist()}
-    union = {row["id"]: row["value"] for row in await table.scan().to_pylist()}
+    state = _by_key(await table.scan(mode="log").to_pylist())
+    union = _by_key(await _steadily(world, lambda: table.scan().to_pylist()))
     keys = [{"id": key} for key in range(world.plan.keys)]
-    looked_up = {row["id"]: row["value"] for row in (await table.lookup(keys)).to_pylist()}
+    looked_up = _by_key((await table.lookup(keys)).to_pylist())
     if not state == union == looked_up:
         world.violated(f"keys differ: {state=}, {union=}, {looked_up=}")
     log = await _log(world, table)
@@ -90,6 +102,10 @@ async def check_accounts(world: World, table: AsyncTable) -> None:
         folded = _folded(log)
         if folded != state:
             world.violated(f"the fold of the log is {folded}, the state {state}")
+
+
+def _by_key(rows: list[dict[str, object]]) -> dict[object, object]:
+    return {row["id"]: row["value"] for row in rows}
 
 
 def _folded(batches: list[LogBatch]) -> dict[int, str]:

@@ -2,9 +2,10 @@
 
 import random
 
+from headwater.tiering.steps import Step
 from tests.simulation.actors.auditor import audit_image
 from tests.simulation.actors.tierers import Tierers
-from tests.simulation.loop import Process
+from tests.simulation.loop import OUTSIDE, Process
 from tests.simulation.network import stormy
 from tests.simulation.plan import LEASE_S
 from tests.simulation.world import World
@@ -13,6 +14,7 @@ DAY_MS = 24 * 3600 * 1000
 JUMPS_MS = (-30 * DAY_MS, -60_000, -3_000, 3_000, 60_000, 30 * DAY_MS)
 DISK_STEPS_MAX = 40
 FREQUENT = ("crash", "crash", "crash while writing", "crash while writing", "storm")
+FREQUENT_IN_LAKES = ("pause of a tierer", "pause of a tierer", "death of a tierer")
 
 
 class Fates:
@@ -39,12 +41,13 @@ class Fates:
                 "death of a tierer": self._kill_tierer,
                 "lake": self._lake,
             }
+        self._frequent = (*FREQUENT, *(() if tierers is None else FREQUENT_IN_LAKES))
 
     async def run(self) -> None:
         """Let the faults of the plan happen, and heal what can be healed."""
         for _ in range(self._world.plan.faults):
             await self._sleep(self._world.plan.fault_pause_s)
-            kind = self._chance.choice([*self._kinds, *FREQUENT])
+            kind = self._chance.choice([*self._kinds, *self._frequent])
             self._world.note(f"fault: {kind}")
             self._world.faults[kind] += 1
             await self._kinds[kind]()
@@ -88,32 +91,36 @@ class Fates:
     async def _pause_server(self) -> None:
         process = self._world.machine.process
         if process is not None:
-            await self._pause(process, self._chance.choice((0.5, 3.0, 10.0)))
+            self._pause(process, self._chance.choice((0.5, 3.0, 10.0)))
 
     # ---- the others
 
-    async def _pause(self, process: Process, seconds: float) -> None:
-        """Pause a process; all but the server go on at a time of their own."""
+    def _pause(self, process: Process, seconds: float) -> None:
+        """Pause a process for a while."""
         world = self._world
         process.is_paused = True
         self._paused.append(process)
         world.note(f"pauses {process.name} for {seconds} s")
-        now = world.loop.time()
-        world.loop.call_at(now + seconds, setattr, process, "is_paused", False)
+        at_s = world.loop.time() + seconds
+        world.loop.call_in(OUTSIDE, at_s, setattr, process, "is_paused", False)
 
     async def _pause_client(self) -> None:
         process = self._chance.choice(self._clients)
-        await self._pause(process, self._chance.choice((1.0, 5.0, 20.0)))
+        self._pause(process, self._chance.choice((1.0, 5.0, 20.0)))
 
     async def _pause_tierer(self) -> None:
+        """Pause the next tierer that comes to some step, mostly for longer than its lease."""
         assert self._tierers is not None
-        process, _ = self._chance.choice(self._tierers.running)
-        await self._pause(process, LEASE_S * self._chance.choice((0.5, 1.2, 3.0)))
+        seconds = LEASE_S * self._chance.choice((0.5, 1.2, 2.0, 3.0))
+        self._tierers.trap(self._step(), lambda process: self._pause(process, seconds))
 
     async def _kill_tierer(self) -> None:
+        """Kill the next tierer that comes to some step."""
         assert self._tierers is not None
-        process, _ = self._chance.choice(self._tierers.running)
-        self._tierers.kill(process)
+        self._tierers.trap(self._step(), self._tierers.kill)
+
+    def _step(self) -> Step:
+        return self._chance.choice(list(Step))
 
     async def _lake(self) -> None:
         self._world.lake.fault_share = self._chance.choice((0.1, 0.5))

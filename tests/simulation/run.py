@@ -109,7 +109,8 @@ async def story(world: World) -> None:
 
     1. A server starts, and tables are made. 2. Writers write, readers read and tierers tier,
     while things go wrong. 3. All is healed. 4. When the writers are done and the tierers had
-    time to catch up, the server loses power once more. 5. What must be true is checked.
+    time to catch up, the server loses power once more. 5. When all are gone, what must be true is
+    checked.
     """
     await world.machine.start()
     await world.create_tables()
@@ -131,6 +132,8 @@ async def story(world: World) -> None:
     audit_image(world, world.machine.disk)
     await fates.heal()
     await world.clock.sleep(QUIET_S)
+    for process, _ in tierers.running if tierers else ():
+        process.kill()
     _, checking = world.start("checker", check(world))
     await checking
 
