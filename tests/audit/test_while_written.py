@@ -13,7 +13,7 @@ import headwater
 from headwater.audit import AuditReport, Check, Severity, audit
 from tests import figures
 
-ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "20"))
+ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "10"))
 WRITERS = 3
 KEYS = 500
 COLUMNS = {"id": "BIGINT", "day": "STRING", "amount": "BIGINT"}

@@ -13,8 +13,8 @@ from tests.tiering.test_stories import Story as TieringStory
 from tests.union.machine import UnionMachine
 from tests.union.storage import Storage
 
-EXAMPLES = int(os.environ.get("HEADWATER_ROUNDS", "100"))
-SEEDS = int(os.environ.get("HEADWATER_ROUNDS", "20"))
+EXAMPLES = int(os.environ.get("HEADWATER_ROUNDS", "30"))
+SEEDS = int(os.environ.get("HEADWATER_ROUNDS", "8"))
 STEPS = 40
 
 

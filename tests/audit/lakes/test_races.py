@@ -16,7 +16,7 @@ from tests.union.storage import Storage
 from tests.union.story import Story, Traits
 from tests.union.telling import KINDS, fitting, written
 
-ROUNDS = int(os.environ.get("HEADWATER_ROUNDS", "60"))
+ROUNDS = int(os.environ.get("HEADWATER_ROUNDS", "25"))
 UPKEEP_EVERY = 3
 
 
