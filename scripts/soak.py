@@ -5,6 +5,7 @@ python -m scripts.soak --minutes 60 --csv soak.csv
 
 import argparse
 import csv
+import resource
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ AUDIT_WITHIN_S = 300.0
 # above that of the second.
 GROWTH_MAX = 1.05
 ROOM = {"rss_mib": 16.0, "descriptors": 8.0, "threads": 2.0}
-SAMPLES_MIN = 12
+SAMPLES_MIN = 120  # in less than twenty minutes everything is still warming up
 PAGE_BYTES = 4096
 # Small files and short times, so that an hour sees many of everything.
 SETTINGS = {
@@ -171,6 +172,12 @@ def _write(path: Path, samples: list[Sample]) -> None:
         )
 
 
+def _cpu_s() -> float:
+    """Return the time that all processes of the soak have computed, now that they are over."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
@@ -193,7 +200,8 @@ def main() -> int:
         for name, each in last.items()
     )
     result = "failed" if done.faults else "flat"
-    print(f"soak: {done.at_s / 60:.1f} minutes, {done.audits} audits, {result}: {held}")
+    cores = f"{100 * _cpu_s() / done.at_s:.0f} % of a core"
+    print(f"soak: {done.at_s / 60:.1f} minutes, {done.audits} audits, {cores}, {result}: {held}")
     figures.note(
         "soak", minutes=round(done.at_s / 60, 1), audits=done.audits, samples=len(done.samples)
     )
