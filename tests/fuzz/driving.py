@@ -30,7 +30,7 @@ def run_child(
     """Try inputs for each target; return the first failure."""
     note = directory / "note"
     command = [sys.executable, "-m", "tests.fuzz.child", str(note), str(seed), str(count), *names]
-    done = _run(command, within_s=within_s)
+    done = _run(command, directory, within_s=within_s)
     if done.returncode == 0:
         return None
     number, length = HEAD.unpack_from(note.read_bytes())
@@ -51,7 +51,7 @@ def run_guided(name: str, directory: Path, *, seconds: int) -> tuple[int, Failur
         str(directory),
         *options,
     ]
-    done = _run(command, within_s=seconds + 300)
+    done = _run(command, directory, within_s=seconds + 300)
     broken = [path for path in directory.iterdir() if path.is_file()]
     if done.returncode == 0 and not broken:
         return _runs_of(done.stderr), None
@@ -59,11 +59,14 @@ def run_guided(name: str, directory: Path, *, seconds: int) -> tuple[int, Failur
     return 0, Failure(name, data, _reason(done))
 
 
-def _run(command: list[str], *, within_s: float) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: list[str], directory: Path, *, within_s: float
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "PYTHONFAULTHANDLER": ""},
+        # A process that dies leaves its files behind, where pytest clears them away.
+        env={**os.environ, "PYTHONFAULTHANDLER": "", "TMPDIR": str(directory)},
         preexec_fn=_without_cores,
         capture_output=True,
         text=True,
