@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
+from headwater.audit.files.walking import audit_disk
+from headwater.audit.finding import Severity
+from headwater.audit.report import Notes
 from headwater.errors import DamagedRangeError, KvStorageError
 from headwater.kv.store import KvStore
 from headwater.log.log import Log
@@ -80,7 +83,16 @@ def check_image(image: Image, promise: Promise, tally: Tally) -> None:
     check_bucket(disk, image, promise, Tally())
     assert files_in(disk, image.at) == before, image.label
     check_bucket(disk.crashed(lambda change: None), image, promise, Tally())
+    check_audit(disk, image)
     check_next(disk, image)
+
+
+def check_audit(disk: MemoryDisk, image: Image) -> None:
+    """An audit of the files finds nothing wrong but what the log tells of itself."""
+    notes = Notes()
+    audit_disk(disk, notes, deep=True)
+    errors = [each for each in notes.findings if each.severity is Severity.ERROR]
+    assert not errors or open_log(disk, image.at).faults, (image.label, errors)
 
 
 def check_bucket(disk: MemoryDisk, image: Image, promise: Promise, tally: Tally) -> None:

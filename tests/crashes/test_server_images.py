@@ -1,5 +1,6 @@
 """Every state in which a crash can leave the disk of a whole server."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,17 @@ from tests.crashes.storage import serving
 from tests.crashes.workload import Workload
 from tests.figures import note
 
+ROUNDS = int(os.environ.get("HEADWATER_ROUNDS", "8"))
 
-async def recorded(directory: Path) -> tuple[Recorder, Workload]:
+
+async def recorded(directory: Path, seed: int | None = None) -> tuple[Recorder, Workload]:
     """Run the workload once, taking images at every moment."""
     recorder = Recorder(MemoryDisk())
     async with serving(directory, recorder.disk) as storage:
         workload = Workload(storage, acked=lambda at: recorder.take(at, "acked"))
         recorder.promises = workload.promises
         await workload.create()
-        async for _ in workload.run():
+        async for _ in workload.run(seed):
             assert workload.failures == []
     return recorder, workload
 
@@ -43,8 +46,9 @@ async def test_no_crash_of_a_server_loses_or_repeats_what_was_acked(tmp_path):
 
 @pytest.mark.torture
 @pytest.mark.timeout(1200)
-async def test_no_crash_of_a_server_at_all_loses_or_repeats_what_was_acked(tmp_path):
-    recorder, workload = await recorded(tmp_path)
+@pytest.mark.parametrize("seed", [None, *range(ROUNDS)])
+async def test_no_crash_of_a_server_at_all_loses_or_repeats_what_was_acked(tmp_path, seed):
+    recorder, workload = await recorded(tmp_path, seed)
 
     tally = check_all(recorder, workload, every=1)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from random import Random
 
 from headwater.client.client import AsyncClient
 from headwater.client.writing.receipts import Receipt
@@ -19,6 +20,7 @@ WIDE = "x" * 120
 STEP_S_MAX = 20
 
 Rows = Mapping[int, str]
+Step = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Workload:
         await client.create_table(DAYS, days, buckets=1, partition_by="day")
         await client.create_table(USERS, columns, buckets=1, primary_key="id", options=TTL)
 
-    def steps(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+    def steps(self) -> tuple[Step, ...]:
         """Return what is done, in order; each step may fail for itself."""
         return (
             self.append,
@@ -81,26 +83,26 @@ class Workload:
             lambda: self.append(waits=False, rows=3),
             self.delete,
             self.append,
-            lambda: self.append_day("one", FIRST_DAY),
+            self.append_first_day,
             lambda: self.upsert(waits=False, text=WIDE),
             lambda: self.upsert(waits=False),
             lambda: self.upsert(text=WIDE),
             self.tend,
             self.save,
             self.look,
-            lambda: self.append_day("two", SECOND_DAY),
+            self.append_second_day,
             lambda: self.append(rows=4, text=WIDE),
             lambda: self.append(waits=False, text=WIDE),
             lambda: self.upsert(text=WIDE),
             self.tend,
             lambda: self.upsert(waits=False),
             lambda: self.append(rows=4, text=WIDE),
-            lambda: self.drop_day("one", FIRST_DAY),
+            self.drop_first_day,
             self.save,
             lambda: self.upsert(waits=False, text=WIDE),
             self.expire,
             lambda: self.append(waits=False),
-            lambda: self.append_day("two", SECOND_DAY),
+            self.append_second_day,
             self.upsert,
             self.append,
             self.tend,
@@ -110,12 +112,24 @@ class Workload:
             lambda: self.append(waits=False),
         )
 
-    async def run(self) -> AsyncIterator[int]:
+    async def run(self, seed: int | None = None) -> AsyncIterator[int]:
         """Take all steps, whatever becomes of each; none may take for ever."""
-        for number, step in enumerate(self.steps()):
+        for number, step in enumerate(self._ordered(seed)):
             async with asyncio.timeout(STEP_S_MAX):
                 await step()
             yield number
+
+    def _ordered(self, seed: int | None) -> list[Step]:
+        """Return the steps in an order of chance, if wanted; partitions get their ids in turn."""
+        steps = list(self.steps())
+        if seed is None:
+            return steps
+        fixed = (self.append_first_day, self.append_second_day, self.drop_first_day)
+        movable = [at for at, step in enumerate(steps) if step not in fixed]
+        shuffled = Random(seed).sample(movable, len(movable))
+        for at, step in zip(movable, [steps[each] for each in shuffled], strict=True):
+            steps[at] = step
+        return steps
 
     @property
     def failures(self) -> list[Exception]:
@@ -132,6 +146,12 @@ class Workload:
             table = await self._client(waits).table(EVENTS)
             receipt = await table.append([{"id": 0, "text": value} for value in values])
             self._note(EVENTS_AT, values, receipt, waits=waits)
+
+    async def append_first_day(self) -> None:
+        await self.append_day("one", FIRST_DAY)
+
+    async def append_second_day(self) -> None:
+        await self.append_day("two", SECOND_DAY)
 
     async def append_day(self, day: str, at: str) -> None:
         """Append rows to a partition, which is created first where it is missing."""
@@ -198,11 +218,11 @@ class Workload:
                 self.promises[at].start_offsets |= starts
         await self.storage.server.upkeep.expire_rows()
 
-    async def drop_day(self, day: str, at: str) -> None:
-        self.promises[at].is_dropped = True
-        with self._noting(at):
+    async def drop_first_day(self) -> None:
+        self.promises[FIRST_DAY].is_dropped = True
+        with self._noting(FIRST_DAY):
             table = await self.storage.client.table(DAYS)
-            await table.drop_partition({"day": day}, missing_ok=True)
+            await table.drop_partition({"day": "one"}, missing_ok=True)
 
     # ---- what was promised
 
