@@ -113,6 +113,7 @@ def test_a_tierer_that_was_taken_for_dead_commits_nothing(make_world, formats):
     world, luck = make_world(formats=formats, lake_tiering_lease_s=SHORT_LEASE_S), chance()
     world.start_clients(BOTH)
     tierers = [world.start_tierer("--rows-max", "100") for _ in range(2)]
+    wait_until(lambda: (world.place / "tierers.log").stat().st_size)
 
     zombies = 0
     for number in range(ROUNDS_TORTURE):
