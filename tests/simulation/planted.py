@@ -110,17 +110,18 @@ def boundary_put_ahead(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RoundPlan, "boundary", boundary)
 
 
-BUGS: tuple[Plant, ...] = (
-    acknowledged_before_the_sync,
-    shown_before_the_sync,
-    synced_with_what_came_meanwhile,
-    looked_up_before_the_sync,
-    last_batch_not_recovered,
-    resend_not_recognised,
-    resent_put_not_recognised,
-    writers_not_recovered,
-    log_cut_before_it_is_tiered,
-    committed_whatever_others_did,
-    boundary_left_behind,
-    boundary_put_ahead,
-)
+# Each with a seed that found it, so that few have to be tried.
+BUGS: dict[Plant, int] = {
+    acknowledged_before_the_sync: 0,
+    shown_before_the_sync: 12,
+    synced_with_what_came_meanwhile: 38,
+    looked_up_before_the_sync: 3,
+    last_batch_not_recovered: 3,
+    resend_not_recognised: 1,
+    resent_put_not_recognised: 10,
+    writers_not_recovered: 2,
+    log_cut_before_it_is_tiered: 0,
+    committed_whatever_others_did: 67,
+    boundary_left_behind: 0,
+    boundary_put_ahead: 0,
+}

@@ -1,3 +1,6 @@
 """Seeds that found something, with what they found; each stays a test."""
 
-FOUND: tuple[tuple[int, str], ...] = ()
+FOUND: tuple[tuple[int, str], ...] = (
+    (23, "a log that retention cuts while the last read of all goes on"),
+    (30001, "a write that outlives an earlier one of its file, which a log takes for damage"),
+)
