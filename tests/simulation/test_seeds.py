@@ -12,7 +12,7 @@ from tests.simulation.seeds import FOUND
 SHORT_SEEDS = 24
 SHORT_CHUNK = 4
 LONG_FIRST = 100_000
-LONG_SEEDS = int(os.environ.get("HEADWATER_SIMULATION_SEEDS", "800"))
+LONG_SEEDS = int(os.environ.get("HEADWATER_SIMULATION_SEEDS", "500"))
 LONG_CHUNK = 20
 
 
