@@ -13,6 +13,7 @@ _UNREADABLE: tuple[type[Exception], ...] = (
     ValueError,  # as are those of JSON, of UTF-8 and of pydantic
     LookupError,
     EOFError,
+    TypeError,
     OverflowError,
     SystemError,
     struct.error,

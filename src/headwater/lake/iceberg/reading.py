@@ -147,11 +147,14 @@ def _without(rows: pa.RecordBatch, deleted: Positions, *, start: int) -> pa.Reco
 
 
 def _positions(io: FileIO, file: DataFile, path: str) -> Positions:
+    names = ["pos"] if scoped_path(file) == path else ["file_path", "pos"]
     with _opened(io, file) as parquet, read_whole(file.file_path):
-        if scoped_path(file) == path:
-            found = parquet.read(columns=["pos"]).column("pos")
-        else:
-            both = parquet.read(columns=["file_path", "pos"])
-            found = both.filter(pc.equal(both.column("file_path"), path)).column("pos")
+        if not {*names} <= {*parquet.schema_arrow.names}:
+            raise pa.ArrowInvalid(f"it does not hold the columns {names}")
+        read = parquet.read(columns=names)
+    check_count(file.file_path, read.num_rows, expected=file.record_count)
+    if len(names) > 1:
+        read = read.filter(pc.equal(read.column("file_path"), path))
+    found = read.column("pos")
     positions: Positions = found.to_numpy().astype(np.int64)
     return positions

@@ -13,6 +13,7 @@ from pypaimon.common.identifier import Identifier
 
 from headwater.config.lake import shown_address
 from headwater.errors import InvalidOptionError
+from headwater.lake.damage import decoded
 from headwater.lake.paimon.databases import database_faults
 from headwater.lake.paimon.files import FileIO, reaching
 from headwater.model.path import TablePath
@@ -146,7 +147,8 @@ def table_handle(catalog: Catalog, path: TablePath) -> Handle | None:
     """Open a table of a lake; None if there is no such table."""
     with reaching(f"the table {path} in the lake"):
         try:
-            return catalog.get_table(identifier(path))
+            with decoded(f"the Paimon table {path}"):
+                return catalog.get_table(identifier(path))
         except (TableNotExistException, DatabaseNotExistException):
             return None
 

@@ -36,7 +36,7 @@ class DataFile:
     @property
     def name(self) -> str:
         """Return the name of the file within its bucket."""
-        return str(self.record["_FILE_NAME"])
+        return _text(self.record, "_FILE_NAME")
 
     @property
     def row_count(self) -> int:
@@ -133,7 +133,7 @@ class Manifest:
     @property
     def name(self) -> str:
         """Return the name of the file."""
-        return str(self.record["_FILE_NAME"])
+        return _text(self.record, "_FILE_NAME")
 
     @property
     def byte_count(self) -> int:
@@ -291,12 +291,28 @@ def _file_record(record: Record) -> Record:
 
 
 def _int(record: Record, key: str) -> int:
-    value = record[key]
-    assert isinstance(value, int), (key, value)
+    value = record.get(key)
+    if not isinstance(value, int):
+        raise _misses(key)
     return value
 
 
 def _bytes(record: Record, key: str) -> bytes:
-    value = record[key]
-    assert isinstance(value, bytes), (key, value)
+    value = record.get(key)
+    if not isinstance(value, bytes):
+        raise _misses(key)
     return value
+
+
+def _text(record: Record, key: str) -> str:
+    value = record.get(key)
+    if not isinstance(value, str):
+        raise _misses(key)
+    return value
+
+
+def _misses(key: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"A manifest is damaged: an entry has no {key}.",
+        hint="Restore the files of its metadata from a copy; `headwater audit` names them.",
+    )

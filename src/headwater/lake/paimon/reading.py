@@ -81,7 +81,9 @@ class FileReader:
             count = 0
             for rows in self._iterated(file, path, wanted):
                 count += rows.num_rows
-                yield self._conformed(rows, names)
+                with read_whole(path):
+                    conformed = self._conformed(rows, names)
+                yield conformed
             check_count(path, count, expected=file.metadata.num_rows)
 
     def whole(self, path: str, *, schema_id: int) -> pa.Table:

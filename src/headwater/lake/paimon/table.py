@@ -9,6 +9,7 @@ from pypaimon.common.json_util import JSON
 from pypaimon.utils.file_store_path_factory import canonical_data_file_path
 
 from headwater.errors import LakeSnapshotMissingError, LakeTableDiffersError
+from headwater.lake.damage import decoded
 from headwater.lake.paimon.files import Files, reaching
 from headwater.lake.paimon.handle import Handle, opened_catalog, table_handle
 from headwater.lake.paimon.manifests import Entry, Manifest, Manifests, live_entries
@@ -173,7 +174,8 @@ class PaimonTable:
         place = (entry.partition, entry.bucket)
         if place not in self.directories:
             partition = self.partitions.from_row(entry.partition)
-            path = self.partitions.file_path(partition, entry.bucket, _SOME_NAME)
+            with decoded(f"the Paimon table {self.spec.path}"):
+                path = self.partitions.file_path(partition, entry.bucket, _SOME_NAME)
             self.directories[place] = path.removesuffix(_SOME_NAME)
         return f"{self.directories[place]}{entry.file.name}"
 
