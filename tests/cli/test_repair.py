@@ -40,7 +40,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(place, run):
     shown = ok(run("repair", place, "events", "--bucket", "0", "--cut-at", "90", "--dry-run"))
 
     assert "cut 1/0/" in shown
-    assert "Offsets 90 to 120 are given up" in shown
+    assert "Offsets 90 to 119 are given up" in shown
     assert "cursors" in shown
     assert names(place) == before
 

@@ -21,6 +21,16 @@ FINDING_TYPES = {
     "remedy": pa.string(),
 }
 _STORAGE = "storage"
+_SINGULAR = {
+    "batches": "batch",
+    "buckets": "bucket",
+    "changes": "change",
+    "files": "file",
+    "keys": "key",
+    "positions": "position",
+    "rows": "row",
+    "snapshots": "snapshot",
+}
 
 Counts = Counter[tuple[Check, str | None]]
 
@@ -81,7 +91,8 @@ def _cells(proof: Proof, errors: Counts) -> tuple[str, str, str, str, str]:
         outcome = f"not proven: {proof.note}"
     elif proof.note:
         outcome += f", in part: {proof.note}"
-    return proof.table or _STORAGE, str(proof.check), f"{proof.amount:,}", proof.unit, outcome
+    unit = _SINGULAR.get(proof.unit, proof.unit) if proof.amount == 1 else proof.unit
+    return proof.table or _STORAGE, str(proof.check), f"{proof.amount:,}", unit, outcome
 
 
 def _table(rows: Sequence[tuple[str, str, str, str, str]]) -> list[str]:

@@ -57,7 +57,7 @@ def check_directory(target: Directory, *, creates: bool) -> None:
         raise RequestError(f"{target.path} is not a directory.")
     raise MissingError(
         f"There is no directory {target.path}.",
-        hint="Give another with --at, or make it with: headwater database create NAME",
+        hint=f"Give another, or make it with: headwater database create NAME --at {target.path}",
     )
 
 

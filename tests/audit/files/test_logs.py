@@ -116,7 +116,7 @@ def test_a_hole_before_whole_batches_at_the_end_is_an_error():
     (found,) = findings(disk)
 
     assert (found.severity, found.check, found.offset) == ("error", Check.OFFSETS, 2)
-    assert "Offsets 2 to 5" in found.message
+    assert "Offsets 2 to 4" in found.message
     assert "headwater repair DIRECTORY 1 --bucket 0 --cut-at 2" in found.remedy
 
 
@@ -150,7 +150,7 @@ def test_a_missing_segment_is_an_error_at_its_first_offset():
     (found,) = errors(disk)
 
     assert (found.check, found.offset) == (Check.OFFSETS, gone)
-    assert f"Offsets {gone} to {following}" in found.message
+    assert f"Offsets {gone} to {following - 1}" in found.message
     (orphan,) = warnings(disk)
     assert "index without a segment" in orphan.message
 
@@ -293,7 +293,7 @@ def test_a_segment_that_was_set_aside_is_an_error_that_names_its_offsets():
     (found,) = errors(disk)
 
     assert ".damaged" in found.message
-    assert f"Offsets {base + 1} to {following}" in found.message
+    assert f"Offsets {base + 1} to {following - 1}" in found.message
 
 
 def test_what_was_cut_off_at_a_start_is_a_warning_that_says_what_it_holds():

@@ -279,7 +279,7 @@ async def test_a_log_that_begins_later_keeps_its_start(events):
 
 
 @pytest.mark.parametrize(
-    ("offset", "words"), [(35, "at 30 or at 40"), (120, "does nothing"), (500, "does nothing")]
+    ("offset", "words"), [(35, "at 30 or at 40"), (120, "nothing to cut"), (500, "cannot be cut")]
 )
 def test_offsets_that_a_log_cannot_be_cut_at_are_refused(events, offset, words):
     before = contents(events)

@@ -20,16 +20,19 @@ LAKE_AHEAD = (
 def check_cut(bucket: Repairable, offset: int) -> None:
     """Refuse an offset that a log cannot be cut at without losing more than is said."""
     log = bucket.log
+    if offset == log.end_offset:
+        raise RequestError(f"The log ends at {offset} already, so that there is nothing to cut.")
     if not log.start_offset <= offset < log.end_offset:
         raise RequestError(
-            f"The log holds offsets {log.start_offset} to {log.end_offset}, so that cutting it at"
-            f" {offset} does nothing or too much."
+            f"The log cannot be cut at {offset}: it begins at {log.start_offset}, and its next row"
+            f" gets {log.end_offset}.",
+            hint="Give an offset that it holds.",
         )
     for hole in log.holes:
         if hole.start < offset <= hole.end:
             raise RequestError(
-                f"Offsets {hole.start} to {hole.end} cannot be read, so that the log cannot end at"
-                f" {offset}.",
+                f"Offsets {hole.start} to {hole.end - 1} cannot be read, so that the log cannot"
+                f" end at {offset}.",
                 hint=f"Cut it at {hole.start}.",
             )
     if offset < bucket.tiered_end:
@@ -115,7 +118,9 @@ def _shortened(bucket: Repairable, place: CutPlace, number: int) -> list[Step]:
 
 
 def _warnings(bucket: Repairable, lost: OffsetRange) -> tuple[str, ...]:
-    given_up = f"Offsets {lost.start} to {lost.end} are given up; their bytes stay in files whose"
+    given_up = (
+        f"Offsets {lost.start} to {lost.end - 1} are given up; their bytes stay in files whose"
+    )
     warnings = [f"{given_up} names end in .cut-{bucket.number}.", CURSORS_AHEAD]
     if bucket.tiered_end:
         warnings.append(LAKE_AHEAD)

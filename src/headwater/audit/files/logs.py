@@ -202,10 +202,10 @@ class _LogAudit:
         self._seen.end_offset = end
         self._notes.error(
             Check.OFFSETS,
-            f"Offsets {start} to {end} cannot be read: {reason}",
+            f"Offsets {start} to {end - 1} cannot be read: {reason}",
             offset=start,
-            remedy=f"Restore the file in {self._directory} from a copy, or go on reading at {end};"
-            f" to give up offset {start} and all after it:"
+            remedy=f"Restore the file in log/{self._directory} from a copy, or go on reading at"
+            f" {end}; to give up offset {start} and all after it:"
             f" {self._notes.repair(f'--cut-at {start}')}",
         )
 

@@ -46,7 +46,10 @@ def note_strays(
             message += " older than the logs."
             notes.bad(Finding(check=Check.FILES, message=message, remedy=RESTORE))
         else:
-            remedy = "Nothing reads it: a crash kept it from being removed. Move it away."
+            remedy = "Nothing reads it: a crash kept it from being removed, or the catalog was put"
+            remedy += (
+                " back to an older copy. Bring a newer one back, if there is; else move it away."
+            )
             _warn(notes, f"log/{each.path} is the bucket of {reason}.", remedy)
     return owned
 
