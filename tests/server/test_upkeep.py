@@ -249,6 +249,8 @@ async def test_what_was_half_removed_when_the_process_died_is_removed_at_the_sta
 
 
 async def test_a_directory_that_the_catalog_does_not_know_is_reported_and_kept(tmp_path, caplog):
+    async with running(tmp_path):
+        pass
     unknown = tmp_path / "log" / "99" / "0"
     unknown.mkdir(parents=True)
     (unknown / f"{0:020d}.log").write_bytes(b"precious")

@@ -16,7 +16,11 @@ _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
 
 
 def iterate_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield number and value of each field: a signed number, or the bytes it holds."""
+    """Yield number and value of each field: a signed number, or the bytes it holds.
+
+    Fields of a fixed length are left out: no message that is read here has any, and their bytes
+    are no message.
+    """
     position, end = 0, len(message)
     while position < end:
         tag, position = _read_varint(message, position)
@@ -35,7 +39,8 @@ def iterate_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]
             raise CorruptBatchError(f"A message holds a field of the unknown kind {kind}.")
         if length > end - position:
             raise CorruptBatchError("A message ends inside a field.")
-        yield number, message[position : position + length]
+        if kind == _BYTES:
+            yield number, message[position : position + length]
         position += length
 
 
