@@ -91,12 +91,23 @@ def test_what_the_files_said_is_not_said_again_by_the_storage(damaged):
     assert len(places) == len(set(places))
 
 
-def test_the_files_of_a_directory_are_read_before_it_is_opened(damaged, directory):
-    damaged("audit")
+def test_an_audit_leaves_a_directory_alone_that_has_bad_files(damaged, directory):
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
-    # Reading the log set the segment aside, which the first look came before.
-    document = json.loads(damaged("audit", "--json").stdout)
-    assert any(".damaged" in each["message"] for each in document["findings"])
+    first, second = (json.loads(damaged("audit", "--json").stdout) for _ in range(2))
+
+    assert first["findings"] == second["findings"] != []
+    assert [each["note"][:10] for each in first["proofs"] if each["check"] == "readable"] == [
+        "not opened"
+    ]
+    assert before == {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_an_empty_directory_holds_nothing_to_audit(tmp_path):
+    result = Storage(str(tmp_path))("audit")
+
+    assert result.exit_code == 4
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_in_use_is_audited_through_who_has_it(directory):

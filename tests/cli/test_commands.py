@@ -69,7 +69,7 @@ def test_every_command_explains_itself(arguments, told):
 def test_listening_beyond_the_machine_is_refused_with_a_way_out(tmp_path):
     result = called("serve", str(tmp_path / "data"), "--host", "0.0.0.0", "--port", "0")
 
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "--users" in result.stderr
     assert "--insecure" in result.stderr
     assert not (tmp_path / "data").exists()
@@ -80,7 +80,7 @@ def test_a_file_without_users_is_refused_with_a_way_out(tmp_path):
 
     result = called("serve", str(tmp_path / "data"), "--users", str(tmp_path / "users"))
 
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "headwater user" in result.stderr
 
 
@@ -99,7 +99,7 @@ def test_a_file_without_users_is_refused_with_a_way_out(tmp_path):
 def test_an_option_that_makes_no_sense_is_named(tmp_path, option, value):
     result = called("serve", str(tmp_path / "data"), option, value)
 
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert option.strip("-") in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -109,7 +109,7 @@ def test_a_directory_that_cannot_be_used_is_an_error_and_no_traceback(tmp_path):
 
     result = headwater("serve", str(tmp_path / "data"), "--port", "0")
 
-    assert result.returncode == 1
+    assert result.returncode == 9
     assert "Traceback" not in result.stderr
     assert str(tmp_path / "data") in result.stderr
 

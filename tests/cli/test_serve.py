@@ -81,6 +81,6 @@ def test_damage_under_a_server_shows_in_its_metrics_its_health_and_its_events(tm
 def test_options_that_make_no_sense_are_refused(tmp_path, options, words):
     result = CliRunner().invoke(app, ["serve", str(tmp_path / "data"), *options])
 
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert words in result.output
     assert not (tmp_path / "data").exists()

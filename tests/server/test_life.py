@@ -114,7 +114,7 @@ async def test_a_second_server_on_a_directory_is_told_which_process_has_it(tmp_p
     with pytest.raises(DirectoryInUseError) as error:
         await Server.start(tmp_path / "data", ServerSettings(port=0))
 
-    assert second.returncode == 1
+    assert second.returncode == 5
     assert str(process.pid) in second.stderr
     assert "Traceback" not in second.stderr
     assert str(process.pid) in str(error.value)

@@ -85,7 +85,7 @@ def audit(
     It reads logs, states, lake and cursors while others go on writing, and says of each check how
     much it covered. What is wrong is told with its first bad offset and what to do about it, and
     ends the command with exit code 9; a warning is worth a look and does not. Of a directory that
-    is not in use, its files are read as well, before anything is opened.
+    is not in use, its files are read first; where they are bad, nothing is opened.
 
     Example: headwater audit orders --deep --at ./data
     """

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from headwater.audit.auditing import audit_storage
 from headwater.audit.files.walking import audit_files
-from headwater.audit.finding import Check, Finding
+from headwater.audit.finding import Check, Finding, Proof, Severity
 from headwater.audit.report import AuditReport, Notes
 from headwater.audit.watching import Watch, no_watch
 from headwater.cli.audit import AuditOptions
@@ -33,6 +33,10 @@ from headwater.server.catalog.lock import DirectoryLock
 
 BAD = BRANCHES[StorageError]
 """The exit code of an audit that found something wrong."""
+_NOT_OPENED = (
+    "not opened, as that would mend, and so hide, some of what is wrong with its files; once they"
+    " are in order, or served, audit again"
+)
 _MISTAKES = (AccessError, DirectoryInUseError, MissingError, RequestError)
 
 
@@ -42,7 +46,7 @@ def run_audit(options: AuditOptions) -> None:
         notes = Notes(watch)
         if isinstance(options.target, Directory):
             _audit_directory(options.target.path, notes, deep=options.is_deep)
-        report = _audit_storage(options, watch).behind(_wanted(notes, options))
+        report = _storage_report(options, notes, watch).behind(_wanted(notes, options))
     _print(report, options.output)
     if not report.is_clean:
         raise typer.Exit(BAD)
@@ -50,6 +54,10 @@ def run_audit(options: AuditOptions) -> None:
 
 def _audit_directory(directory: Path, notes: Notes, *, deep: bool) -> None:
     """Read the files while nobody has them open, before opening mends what it can."""
+    if not any(directory.iterdir()):
+        raise MissingError(
+            f"{directory} is empty: there is nothing to audit.", hint="Give another with --at."
+        )
     try:
         lock = DirectoryLock.take(directory)
     except DirectoryInUseError as fault:
@@ -61,6 +69,14 @@ def _audit_directory(directory: Path, notes: Notes, *, deep: bool) -> None:
         audit_files(directory, notes, deep=deep)
     finally:
         lock.release()
+
+
+def _storage_report(options: AuditOptions, notes: Notes, watch: Watch) -> AuditReport:
+    """Audit the storage, unless its files are bad: opening would mend, and so hide, some of it."""
+    if all(each.severity is not Severity.ERROR for each in notes.findings):
+        return _audit_storage(options, watch)
+    untouched = Proof(check=Check.READABLE, unit="tables", note=_NOT_OPENED)
+    return AuditReport(proofs=(untouched,), is_deep=options.is_deep)
 
 
 def _audit_storage(options: AuditOptions, watch: Watch) -> AuditReport:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headwater.cli.exits import code_of
 from headwater.config.server import ServerSettings
 from headwater.errors import HeadwaterError
 
@@ -106,4 +107,4 @@ def serve(
         import_module("headwater.cli.serving").run_server(options)
     except (HeadwaterError, OSError) as fault:
         typer.secho(f"headwater: {fault}", err=True, fg=typer.colors.RED)
-        raise typer.Exit(1) from None
+        raise typer.Exit(code_of(fault)) from None

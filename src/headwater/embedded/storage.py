@@ -9,6 +9,7 @@ from headwater.client.pool import Address, Pool
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
 from headwater.embedded.link import PEER, InProcessDialer
+from headwater.errors import RequestError
 from headwater.lake.lakes import Lakes
 from headwater.runtime.clock import SystemClock
 from headwater.server.server import Server
@@ -54,4 +55,10 @@ async def open_storage(
 
 
 def _place(directory: str | Path) -> Path:
+    host, _, port = str(directory).rpartition(":")
+    if host and port.isdigit() and "/" not in host and not Path(directory).exists():
+        raise RequestError(
+            f"{directory} looks like the address of a server, not like a directory.",
+            hint=f"Use headwater.connect({str(directory)!r}); or write ./{directory}.",
+        )
     return Path(directory).expanduser()

@@ -20,6 +20,7 @@ def reasons_unwell(services: Services) -> list[str]:
         *(["The disk is full: no rows are taken."] if services.space.is_full_now() else []),
         *(f"{_named(each, paths)} is fenced." for each in fenced(tablets)),
         *(f"{_named(each, paths)} cannot be opened." for each in unopenable(tablets)),
+        *(f"Rows of {_named(each, paths)} are damaged." for each in damaged(tablets)),
         *_audit_reasons(services.tallies.audit),
     ]
     left = len(reasons) - REASONS_SHOWN_MAX

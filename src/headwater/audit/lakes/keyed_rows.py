@@ -228,6 +228,7 @@ class KeyedRows:
         )
 
     def _unreadable(self, fault: HeadwaterError) -> None:
+        self._reasons["some files of the lake cannot be read"] = None
         finding = self._say.fault(Check.LAKE_FILES, fault)
         if finding not in self._notes.findings:
             self._notes.bad(finding)

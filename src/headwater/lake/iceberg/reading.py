@@ -110,7 +110,9 @@ def _opened(io: FileIO, file: DataFile) -> pq.ParquetFile:
         stream = io.new_input(file.file_path).open()
     except FileNotFoundError as fault:
         raise LakeSnapshotMissingError(
-            f"The file {file.file_path} is gone: its snapshot has expired."
+            f"The file {file.file_path} is gone.",
+            hint="If its snapshot has expired, ask for the latest one; else somebody removed it:"
+            " headwater audit tells what to do.",
         ) from fault
     with read_whole(file.file_path):
         return pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
