@@ -127,6 +127,8 @@ class _Look:
         logs = await self._logs()
         sought = await self._sought(logs, token)
         snapshot = await self._chosen(lake, sought, logs)
+        if token is None:
+            await self._check_not_overtaken(lake, snapshot, logs)
         if snapshot is None and not wish.is_newest:
             check_image(self._table)
         return TableView(
@@ -148,18 +150,11 @@ class _Look:
 
     async def _lake(self) -> _Lake:
         """Find the newest snapshot that the server knows of, which costs the lake nothing."""
-        path = self._table.path
         if self._wish.mode == "log":
             return _Lake(notes=("The lake is left out: mode='log'.",))
         if not has_lake(self._table):
             return _Lake(notes=("The table has no lake: 'table.datalake.enabled' is off.",))
-        coordinator = LakeCoordinator(self._cluster)
-        reported = await coordinator.snapshot(path, readable=True)
-        if reported is None:
-            # One that cannot be read yet still tells that rows were tiered.
-            reported = await coordinator.snapshot(path)
-            if reported is not None:
-                reported = replace(reported, ends={})
+        reported = await self._reported()
         if reported is None:
             return _Lake(notes=("Nothing was tiered yet.",))
         if reported.table_id != self._table.table_id:
@@ -167,6 +162,34 @@ class _Look:
         found = await self._plans.snapshot(self._table, reported.snapshot_id)
         newest = None if found is None else self._viewed(found, reported)
         return _Lake(reported=reported, newest=newest)
+
+    async def _reported(self) -> ReportedSnapshot | None:
+        coordinator, path = LakeCoordinator(self._cluster), self._table.path
+        reported = await coordinator.snapshot(path, readable=True)
+        if reported is None:
+            # One that cannot be read yet still tells that rows were tiered.
+            reported = await coordinator.snapshot(path)
+            if reported is not None:
+                reported = replace(reported, ends={})
+        return reported
+
+    async def _check_not_overtaken(
+        self, lake: _Lake, snapshot: ViewedSnapshot | None, logs: _Logs
+    ) -> None:
+        """Refuse a view of logs whose first rows may have gone to the lake since that was asked.
+
+        Where a log begins later and the lake knows nothing of its bucket, its rows expired without
+        a lake; or they were tiered, and expired, between the two looks, which a third one tells.
+        """
+        table, held = self._table, {} if snapshot is None else snapshot.ranges
+        cut = [bucket for bucket, start in logs.starts.items() if start and bucket not in held]
+        if not cut or table.is_keyed or self._wish.mode == "log" or not has_lake(table):
+            return
+        now = await self._reported()
+        if now is None or now.table_id != table.table_id:
+            return
+        if lake.reported is None or now.snapshot_id != lake.reported.snapshot_id:
+            raise LogGapError(f"Rows of {table.path} went to the lake while it was looked at.")
 
     def _viewed(
         self, found: LakeSnapshot, reported: ReportedSnapshot | None
