@@ -48,10 +48,19 @@ def test_a_directory_is_held_by_one_at_a_time(tmp_path):
     headwater.open(tmp_path / "data").close()
 
 
+def test_the_address_of_a_server_is_no_directory_to_make(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(errors.RequestError, match=r"headwater\.connect\('localhost:9123'\)"):
+        headwater.open("localhost:9123")
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_path_that_can_be_no_directory_is_told_as_ours(tmp_path):
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(errors.StorageError, match=r"Not a directory.*may make, and write to"):
+    with pytest.raises(errors.StorageError, match=r"cannot be used.*may make, and write to"):
         headwater.open(tmp_path / "file" / "data")
 
 

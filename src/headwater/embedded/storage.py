@@ -55,7 +55,7 @@ async def open_storage(
 
 
 def _place(directory: str | Path) -> Path:
-    host, _, port = str(directory).rpartition(":")
+    host, _, port = directory.rpartition(":") if isinstance(directory, str) else ("", "", "")
     if host and port.isdigit() and "/" not in host and not Path(directory).exists():
         raise RequestError(
             f"{directory} looks like the address of a server, not like a directory.",
