@@ -50,7 +50,7 @@ async def audit_cursors(
     except HeadwaterError as fault:
         notes.bad(
             Finding(
-                check=Check.CURSORS,
+                check=Check.READABLE,
                 table="headwater.cursors",
                 message=f"The cursors cannot be read: {fault.message}",
                 remedy=fault.hint,
