@@ -75,13 +75,14 @@ class BatchWalk:
             # What was written since the end was chosen is not wanted; the first batch, if it is
             # one of those, tells of a gap.
             return [each for each in came if each.header.base_offset < wanted.end] or came[:1]
-        except OffsetOutOfRangeError as fault:
+        except (OffsetOutOfRangeError, StorageError, RemoteLogError) as fault:
             start = await self._audited.offset("earliest")
-            if start <= wanted.start:
+            if start > wanted.start:
+                # Retention was faster.
+                gone = OffsetOutOfRangeError(fault.message, hint=fault.hint)
+                return Unreadable(OffsetRange(wanted.start, min(start, wanted.end)), gone)
+            if isinstance(fault, OffsetOutOfRangeError):
                 raise
-            # Retention was faster.
-            return Unreadable(OffsetRange(wanted.start, min(start, wanted.end)), fault)
-        except (StorageError, RemoteLogError) as fault:
             end = await self._next_readable(wanted)
             return Unreadable(OffsetRange(wanted.start, end), fault)
 
@@ -106,7 +107,7 @@ class BatchWalk:
     async def _is_readable(self, offset: int) -> bool:
         try:
             await self._fetch(offset, damaged_reads_max=1)
-        except (StorageError, RemoteLogError):
+        except (OffsetOutOfRangeError, StorageError, RemoteLogError):
             return False
         return True
 
