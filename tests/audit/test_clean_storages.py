@@ -8,6 +8,9 @@ import pytest
 
 import headwater
 from headwater.audit import AuditReport, Check, audit
+from headwater.audit.batch_walk import BatchWalk
+from headwater.audit.bucket import AuditedBucket
+from headwater.errors import StorageError
 from headwater.model.boundary import LakeBucket
 from tests.audit.planting import proof
 from tests.union.storage import Storage
@@ -162,6 +165,40 @@ def test_a_log_whose_oldest_rows_have_expired(storage, deep):
     storage.cut(table.info.table_id, checked=False, kept={HERE: 20})
 
     report = clean(audit(storage.client, [f"old{deep}"], deep=deep))
+
+    assert proof(report, Check.OFFSETS).amount == 20
+
+
+def told_at_first(monkeypatch, when, told):
+    """Have the first question for an offset answered as it was before rows expired."""
+    ask, answers = AuditedBucket.offset, [told]
+
+    async def offset(audited, asked):
+        return answers.pop() if asked == when and answers else await ask(audited, asked)
+
+    monkeypatch.setattr(AuditedBucket, "offset", offset)
+
+
+def expired(storage, name, *, kept):
+    table = storage.client.create_table(name, COLUMNS, buckets=1)
+    for _ in range(4):
+        table.append(rows(10))
+    storage.cut(table.info.table_id, checked=False, kept={HERE: kept})
+
+
+def test_a_file_that_retention_takes_while_it_is_read(storage, monkeypatch):
+    expired(storage, "taken", kept=20)
+    told_at_first(monkeypatch, "earliest", 0)
+    fetch = BatchWalk._fetch_once
+
+    async def fetch_once(walk, offset):
+        if offset < 20:
+            raise StorageError("The file is gone.")
+        return await fetch(walk, offset)
+
+    monkeypatch.setattr(BatchWalk, "_fetch_once", fetch_once)
+
+    report = clean(audit(storage.client, ["taken"]))
 
     assert proof(report, Check.OFFSETS).amount == 20
 

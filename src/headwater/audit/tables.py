@@ -82,8 +82,6 @@ async def audit_buckets(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
 async def _audit_bucket(audited: AuditedBucket, tally: TableTally, *, deep: bool) -> None:
     try:
         end, start = await audited.offset("latest"), await audited.offset("earliest")
-        # All that was there at first may have expired since.
-        end = max(end, start)
         if audited.table.is_keyed:
             audit_keyed = _audit_changes if deep else _audit_counts
             await audit_keyed(audited, tally, start=start, end=end)

@@ -1,8 +1,12 @@
 """A deep audit compares the rows of lake and log, and names what differs."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from headwater.audit.finding import Check
+from headwater.audit.lakes.log_reading import LogReading
+from headwater.errors import OffsetOutOfRangeError
 from tests.audit.lakes.auditing import (
     audited,
     rewrite,
@@ -47,6 +51,22 @@ async def test_expired_snapshots_leave_nothing_to_find(world, table):
 
     assert report.findings == ()
     assert report.proof(Check.LAKE_ROWS).amount == world.lake_rows(table).total()
+
+
+async def test_rows_that_expire_while_they_are_compared_are_told_as_not_proven(world, monkeypatch):
+    table = await world.table()
+    await world.rounds(table, *ROUNDS)
+
+    async def hashed(*_: object) -> AsyncIterator[object]:
+        raise OffsetOutOfRangeError("The log begins later by now.")
+        yield
+
+    monkeypatch.setattr(LogReading, "hashed", hashed)
+
+    report = await audited(table, deep=True)
+
+    assert report.findings == ()
+    assert "not in the log any more" in report.proof(Check.LAKE_ROWS).note
 
 
 @pytest.mark.parametrize("change", [without_a_row, with_a_row_twice])

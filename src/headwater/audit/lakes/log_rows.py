@@ -14,7 +14,7 @@ from headwater.audit.lakes.log_reading import LogParts, LogReading
 from headwater.audit.lakes.looked import Held, Looked
 from headwater.audit.lakes.thinning import thinned
 from headwater.audit.report import Notes
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, OffsetOutOfRangeError
 from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeSplit
 from headwater.model.boundary import LakeBucket
@@ -120,6 +120,8 @@ class LogRows:
             cuts = sorted(edge for edge in edges if log.start <= edge <= log.end)
             try:
                 self._parts[bucket] = await self._log.parts(bucket, cuts)
+            except OffsetOutOfRangeError:
+                continue  # Retention was faster: these rows are not in the log any more.
             except HeadwaterError as fault:
                 # Whoever audits the log says what is wrong with it.
                 self._notes.bad(
@@ -170,7 +172,11 @@ class LogRows:
             self._unproven += offsets
             return
         parts = await self._parts_of(step.group, step.after.held)
-        evidence = await self._searching.missing_of_log(left, held=parts.values())
+        try:
+            evidence = await self._searching.missing_of_log(left, held=parts.values())
+        except OffsetOutOfRangeError:
+            self._unproven += offsets  # Retention was faster.
+            return
         self._proven += offsets
         if evidence.difference.missing_count:
             self._bad(step, evidence)
