@@ -15,3 +15,8 @@ def chance(of: str = "") -> random.Random:
     seed = int(given) if given else drawn
     sys.stdout.write(f"{SEED}={seed}\n")
     return random.Random(f"{seed}{of}")
+
+
+def work_goes_on(luck: random.Random, least_s: float, most_s: float) -> None:
+    """Let everybody work for a time that is drawn, until something breaks next."""
+    time.sleep(luck.uniform(least_s, most_s))

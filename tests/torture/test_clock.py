@@ -10,7 +10,7 @@ from scripts.torture_tools import why_not
 
 from headwater.aio import connect
 from tests import figures
-from tests.torture.chance import chance
+from tests.torture.chance import chance, work_goes_on
 from tests.torture.processes import run_command, wait_until
 from tests.torture.proof import prove
 from tests.torture.worker import LOG
@@ -73,7 +73,7 @@ def test_leaps_of_the_clock_change_no_offset_and_lose_nothing(world, hands):
 
     for _ in range(ROUNDS_TORTURE):
         hands.set(luck.choice(LEAPS))
-        time.sleep(luck.uniform(0.1, 1.5))
+        work_goes_on(luck, 0.1, 1.5)
     hands.freeze()
     time.sleep(LOOKS_S)
     hands.set("+0")

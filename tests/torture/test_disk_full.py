@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from functools import partial
 
 import pytest
@@ -11,7 +10,7 @@ from headwater.aio import connect
 from headwater.config.client import ClientSettings
 from headwater.errors import RetryLaterError
 from tests import figures
-from tests.torture.chance import chance
+from tests.torture.chance import chance, work_goes_on
 from tests.torture.processes import wait_until
 from tests.torture.proof import prove
 from tests.torture.tmpfs import SmallDisk, small_disk
@@ -104,9 +103,9 @@ def test_disks_that_run_full_again_and_again_lose_nothing(world, disk):
     world.start_tierer()
 
     for _ in range(ROUNDS_TORTURE):
-        time.sleep(luck.uniform(0.1, 1.5))
+        work_goes_on(luck, 0.1, 1.5)
         disk.fill(but_bytes=luck.choice((0, 4096, 20_000, 200_000)))
-        time.sleep(luck.uniform(0.1, 2.0))
+        work_goes_on(luck, 0.1, 2.0)
         disk.free()
     world.stop_clients()
     world.stop_tierers()
@@ -123,11 +122,11 @@ def test_kills_while_the_disk_is_full_lose_nothing(world, disk):
 
     for _ in range(ROUNDS_TORTURE // 3):
         disk.fill(but_bytes=luck.choice((0, 8192, 100_000)))
-        time.sleep(luck.uniform(0.1, 1.0))
+        work_goes_on(luck, 0.1, 1.0)
         world.server.kill()
         disk.free()
         world.restart()
-        time.sleep(luck.uniform(0.1, 1.0))
+        work_goes_on(luck, 0.1, 1.0)
     world.stop_clients()
     world.stop_tierers()
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests import figures
-from tests.torture.chance import chance
+from tests.torture.chance import chance, work_goes_on
 from tests.torture.proof import prove
 from tests.torture.world import BOTH, CLIENTS, FORMATS, HASTY, World
 
@@ -25,7 +25,7 @@ def kill_rounds(world: World, *, rounds: int, clients=CLIENTS, delay_s=DELAY_S) 
     world.start_clients(clients)
     world.start_tierer()
     for number in range(1, rounds + 1):
-        time.sleep(luck.uniform(*delay_s))
+        work_goes_on(luck, *delay_s)
         kills = KILLS[number % len(KILLS)]
         dead = [world.tierers.pop()] if "tierer" in kills else []
         for tierer in dead:

@@ -12,7 +12,7 @@ from headwater.aio import connect
 from headwater.config.client import ClientSettings
 from headwater.errors import RetryLaterError
 from tests import figures
-from tests.torture.chance import chance
+from tests.torture.chance import chance, work_goes_on
 from tests.torture.namespace import namespace
 from tests.torture.processes import wait_until
 from tests.torture.proof import prove
@@ -101,9 +101,9 @@ def test_links_that_fail_again_and_again_lose_nothing(world, link, what):
 
     for _ in range(ROUNDS_TORTURE):
         getattr(link, what)()
-        time.sleep(luck.uniform(0.2, 2.0))
+        work_goes_on(luck, 0.2, 2.0)
         link.heal()
-        time.sleep(luck.uniform(0.1, 0.5))
+        work_goes_on(luck, 0.1, 0.5)
     world.stop_clients()
 
     figures.note("network", rounds=ROUNDS_TORTURE)

@@ -12,7 +12,7 @@ from headwater.aio import connect
 from headwater.config.client import ClientSettings
 from headwater.errors import MissingError, RetryLaterError
 from tests import figures
-from tests.torture.chance import chance
+from tests.torture.chance import chance, work_goes_on
 from tests.torture.cursor_member import NAME
 from tests.torture.processes import Process, wait_until
 from tests.torture.proof import prove
@@ -78,7 +78,7 @@ def test_pauses_of_the_server_lose_nothing_and_double_nothing(make_world):
     world.start_tierer()
 
     for _ in range(ROUNDS_TORTURE):
-        time.sleep(luck.uniform(0.1, 1.0))
+        work_goes_on(luck, 0.1, 1.0)
         pause_server(world, luck.uniform(0.2, 6.0))
     world.stop_clients()
     world.stop_tierers()
@@ -93,7 +93,7 @@ def test_pauses_of_the_server_lose_nothing_and_double_nothing(make_world):
 def pause_tierer(world: World, tierer: Process, luck) -> bool:
     """Pause a tierer until others have its table; tell whether it was at work."""
     heard = world.server.events().count(NOT_HEARD_OF)
-    time.sleep(luck.uniform(0.05, 1.0))
+    work_goes_on(luck, 0.05, 1.0)
     log = world.place / "tierers.log"
     tierer.send(signal.SIGSTOP)
     time.sleep(SHORT_LEASE_S * 2)
