@@ -17,6 +17,7 @@ from tests.testing import key_world, log_world
 from tests.testing.key_world import small_histories, some_order_explains
 from tests.testing.log_faults import FAULTS
 from tests.testing.log_world import FINAL, LIVELY
+from tests.torture.chance import chance
 
 HISTORIES = int(os.environ.get("HEADWATER_HISTORIES", "3000"))
 
@@ -51,6 +52,17 @@ def test_correct_registers_have_no_violation():
         assert check_keys(key_world.KeyWorld().play(tape)) == []
 
     counted(judge)
+
+
+def test_a_register_that_many_use_at_once_has_no_violation():
+    luck = chance()
+    for _ in range(HISTORIES):
+        choices = luck.choices((0, 1, 2, 3, 4, 6), (6, 6, 2, 6, 1, 1), k=160)
+        tape = [(luck.randrange(6), choice, 0) for choice in choices]
+
+        assert check_keys(key_world.KeyWorld().play(tape)) == [], tape
+
+    note("histories", histories=HISTORIES)
 
 
 def test_registers_with_one_other_answer_are_judged_as_by_a_search_of_every_order():

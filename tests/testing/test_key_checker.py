@@ -125,6 +125,35 @@ def test_the_search_agrees_with_one_that_tries_every_order(operations):
     assert (first_failure(operations) is None) == some_order_explains(operations)
 
 
+def test_a_write_that_takes_effect_late_explains_two_reads_of_it():
+    history = KeyHistory()
+    late, first = history.put("a", "k", "late"), history.put("b", "k", "first")
+    seen = history.get("c", "k")
+    history.done(first)
+    last = history.put("b", "k", "last")
+    history.done(seen, "late")
+    history.done(last)
+    history.done(history.get("c", "k"), "late")
+    history.lose(late)
+
+    assert check_keys(history) == []
+
+
+def test_a_key_that_too_many_use_at_once_is_not_judged():
+    history = KeyHistory()
+    puts = [history.put(f"w{each}", "k", f"v{each}") for each in range(24)]
+    gets = [history.get(f"r{each}", "k") for each in range(24)]
+    for each, get in enumerate(gets):
+        history.done(get, f"v{each}")
+    for put in puts:
+        history.done(put)
+
+    (violation,) = check_keys(history)
+
+    assert violation.kind is ViolationKind.NOT_JUDGED
+    assert "more keys" in violation.message
+
+
 def test_small_histories_come_with_both_verdicts():
     verdicts = Counter[bool]()
 

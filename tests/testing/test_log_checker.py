@@ -54,6 +54,14 @@ def test_what_retention_dropped_is_not_missed():
     assert check_log(history, final_reader=FINAL) == []
 
 
+def test_answers_without_a_bucket_that_retention_dropped_do_not_contradict_each_other():
+    history = history_of(["w/3", "w/4"], start=2)
+    history.ack(history.send("w", "w/1"), offset=0)
+    history.ack(history.send("v", "v/1"), offset=0)
+
+    assert check_log(history, final_reader=FINAL) == []
+
+
 def test_what_retention_cannot_have_dropped_is_missed():
     history = history_of(["w/3", "w/4"], start=2)
     history.ack(history.send("w", "w/5"), bucket=0, offset=4)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from headwater.testing.key_history import KeyHistory, KeyOperation, Verb
-from headwater.testing.linearizing import first_failure, possible_states
+from headwater.testing.linearizing import TooManyWorldsError, first_failure, possible_states
 from headwater.testing.operations import Outcome
 from headwater.testing.violation import Violation, ViolationKind
 
@@ -39,7 +39,11 @@ def _check(key: str, operations: Sequence[KeyOperation]) -> Iterator[Violation]:
         yield Violation(kind=ViolationKind.PHANTOM, message=text, key=key, operations=(get.number,))
     unexplained = {get.number for get, _ in phantoms}
     judged = [each for each in operations if each.number not in unexplained and _counts(each)]
-    failing = first_failure(judged)
+    try:
+        failing = first_failure(judged)
+    except TooManyWorldsError as stopped:
+        yield _given_up(key, stopped.operation)
+        return
     if failing is not None:
         yield _explained(key, *_smallest(judged, failing))
 
@@ -117,6 +121,16 @@ def _explained(key: str, kept: Sequence[KeyOperation], failing: KeyOperation) ->
         message=message,
         key=key,
         operations=tuple(each.number for each in kept),
+    )
+
+
+def _given_up(key: str, operation: KeyOperation) -> Violation:
+    message = (
+        f"So many operations on key {key!r} are under way where {_told(operation)} ends that "
+        "their orders cannot be searched. Spread them over more keys."
+    )
+    return Violation(
+        kind=ViolationKind.NOT_JUDGED, message=message, key=key, operations=(operation.number,)
     )
 
 

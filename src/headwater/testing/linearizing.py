@@ -10,6 +10,17 @@ State = str | None
 # A world is what could be the case: which operations under way have taken effect, what the
 # register holds, and the last moment at which a write was placed.
 World = tuple[frozenset[int], State, int]
+_NEVER = -2  # before all that is placed
+# Some seconds of search: about fifteen clients that put and get one key at the same moment.
+WORLDS_MAX = 50_000
+
+
+class TooManyWorldsError(Exception):
+    """Tell that so much happened at once that a search of its orders takes too long."""
+
+    def __init__(self, operation: KeyOperation) -> None:
+        super().__init__(f"More than {WORLDS_MAX} states could be where {operation.number} ends.")
+        self.operation = operation
 
 
 def first_failure(operations: Sequence[KeyOperation]) -> KeyOperation | None:
@@ -105,14 +116,17 @@ class _Search:
                 yield placed, state, at
 
     def _reached(self, ending: KeyOperation, place: int) -> Iterator[World]:
-        """Yield the worlds that lead to the end of an operation, each once."""
-        known = set[tuple[frozenset[int], State]]()
+        """Yield the worlds that lead to the end of an operation, each with its latest moment."""
+        known = dict[tuple[frozenset[int], State], int]()
         open_worlds = self._all()
         while open_worlds:
             world = open_worlds.pop()
-            if world[:2] in known:
+            # One that is known with an earlier moment could have overwritten less: once more.
+            if known.get(world[:2], _NEVER) >= world[2]:
                 continue
-            known.add(world[:2])
+            known[world[:2]] = world[2]
+            if len(known) > WORLDS_MAX:
+                raise TooManyWorldsError(ending)
             yield world
             if ending.number not in world[0]:
                 open_worlds.extend(self._seen_next(world, place))

@@ -109,8 +109,10 @@ def _single_valued(history: LogHistory, seen: _Seen) -> Iterator[Violation]:
     for number, sent in enumerate(history.sent):
         if history.outcomes[number] is not Outcome.DONE or sent.offset is None:
             continue
-        bucket = seen.places.get(sent.value, (0, 0))[0] if sent.bucket is None else sent.bucket
-        yield from _answered(seen, (bucket, sent.offset), sent.value)
+        read = seen.places.get(sent.value)
+        bucket = sent.bucket if sent.bucket is not None or read is None else read[0]
+        if bucket is not None:  # else nobody knows what to compare it with
+            yield from _answered(seen, (bucket, sent.offset), sent.value)
 
 
 def _compared(seen: _Seen, place: Place, value: str, who: str) -> Iterator[Violation]:

@@ -15,6 +15,7 @@ class ViolationKind(StrEnum):
     BACKWARDS = "backwards"
     PHANTOM = "phantom"
     NOT_LINEARIZABLE = "not linearizable"
+    NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
