@@ -2,6 +2,7 @@
 
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from headwater.log.salvage import last_offset_seen
@@ -35,6 +36,19 @@ def test_many_holes_between_small_batches_are_passed_quickly():
     data = bytes(batches(5_001, every_bad=2))
 
     assert last_offset_seen(data, offset=0) == 5_002
+
+
+@pytest.mark.timeout(30)
+def test_numbers_that_look_like_headers_are_passed_quickly():
+    numbers = np.arange(500_000, 500_000 + (1 << 20), dtype=np.int64)
+
+    assert last_offset_seen(bytes(8) + numbers.tobytes(), offset=400_000) is None
+
+
+def test_an_empty_batch_behind_a_hole_is_found():
+    empty = build_batch(b"", schema_id=1, record_count=0, base_offset=9, changes=b"")
+
+    assert last_offset_seen(b"\xff" * 99 + empty, offset=2) == 10
 
 
 def test_a_long_end_without_batches_is_searched_in_little_memory():

@@ -12,6 +12,9 @@ Bytes = NDArray[np.uint8]
 Integers = NDArray[np.int64]
 _OFFSETS_AHEAD_MAX = 1 << 40
 _LENGTH_AT, _MAGIC_AT, _DELTA_AT, _COUNT_AT = 8, 12, 28, 44
+# A batch without records is a header and perhaps the length of no statistics. Where this is not
+# asked, every number of a column of 64 bits looks like such a header.
+_EMPTY_LENGTH_MAX = HEADER_BYTES - _MAGIC_AT + 4
 # A search looks at few bytes first, since the next batch is mostly near.
 _WINDOW_BYTES_MIN = 1 << 12
 _WINDOW_BYTES_MAX = 1 << 18
@@ -79,6 +82,7 @@ def _fitting(array: Bytes, *, room: int) -> Integers:
     fits = (array[_MAGIC_AT : _MAGIC_AT + count] <= 1) & (length >= HEADER_BYTES - _MAGIC_AT)
     fits &= (length + _MAGIC_AT <= room - np.arange(count)) & (records >= 0)
     fits &= delta == np.maximum(records - 1, 0)
+    fits &= (records > 0) | (length <= _EMPTY_LENGTH_MAX)
     return np.flatnonzero(fits)
 
 
@@ -99,7 +103,7 @@ def _plausible(data: bytes, position: int) -> BatchHeader | None:
 
 def _is_whole(data: bytes, position: int, header: BatchHeader) -> bool:
     try:
-        check_crc(data[position : position + header.size], header)
+        check_crc(memoryview(data)[position : position + header.size], header)
     except CorruptBatchError:
         return False
     return position + header.size <= len(data)
