@@ -24,3 +24,14 @@ def test_what_is_none_is_refused_as_a_wrong_value(text):
         document_of(text)
     with pytest.raises(ValueError, match=r"."):
         document_of(text.encode())
+
+
+@pytest.mark.parametrize("data", [b'"\xed\xa0\x80"', '"a"'.encode("utf-16"), b'"\xff"'])
+def test_bytes_that_are_no_text_in_utf_8_are_refused(data):
+    with pytest.raises(ValueError, match=r"."):
+        document_of(data)
+
+
+def test_a_text_with_half_a_character_is_refused():
+    with pytest.raises(ValueError, match=r"."):
+        document_of('"\ud800"')

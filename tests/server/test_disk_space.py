@@ -4,6 +4,9 @@ from pathlib import Path
 
 import pytest
 
+import headwater
+from headwater.config.client import ClientSettings
+from headwater.config.server import ServerSettings
 from headwater.errors import RetryLaterError
 from headwater.server.disk_space import LOOK_INTERVAL_S, DiskSpace, free_bytes
 
@@ -64,3 +67,18 @@ def test_a_disk_that_cannot_be_asked_refuses_nothing():
 
 def test_a_real_disk_tells_what_is_free(tmp_path):
     assert free_bytes(tmp_path) > 0
+
+
+def test_missing_rows_are_not_inserted_by_lookups_on_a_full_disk(tmp_path):
+    columns = {"name": "STRING", "number": "BIGINT"}
+    with headwater.open(tmp_path) as storage:
+        storage.create_table("names", columns, primary_key="name", auto_increment="number")
+    full = ServerSettings(disk_free_bytes_min=1 << 60)
+    patience = ClientSettings(deadline_s=0.5)
+
+    with headwater.open(tmp_path, server_settings=full, settings=patience) as storage:
+        table = storage.table("names")
+        with pytest.raises(RetryLaterError):
+            table.lookup([{"name": "a"}], insert_missing=True)
+
+        assert table.lookup([{"name": "a"}]).num_rows == 0

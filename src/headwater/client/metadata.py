@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.client.pool import Address
-from headwater.errors import CorruptBatchError
+from headwater.errors import InvalidTableError
 from headwater.model.bucket import TableBucket
 from headwater.model.descriptor import TableDescriptor, descriptor_from_json
 from headwater.model.path import TablePath
@@ -66,7 +66,7 @@ def read_descriptor(table_json: bytes) -> TableDescriptor:
     try:
         return descriptor_from_json(document_of(table_json))
     except ValueError as cause:
-        raise CorruptBatchError(f"The description of a table is no JSON: {cause}.") from cause
+        raise InvalidTableError(f"The description of a table is no JSON: {cause}.") from cause
 
 
 def _leaders(

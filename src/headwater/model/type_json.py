@@ -203,9 +203,10 @@ def document_of(text: str | bytes) -> Json:
     escape such as `\ud800` makes a text that nothing can write in UTF-8.
     """
     try:
-        document: Json = loads(text)
-        has_escapes = "\\u" in text if isinstance(text, str) else b"\\u" in text
-        if has_escapes:
+        # Bytes are UTF-8, and strictly so: the parser would guess, and let half characters pass.
+        whole = text.decode() if isinstance(text, bytes) else text.encode().decode()
+        document: Json = loads(whole)
+        if "\\u" in whole:
             dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deep") from None

@@ -85,6 +85,7 @@ async def _with_missing(
     missing = [key for key, held in zip(bucket.keys, is_held, strict=True) if not held]
     if not missing:
         return values
+    context.services.space.refuse_if_full()
     partition: dict[str, str] = {}
     if bucket.partition_id is not None:
         partition = dict(context.catalog.partitions.by_id(bucket.partition_id).spec)
