@@ -4,6 +4,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from headwater.errors import CorruptFileError, DirectoryInUseError, StorageError
 from headwater.model.path import TablePath
 from headwater.model.types import IntType
+from headwater.server.catalog import file
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.catalog.changes import AddColumn, DropColumn, RenameColumn, SetOption
 from headwater.server.catalog.writer_ids import BLOCK_LENGTH
@@ -250,3 +252,18 @@ def test_the_catalog_syncs_every_commit(tmp_path):
     assert file.rows("PRAGMA foreign_keys") == [(1,)]
     catalog.close()
     assert stat.S_ISREG((tmp_path / "LOCK").stat().st_mode)
+
+
+@pytest.mark.timeout(60)
+def test_a_change_waits_for_nobody_who_reads_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(file, "BUSY_MS_MAX", 600_000)
+    catalog = filled(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite", isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM tables").fetchall()
+
+        catalog.databases.create("beside")
+
+    catalog.databases.create("after")
+    wal = tmp_path / "catalog.sqlite-wal"
+    assert not wal.exists() or not wal.stat().st_size

@@ -291,3 +291,20 @@ async def test_a_port_that_is_taken_keeps_the_server_from_starting(tmp_path):
 def test_a_port_beyond_all_ports_is_refused():
     with pytest.raises(InvalidOptionError, match="metrics_port"):
         ServerSettings(metrics_port=70_000)
+
+
+async def test_a_page_that_fails_is_answered():
+    def fails():
+        raise ZeroDivisionError
+
+    listener = metrics_listener.MetricsListener({"/bad": fails}, host=HOST, port=0)
+    await listener.start()
+    try:
+        reader, writer = await asyncio.open_connection(HOST, listener.port)
+        writer.write(b"GET /bad HTTP/1.1\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    finally:
+        await listener.stop()
+
+    assert answer.startswith(b"HTTP/1.1 500 ")

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks
 
 HEAD_BYTES_MAX = 8 * 1024
@@ -14,6 +15,7 @@ ANSWER_WITHIN_S = 10.0
 TEXT = "text/plain; charset=utf-8"
 _METHODS = ("GET", "HEAD")
 _REQUEST_LINE_WORDS = 3
+_events = Events("metrics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,17 @@ class MetricsListener:
         method, target, _ = words
         if method not in _METHODS:
             return _encoded(_refusal(HTTPStatus.METHOD_NOT_ALLOWED))
-        page = self._pages.get(target.partition("?")[0])
-        answer = _refusal(HTTPStatus.NOT_FOUND) if page is None else page()
-        return _encoded(answer, with_content=method == "GET")
+        return _encoded(self._page(target.partition("?")[0]), with_content=method == "GET")
+
+    def _page(self, path: str) -> Page:
+        page = self._pages.get(path)
+        if page is None:
+            return _refusal(HTTPStatus.NOT_FOUND)
+        try:
+            return page()
+        except Exception as fault:  # noqa: BLE001 - the outer edge of a request, which is told
+            _events.error("page failed", cause=fault, path=path)
+            return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _refusal(status: HTTPStatus) -> Page:

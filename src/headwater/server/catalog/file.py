@@ -59,6 +59,7 @@ _SUMMED = 4
 VERSION = len(_VERSIONS)
 
 Cell = int | str | None
+BUSY_MS_MAX = 5000  # while somebody else, such as a backup, writes the file
 
 
 class CatalogFile:
@@ -74,7 +75,7 @@ class CatalogFile:
         """Open the file, making it if missing, and check that it is sound and not too new."""
         is_new = not path.exists()
         try:
-            connection = sqlite3.connect(path, isolation_level=None)
+            connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MS_MAX / 1000)
         except sqlite3.Error as error:
             raise StorageError(f"The catalog {path} cannot be opened: {error}.") from error
         file = cls(connection, path)
@@ -162,8 +163,18 @@ class CatalogFile:
 
     def _move_to_main(self) -> None:
         """Keep nothing in the log of SQLite: where that is damaged, it ends without a word."""
-        with suppress(sqlite3.Error):  # It is durable already, and is moved the next time.
+        # It is durable already. If somebody reads the file just now, it is moved the next time:
+        # nobody else is served while we wait.
+        with suppress(sqlite3.Error), self._without_waiting():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    @contextmanager
+    def _without_waiting(self) -> Iterator[None]:
+        self._connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            yield
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MS_MAX}")
 
     def close(self) -> None:
         """Close the file."""
