@@ -1,6 +1,6 @@
 """A clock that leaps is believed after a while, and not before."""
 
-from headwater.runtime.doubting import BELIEVED_AFTER_S, JUMP_MS, DoubtingClock
+from headwater.runtime.doubting import BELIEVED_AFTER_S, JUMP_MS, UNSEEN_S_MAX, DoubtingClock
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 
@@ -70,6 +70,29 @@ def test_a_leap_that_is_taken_back_leaves_no_doubt():
     hand.wall_ms += YEAR_MS
 
     assert clock.now_ms() == hand.wall_ms - YEAR_MS
+
+
+def test_a_leap_that_nobody_has_looked_at_for_long_is_doubted_anew():
+    hand = HandClock()
+    clock = DoubtingClock(hand)
+    hand.wall_ms += YEAR_MS
+    clock.now_ms()
+
+    hand.let_pass(UNSEEN_S_MAX)
+
+    assert clock.now_ms() == hand.wall_ms - YEAR_MS
+
+
+def test_a_second_leap_further_ahead_is_doubted_anew():
+    hand = HandClock()
+    clock = DoubtingClock(hand)
+    hand.wall_ms += 2 * JUMP_MS
+    clock.now_ms()
+
+    hand.let_pass(BELIEVED_AFTER_S)
+    hand.wall_ms += YEAR_MS
+
+    assert clock.now_ms() == hand.wall_ms - YEAR_MS - 2 * JUMP_MS
 
 
 def test_small_corrections_and_steps_back_are_believed():

@@ -1,5 +1,7 @@
 """A clock for what is deleted by age, which does not believe a jump of the time at once."""
 
+from dataclasses import dataclass
+
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 
@@ -7,7 +9,22 @@ from headwater.runtime.events import Events
 JUMP_MS = 10 * 60 * 1000
 # By then whoever set it wrongly has noticed, or it was right.
 BELIEVED_AFTER_S = 3600.0
+# What nobody has looked at for so long may have been right meanwhile: it is doubted anew.
+UNSEEN_S_MAX = 2 * BELIEVED_AFTER_S
 _events = Events("clock")
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """Hold by how much the clock is ahead, since when that is known, and when it was seen last."""
+
+    ahead_ms: int
+    since_s: float
+    seen_s: float
+
+    def goes_on(self, ahead_ms: int, passed_s: float) -> bool:
+        is_same = abs(ahead_ms - self.ahead_ms) <= JUMP_MS
+        return is_same and passed_s - self.seen_s < UNSEEN_S_MAX
 
 
 class DoubtingClock:
@@ -21,19 +38,16 @@ class DoubtingClock:
         self._clock = clock
         self._wall_ms = clock.now_ms()
         self._passed_s = clock.monotonic()
-        self._doubted_from_s: float | None = None
+        self._doubt: _Doubt | None = None
 
     def now_ms(self) -> int:
         """Return the time in milliseconds since the epoch by which things expire."""
         wall_ms, passed_s = self._clock.now_ms(), self._clock.monotonic()
         expected_ms = self._wall_ms + int((passed_s - self._passed_s) * 1000)
-        if wall_ms - expected_ms > JUMP_MS and not self._is_believed(passed_s):
-            if self._doubted_from_s is None:
-                self._doubted_from_s = passed_s
-                ahead_s = (wall_ms - expected_ms) // 1000
-                _events.warning("clock jumped", ahead_s=ahead_s, believed_after_s=BELIEVED_AFTER_S)
+        ahead_ms = wall_ms - expected_ms
+        if ahead_ms > JUMP_MS and not self._is_believed(ahead_ms, passed_s):
             return expected_ms
-        self._wall_ms, self._passed_s, self._doubted_from_s = wall_ms, passed_s, None
+        self._wall_ms, self._passed_s, self._doubt = wall_ms, passed_s, None
         return wall_ms
 
     def monotonic(self) -> float:
@@ -44,6 +58,14 @@ class DoubtingClock:
         """Wait without holding up anyone else."""
         await self._clock.sleep(seconds)
 
-    def _is_believed(self, passed_s: float) -> bool:
-        since_s = self._doubted_from_s
-        return since_s is not None and passed_s - since_s >= BELIEVED_AFTER_S
+    def _is_believed(self, ahead_ms: int, passed_s: float) -> bool:
+        """Tell whether the clock has been ahead by as much for long enough."""
+        doubt = self._doubt
+        if doubt is None or not doubt.goes_on(ahead_ms, passed_s):
+            self._doubt = _Doubt(ahead_ms, passed_s, passed_s)
+            _events.warning(
+                "clock jumped", ahead_s=ahead_ms // 1000, believed_after_s=BELIEVED_AFTER_S
+            )
+            return False
+        doubt.seen_s = passed_s
+        return passed_s - doubt.since_s >= BELIEVED_AFTER_S
