@@ -1,6 +1,8 @@
 """Tables with a lake, read by Spark: by the format, natively, in SQL and as a stream."""
 
 from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from pyspark.errors import PySparkException
@@ -84,6 +86,19 @@ def test_every_type_and_older_columns_are_read_natively(spark, served, lake_form
 
     assert natively.collect() == reader.load(table.name).orderBy("id").collect()
     assert natively.count() == 4
+
+
+def test_values_that_rot_in_a_file_are_told_and_not_read(spark, served):
+    table = lake_table(served, rows=rows(0, 2000), buckets=1)
+    tier(served, table)
+    (file,) = read(spark, table.name, at=served.address).inputFiles()
+    path = Path(urlsplit(file).path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 16
+    path.write_bytes(data)
+
+    with pytest.raises(PySparkException, match="FAILED_READ_FILE"):
+        read(spark, table.name, at=served.address).collect()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ _PATH, _POSITION = "headwater file path", "headwater position"
 _DELETES = StructType([StructField("file_path", StringType()), StructField("pos", LongType())])
 # Files are named one by one: nothing in their names is a pattern or says what they hold.
 _BY_NAME = {"__globPaths__": "false", "recursiveFileLookup": "true"}
+# Bits that rot on disk are an error, and no other value.
+_CHECKED = {"parquet.page.verify-checksum.enabled": "true"}
 
 
 def is_read_by_spark(kind: DataType) -> bool:
@@ -72,7 +74,7 @@ def frame_of_files(
 
 
 def _parquet(spark: SparkSession, paths: Iterable[str], schema: StructType) -> DataFrame:
-    return spark.read.schema(schema).options(**_BY_NAME).parquet(*paths)
+    return spark.read.schema(schema).options(**_BY_NAME, **_CHECKED).parquet(*paths)
 
 
 def _chosen(column: TableColumn, name: str | None) -> Column:
