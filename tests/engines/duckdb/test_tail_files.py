@@ -4,6 +4,7 @@ import pytest
 
 from headwater.engines.duckdb import tail_files
 from headwater.engines.duckdb.tail_files import TailFiles
+from headwater.errors import PositionMissingError
 from tests.engines.duckdb.world import some
 
 
@@ -119,3 +120,17 @@ def test_the_files_go_with_what_wrote_them(table):
     del files
 
     assert not directory.exists()
+
+
+def test_a_query_looks_again_where_retention_was_faster_than_its_plan(world, table, monkeypatch):
+    lost = [PositionMissingError("Rows are gone."), PositionMissingError("Rows are gone.")]
+    with_tail = TailFiles.with_tail
+
+    def overtaken(files, view, plan):
+        if lost:
+            raise lost.pop()
+        return with_tail(files, view, plan)
+
+    monkeypatch.setattr(TailFiles, "with_tail", overtaken)
+
+    assert world.rows(f"SELECT count(*) FROM {world.read(table)}") == [(30,)]

@@ -21,8 +21,8 @@ from headwater.errors import (
 from headwater.model.table import TableInfo
 
 # Retention, expiry and others can take away what was found a moment before.
-_ATTEMPTS = 3
-_LOST = (PositionMissingError, LakeSnapshotMissingError, PartitionMissingError, LogGapError)
+ATTEMPTS = 3
+LOST = (PositionMissingError, LakeSnapshotMissingError, PartitionMissingError, LogGapError)
 
 
 class UnionScan:
@@ -68,7 +68,7 @@ class UnionScan:
 
     async def _found(self) -> "_Begun":
         """Return rows that have begun; what is lost before the first of them is mended."""
-        attempts = _ATTEMPTS if self._wish.is_newest else 1
+        attempts = ATTEMPTS if self._wish.is_newest else 1
         for _ in range(1, attempts):
             rows = await self._begun()
             if await rows.begins(may_fail=True):
@@ -101,7 +101,7 @@ class _Begun:
         """Read the first batch; tell whether it was there, or raise that it was not."""
         try:
             self._first = await anext(self._rows, None)
-        except _LOST:
+        except LOST:
             if not may_fail:
                 raise
             return False

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from threading import Lock, local
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from headwater.client.sync.client import Client
 from headwater.client.sync.table import Table
 from headwater.client.sync.view import View
+from headwater.client.union.scanning import ATTEMPTS, LOST
 from headwater.client.union.split import NativePlan, Tier
 from headwater.engines.duckdb.columns import check_columns
 from headwater.engines.duckdb.held_views import HeldViews
@@ -114,6 +115,10 @@ class Planner:
             return nothing(schema)
         if virtual is not None or request.is_range:
             return self._logged(table, schema, request)
+        for _ in range(1, 1 if request.is_elsewhere else ATTEMPTS):
+            # Retention can take away what a view found a moment before: the next finds the rows.
+            with suppress(*LOST):
+                return self._viewed(table, request)
         return self._viewed(table, request)
 
     def _logged(self, table: Table, schema: Schema, request: Request) -> str:
