@@ -113,3 +113,64 @@ def test_a_log_that_was_cut_beyond_the_lake_leaves_a_gap(storage):
 
     assert [(each.check, each.offset) for each in findings] == [(Check.TIERS, 5)]
     assert "--begin-anew" in findings[0].remedy
+
+
+@pytest.fixture
+def cut_early(storage) -> Story:
+    """Return a table whose log was cut before anything went to the lake."""
+    story = Story(storage, Traits(buckets=1))
+    story.write(fitting(story, written(range(20))))
+    storage.cut(story.table.info.table_id, checked=False)
+    story.write(fitting(story, written(range(20, 25))))
+    return story
+
+
+def test_a_log_that_was_cut_before_any_round_leaves_a_gap(cut_early):
+    report = audit(cut_early, deep=False)
+
+    assert [(each.check, each.offset) for each in report.errors] == [(Check.TIERS, 0)]
+    assert report.proof(Check.TIERS).amount == 0
+
+
+def test_rows_that_may_have_expired_before_a_table_had_a_lake_are_worth_a_look(cut_early):
+    cut_early.table.set_options({"table.log.ttl": "7 d"})
+
+    (finding,) = audit(cut_early, deep=False).findings
+
+    assert (finding.severity, finding.offset) == (Severity.WARNING, 0)
+    assert "before the table had a lake" in finding.message
+
+
+def test_rows_that_were_gone_when_a_lake_began_are_told_for_good(cut_early):
+    cut_early.tier()
+
+    (finding,) = audit(cut_early).findings
+
+    assert (finding.check, finding.severity) == (Check.TIERS, Severity.WARNING)
+    assert "--begin-anew" in finding.message
+
+
+def test_a_partition_that_was_never_tiered_may_not_lack_rows(storage):
+    story = Story(storage, Traits(buckets=1, is_partitioned=True))
+    story.write(fitting(story, written(range(20), days=("mon", "mon"))))
+    story.tier()
+    for turn in range(4):
+        story.write(fitting(story, written(range(turn * 5, turn * 5 + 5), days=("tue", "tue"))))
+    storage.cut(story.table.info.table_id, checked=False)
+
+    (finding,) = audit(story, deep=False).errors
+
+    assert (finding.check, finding.partition, finding.offset) == (Check.TIERS, "tue", 0)
+
+
+def test_changes_by_key_that_are_in_no_tier_are_worth_a_look_while_the_state_has_the_rows(storage):
+    story = Story(storage, Traits(buckets=1, is_keyed=True))
+    for turn in range(4):
+        story.write(fitting(story, written(range(5), n=turn)))
+    storage.cut(story.table.info.table_id, checked=False)
+
+    before = audit(story, deep=False).findings
+    story.tier()
+
+    assert [each.severity for each in before] == [Severity.WARNING]
+    assert audit(story, deep=False).findings == ()

@@ -42,15 +42,15 @@ async def audit_lake(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
         audit = _Audit(table.cluster, table.info, Notes(notes.progress), deep=deep)
         await audit.run_to_the_end()
         found = audit.notes.findings
-        if not _errors(found) or await audit.is_still():
+        if not _doubtful(found) or await audit.is_still():
             notes.take(found, audit.notes.proofs)
             return
         if attempt == ATTEMPTS_MAX:
-            known = [each for each in found if _suspect(each) in suspects or not _errors([each])]
+            known = [each for each in found if _suspect(each) in suspects or not _doubtful([each])]
             notes.take(known, audit.notes.proofs)
             if len(known) < len(found):
                 notes.proven(_unsettled(table))
-        suspects = frozenset(map(_suspect, _errors(found)))
+        suspects = frozenset(map(_suspect, _doubtful(found)))
 
 
 class _Audit:
@@ -96,9 +96,9 @@ class _Audit:
         self._looked = looked
         say = Accusing(self._table.path, _names(looked))
         self._prove_boundaries(looked, say)
+        self._prove_tiers(looked, say)
         if looked.newest is None:
             return
-        self._prove_tiers(looked, say)
         await self._count(looked, say)
         await self._prove_files(looked, say)
         if self._deep:
@@ -126,9 +126,11 @@ class _Audit:
         )
 
     def _prove_tiers(self, looked: Looked, say: Accusing) -> None:
-        for finding in tier_findings(looked, say):
+        found = list(tier_findings(looked, say))
+        for finding in found:
             self.notes.bad(finding)
-        self._proven(say, Check.TIERS, amount=len(looked.logs), unit="buckets")
+        accused = {(each.partition, each.bucket) for each in found}
+        self._proven(say, Check.TIERS, amount=len(looked.logs) - len(accused), unit="buckets")
 
     async def _count(self, looked: Looked, say: Accusing) -> None:
         newest = looked.newest
@@ -202,8 +204,11 @@ def _unseen(fault: HeadwaterError, say: Accusing) -> Finding:
     return say.fault(Check.READABLE, fault)
 
 
-def _errors(findings: "tuple[Finding, ...] | list[Finding]") -> list[Finding]:
-    return [each for each in findings if each.severity is Severity.ERROR]
+def _doubtful(findings: "tuple[Finding, ...] | list[Finding]") -> list[Finding]:
+    """Return what may only seem so while rows go from the log to the lake."""
+    return [
+        each for each in findings if each.severity is Severity.ERROR or each.check is Check.TIERS
+    ]
 
 
 def _suspect(finding: Finding) -> Suspect:
