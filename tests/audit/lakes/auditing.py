@@ -148,6 +148,13 @@ def append_again(table) -> None:
         append.append_data_file(file)
 
 
+def damage_rows(file: Path) -> None:
+    """Spoil the rows of a data file, and none of what stands at its end."""
+    content = file.read_bytes()
+    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    file.write_bytes(content[:4] + b"\xff" * (end - 4) + content[end:])
+
+
 def rewrite(file: Path, change) -> None:
     """Write a data file anew with other rows, and with the metadata that it has."""
     rows = pq.ParquetFile(file).read()

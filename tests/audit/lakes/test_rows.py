@@ -9,6 +9,7 @@ from headwater.audit.lakes.log_reading import LogReading
 from headwater.errors import OffsetOutOfRangeError
 from tests.audit.lakes.auditing import (
     audited,
+    damage_rows,
     rewrite,
     with_a_row_twice,
     with_another_text,
@@ -151,6 +152,16 @@ async def test_rows_that_did_not_change_are_compared_where_a_log_does_not_tell_w
     assert clean.findings == ()
     assert clean.proof(Check.LAKE_ROWS).amount == 8
     assert Check.LAKE_ROWS in (await audited(table, deep=True)).checks
+
+
+@pytest.mark.parametrize("option", [{"table.changelog.image": "wal"}, {"table.kv.ttl": "1 d"}])
+async def test_rows_that_cannot_be_read_are_found_where_they_are_not_compared_at_all(world, option):
+    table = await world.keyed(buckets=1, options=option)
+    await world.rounds(table, rows(*range(10)))
+
+    damage_rows(world.data_files(table)[0])
+
+    assert (await audited(table, deep=True)).checks == {Check.LAKE_FILES}
 
 
 @pytest.mark.parametrize("lake_format", ["iceberg"])

@@ -18,7 +18,7 @@ from headwater.audit.lakes.thinning import thinned
 from headwater.audit.report import Notes
 from headwater.config.choices import ChangelogImage
 from headwater.config.options import CHANGELOG_IMAGE, KV_TTL
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, StorageError
 from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeSplit
 from headwater.model.boundary import LakeBucket
@@ -54,6 +54,7 @@ class KeyedRows:
         line = thinned([each for each in self._looked.line if each.ranges], SNAPSHOTS_MAX)
         if KV_TTL.of(options) is not None:
             self._reasons["rows expire by 'table.kv.ttl', which the log does not tell"] = None
+            await self._read_through(line[-1:])
         elif CHANGELOG_IMAGE.required(options) is ChangelogImage.WAL:
             self._reasons[
                 "the log does not tell what rows were, so only rows that did not change"
@@ -105,7 +106,7 @@ class KeyedRows:
             try:
                 found[bucket] = await self._states.digests(bucket, reached)
             except HeadwaterError as fault:
-                self._reasons[f"bucket {bucket.bucket} cannot be compared: {fault.message}"] = None
+                self._unknown(f"bucket {bucket.bucket}", fault)
         return found
 
     def _wanted(
@@ -124,6 +125,16 @@ class KeyedRows:
 
     # ---- logs that do not
 
+    async def _read_through(self, line: Sequence[Held]) -> None:
+        """See that the rows of snapshots can be read, where there is nothing to compare with."""
+        for held in line:
+            await self._read_only(await aside(self._source.plan, held.snapshot_id))
+
+    async def _read_only(self, splits: Sequence[LakeSplit]) -> None:
+        for found in (await self._lake.of(splits, self._grouping)).values():
+            if found.fault is not None:
+                self._unreadable(found.fault)
+
     async def _prove_unchanged(self, line: Sequence[Held]) -> None:
         """Compare the rows that did not change since the newest snapshot.
 
@@ -132,12 +143,10 @@ class KeyedRows:
         for held in line:
             splits = await aside(self._source.plan, held.snapshot_id)
             self._grouping = Grouping(self._looked, splits)
-            for group, ranges in self._grouping.ranges(held).items():
+            bounded = self._grouping.ranges(held)
+            for group in sorted({*bounded, *map(self._grouping.of_split, splits)}, key=str):
                 parts = [each for each in splits if self._grouping.of_split(each) == group]
-                try:
-                    await self._compare_unchanged(group, ranges, held, parts)
-                except HeadwaterError as fault:
-                    self._reasons[f"{group} cannot be compared: {fault.message}"] = None
+                await self._compare_unchanged(group, bounded.get(group, {}), held, parts)
 
     async def _compare_unchanged(
         self,
@@ -146,23 +155,41 @@ class KeyedRows:
         held: Held,
         parts: Sequence[LakeSplit],
     ) -> None:
-        logs = self._looked.logs
-        if not all(bucket in logs for bucket in ranges):
+        if not ranges or not all(map(self._looked.is_live, ranges)):
+            await self._read_only(parts)
             return
-        changed = pa.concat_arrays(
-            [await self._states.changed(bucket, each.end) for bucket, each in ranges.items()]
-        )
         wanted = found = NOTHING
-        for bucket in ranges:
-            async for rows in self._states.rows(bucket, logs[bucket].end):
+        try:
+            changed = await self._changed(ranges)
+            async for rows in self._rows_of_now(ranges):
                 wanted = wanted + self._hasher.digest(self._states.without(rows, changed))
-        for part in parts:
-            for rows in await aside(self._read, part):
-                found = found + self._hasher.digest(self._states.without(rows, changed))
+        except HeadwaterError as fault:
+            self._unknown(str(group), fault)
+            await self._read_only(parts)
+            return
+        try:
+            for part in parts:
+                for rows in await aside(self._read, part):
+                    found = found + self._hasher.digest(self._states.without(rows, changed))
+        except HeadwaterError as fault:
+            self._unreadable(fault)
+            return
         if found == wanted:
             self._proven += found.count
         else:
             self._bad(group, ranges, held, Evidence(difference([], [])))
+
+    async def _changed(self, ranges: Mapping[LakeBucket, OffsetRange]) -> pa.BinaryArray:
+        return pa.concat_arrays(
+            [await self._states.changed(bucket, each.end) for bucket, each in ranges.items()]
+        )
+
+    async def _rows_of_now(
+        self, ranges: Mapping[LakeBucket, OffsetRange]
+    ) -> AsyncIterator[pa.RecordBatch]:
+        for bucket in ranges:
+            async for rows in self._states.rows(bucket, self._looked.logs[bucket].end):
+                yield rows
 
     def _read(self, part: LakeSplit) -> list[pa.RecordBatch]:
         return list(self._lake.batches(part))
@@ -226,6 +253,18 @@ class KeyedRows:
                 f" tier {self._say.path} --begin-anew",
             )
         )
+
+    def _unknown(self, what: str, fault: HeadwaterError) -> None:
+        """Say that a log cannot be compared: it forgot, or it is damaged."""
+        self._reasons[f"{what} cannot be compared: {fault.message}"] = None
+        if isinstance(fault, StorageError):
+            self._notes.bad(
+                self._say.table(
+                    Check.READABLE,
+                    f"The log of {what} cannot be compared with the lake: {fault.message}",
+                    remedy=fault.hint,
+                )
+            )
 
     def _unreadable(self, fault: HeadwaterError) -> None:
         self._reasons["some files of the lake cannot be read"] = None
