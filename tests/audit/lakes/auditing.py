@@ -15,15 +15,12 @@ from headwater.audit.report import Notes
 from headwater.lake.lakes import lake_spec
 from headwater.lake.spi import LakeKeeper, LakeSnapshot, Retention
 from headwater.model.arrow import arrow_schema
-from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.tiering.reporting import report_snapshot
 from headwater.tiering.runner import Here
 from headwater.tiering.turn import Target
 from headwater.tiering.upkeep import compact
 from tests.tiering.world import World
-
-FIRST = LakeBucket(None, 0)
 
 
 @dataclass
@@ -87,20 +84,26 @@ class LakeWorld(World):
         retention = Retention(snapshots_min=keep, age_ms=0)
         self.keeper(table).expire(retention, now_ms=head.committed_ms + 1_000_000)
 
+    def iceberg(self, table: AsyncTable):
+        """Return the lake table as others see it."""
+        return self.committer(table).catalog.load_table((table.path.database, table.path.table))
+
     # ---- breaking it
 
     def commit_more(
         self, table: AsyncTable, rows: Sequence[dict[str, object]], *, offsets: int = 0
     ) -> LakeSnapshot:
-        """Commit rows to bucket 0, and a boundary with as many more offsets as is said."""
+        """Commit rows to the first bucket, and a boundary with as many more offsets as is said."""
         spec, lake, head = lake_spec(table.info), self.lakes.of(table.info), self.head(table)
         committer = lake.committer(spec)
-        (task,) = committer.write_tasks([((), 0)], on=head)
+        (first, *_) = head.boundary.ranges
+        partition = tuple((key, str(rows[0][key])) for key in spec.partition_keys)
+        (task,) = committer.write_tasks([(partition, 0)], on=head)
         writer = lake.writer(spec, task)
         batch = pa.RecordBatch.from_pylist(list(rows), schema=arrow_schema(spec.schema))
         writer.write(batch, deleted=pa.array([False] * len(rows)) if spec.is_keyed else None)
-        held = head.boundary.ranges[FIRST]
-        further = {FIRST: OffsetRange(held.start, held.end + offsets)}
+        held = head.boundary.ranges[first]
+        further = {first: OffsetRange(held.start, held.end + offsets)}
         boundary = replace(head.boundary, round_id="another", ranges=further)
         return committer.commit([writer.finish()], boundary=boundary, on=head, properties={})
 

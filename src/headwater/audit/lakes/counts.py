@@ -23,6 +23,7 @@ def count_findings(looked: Looked, splits: Sequence[LakeSplit], say: Accusing) -
     rows: Counter[tuple[str | None, int]] = Counter()
     for split in splits:
         rows[grouping.of_split(split)] += split.row_count
+    is_foreign = _is_foreign(looked, sum(rows.values()) - _offsets(newest))
     for group, ranges in grouping.ranges(newest).items():
         wanted = sum(held.end - held.start for held in ranges.values())
         found = rows[group]
@@ -34,12 +35,34 @@ def count_findings(looked: Looked, splits: Sequence[LakeSplit], say: Accusing) -
             first_bucket(ranges),
             f"Snapshot {newest.snapshot_id} of the lake has {found} rows of {group}, and its"
             f" boundary tells of {wanted} offsets."
-            + (" An earlier partition of that name may have left some." if is_left_over else ""),
-            severity=Severity.WARNING
-            if is_left_over or looked.is_touched(newest)
-            else Severity.ERROR,
+            + (
+                " Some came twice, or an earlier partition of that name left them: only --deep"
+                " tells."
+                if is_left_over
+                else ""
+            ),
+            severity=Severity.WARNING if is_left_over or is_foreign else Severity.ERROR,
             remedy=f"Find out which rows by: headwater audit {say.path} --deep",
         )
+
+
+def _is_foreign(looked: Looked, more: int) -> bool:
+    """Tell whether the snapshots of others explain how many rows are too many, or too few."""
+    theirs = 0
+    line = looked.line
+    for place, held in enumerate(line):
+        if held.is_own:
+            continue
+        before = line[place - 1] if place else None
+        if not _is_counted(held) or (before is not None and not _is_counted(before)):
+            return True  # Nobody knows how many rows they added.
+        known = _offsets(held) if before is None else before.snapshot.row_count
+        theirs += held.snapshot.row_count - known
+    return theirs != 0 and theirs == more
+
+
+def _offsets(held: Held) -> int:
+    return sum(each.end - each.start for each in held.ranges.values())
 
 
 def step_findings(looked: Looked, say: Accusing) -> Iterator[Finding]:

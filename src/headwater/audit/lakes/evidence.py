@@ -1,6 +1,6 @@
 """Where rows of lake and log differ: the first offset, and a row that should not be there."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,11 +9,11 @@ import pyarrow as pa
 from headwater.audit.digest import RowHasher
 from headwater.audit.lakes.differing import Difference, difference
 from headwater.audit.lakes.lake_reading import LakeReading
-from headwater.audit.lakes.log_reading import LogReading
+from headwater.audit.lakes.log_reading import HashedBatch, LogReading
 from headwater.lake.split import LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
-from headwater.rows.row_bytes import Words
+from headwater.rows.row_bytes import Mask, Words
 from headwater.runtime.aside import aside
 
 ROWS_MAX = 50_000_000
@@ -21,6 +21,7 @@ ROWS_MAX = 50_000_000
 _SHOWN_MAX = 200
 
 Pieces = Mapping[LakeBucket, OffsetRange]
+_Where = tuple[LakeBucket, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +31,9 @@ class Evidence:
     difference: Difference
     bucket: LakeBucket | None = None
     offset: int | None = None
-    """The first offset whose row the lake lacks, or whose change it does not show."""
+    """The first offset whose row the lake lacks or has too often, or whose change it lacks."""
+    is_known: bool = False
+    """Whether the log knows a row that the lake has and should not."""
     shown: str = ""
     """A row that the lake has and should not, with its file."""
 
@@ -62,8 +65,7 @@ class Searching:
         wanted = await self._of_logs(pieces)
         found, gone = await self._of_lake(new), await self._of_lake(left)
         differing = difference(wanted, found, gone)
-        bucket, offset = await self._first(pieces, differing)
-        return Evidence(differing, bucket, offset, await aside(self._shown, new, differing.extra))
+        return await self.told(pieces, differing, new)
 
     async def of_state(
         self, rows: AsyncIterator[pa.RecordBatch], pieces: Pieces, *, held: Iterable[LakeSplit]
@@ -72,14 +74,17 @@ class Searching:
         parts = list(held)
         wanted = [await aside(self._hasher.hashes, batch) async for batch in rows]
         differing = difference(wanted, await self._of_lake(parts))
-        bucket, offset = await self._first(pieces, differing)
-        return Evidence(differing, bucket, offset, await aside(self._shown, parts, differing.extra))
+        return await self.told(pieces, differing, parts)
 
     async def missing_of_log(self, pieces: Pieces, *, held: Iterable[LakeSplit]) -> Evidence:
         """Look for rows of logs that a snapshot lacks, whatever else it has."""
         differing = difference(await self._of_logs(pieces), await self._of_lake(held))
         lacking = replace(differing, extra=np.empty(0, np.uint64), extra_count=0)
-        return Evidence(lacking, *await self._first(pieces, lacking))
+        return await self.told(pieces, lacking, ())
+
+    async def hashes(self, parts: Iterable[LakeSplit]) -> Words:
+        """Return the hashes of the rows of some files, each once."""
+        return np.unique(np.concatenate([np.empty(0, np.uint64), *await self._of_lake(parts)]))
 
     async def _of_logs(self, pieces: Pieces) -> list[Words]:
         return [
@@ -95,21 +100,38 @@ class Searching:
         found = [self._hasher.hashes(rows) for rows in self._lake.batches(part)]
         return np.concatenate([np.empty(0, np.uint64), *found])
 
+    async def told(
+        self, pieces: Pieces, differing: Difference, parts: Sequence[LakeSplit]
+    ) -> Evidence:
+        """Say where logs know of rows that differ, and show one of those that are too many."""
+        first, known = await self._first(pieces, differing)
+        bucket, offset = first or known or (None, None)
+        return Evidence(
+            differing,
+            bucket,
+            offset,
+            is_known=known is not None,
+            shown=await aside(self._shown, parts, differing.extra),
+        )
+
     async def _first(
         self, pieces: Pieces, differing: Difference
-    ) -> tuple[LakeBucket | None, int | None]:
-        """Find the first change whose row is missing, or that took a row which is still there."""
+    ) -> tuple[_Where | None, _Where | None]:
+        """Find the first change whose row is missing, or that took a row which is still there.
+
+        And the first that knows a row which should not be there, whatever it did to it.
+        """
+        first: _Where | None = None
+        known: _Where | None = None
         for bucket, wanted in sorted(pieces.items(), key=str):
             async for each in self._log.hashed(bucket, wanted):
-                taken = each.taken
-                is_bad = np.where(
-                    taken,
-                    np.isin(each.hashes, differing.extra),
-                    np.isin(each.hashes, differing.missing),
-                )
-                if is_bad.any():
-                    return bucket, int(each.offsets[np.flatnonzero(is_bad)[0]])
-        return None, None
+                is_extra = np.isin(each.hashes, differing.extra)
+                is_bad = np.where(each.taken, is_extra, np.isin(each.hashes, differing.missing))
+                first = first or _where(bucket, each, is_bad)
+                known = known or _where(bucket, each, is_extra)
+                if first and (known or not len(differing.extra)):
+                    return first, known
+        return first, known
 
     def _shown(self, parts: Iterable[LakeSplit], extra: Words) -> str:
         if not len(extra):
@@ -122,3 +144,8 @@ class Searching:
                     place = part.files[0].path if len(part.files) == 1 else f"bucket {part.bucket}"
                     return f"{row[:_SHOWN_MAX]} in {place}"
         return ""
+
+
+def _where(bucket: LakeBucket, each: HashedBatch, is_meant: Mask) -> _Where | None:
+    at = np.flatnonzero(is_meant)
+    return (bucket, int(each.offsets[at[0]])) if len(at) else None

@@ -9,6 +9,7 @@ from headwater.audit.finding import Check, Proof, Severity
 from headwater.audit.lakes.accusing import Accusing
 from headwater.audit.lakes.differing import difference
 from headwater.audit.lakes.evidence import ROWS_MAX, Evidence, Pieces, Searching
+from headwater.audit.lakes.foreign import Foreign
 from headwater.audit.lakes.groups import Group, Grouping
 from headwater.audit.lakes.lake_reading import GroupRows, LakeReading
 from headwater.audit.lakes.log_reading import LogReading
@@ -23,6 +24,7 @@ from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
+from headwater.rows.row_bytes import Words
 from headwater.runtime.aside import aside
 
 SNAPSHOTS_MAX = 8
@@ -45,6 +47,7 @@ class KeyedRows:
         self._states = StatesAt(looked, log, hasher)
         self._searching = Searching(log, self._lake, hasher)
         self._grouping = Grouping(looked, ())
+        self._foreign = Foreign(looked.line, self._hashes)
         self._proven = 0
         self._reasons: dict[str, None] = {}
 
@@ -177,7 +180,32 @@ class KeyedRows:
         if found == wanted:
             self._proven += found.count
         else:
-            self._bad(group, ranges, held, Evidence(difference([], [])))
+            evidence = await self._unchanged_evidence(ranges, changed, parts)
+            await self._bad(group, ranges, held, evidence)
+
+    async def _unchanged_evidence(
+        self,
+        ranges: Mapping[LakeBucket, OffsetRange],
+        changed: pa.BinaryArray,
+        parts: Sequence[LakeSplit],
+    ) -> Evidence:
+        """Look for the rows that differ."""
+        if sum(each.row_count for each in parts) > ROWS_MAX:
+            return Evidence(difference([], []))
+        try:
+            wanted = [
+                self._hasher.hashes(self._states.without(rows, changed))
+                async for rows in self._rows_of_now(ranges)
+            ]
+            found = [
+                self._hasher.hashes(self._states.without(rows, changed))
+                for part in parts
+                for rows in await aside(self._read, part)
+            ]
+            differing = difference(wanted, found)
+            return await self._searching.told(self._reached(ranges), differing, parts)
+        except HeadwaterError:
+            return Evidence(difference([], []))
 
     async def _changed(self, ranges: Mapping[LakeBucket, OffsetRange]) -> pa.BinaryArray:
         return pa.concat_arrays(
@@ -212,7 +240,7 @@ class KeyedRows:
                 )
         except HeadwaterError as fault:
             self._reasons[f"{group} cannot be searched: {fault.message}"] = None
-        self._bad(group, ranges, held, evidence)
+        await self._bad(group, ranges, held, evidence)
 
     async def _rows(
         self, ranges: Mapping[LakeBucket, OffsetRange]
@@ -227,17 +255,14 @@ class KeyedRows:
             bucket: OffsetRange(logs[bucket].start, held.end) for bucket, held in ranges.items()
         }
 
-    def _bad(
+    async def _bad(
         self,
         group: Group,
         ranges: Mapping[LakeBucket, OffsetRange],
         held: Held,
         evidence: Evidence,
     ) -> None:
-        # Rows of a partition that was dropped stay, and nobody knows them under its name of now.
-        is_left_over = group.partition is not None and not evidence.difference.missing_count
-        is_left_over = is_left_over and bool(evidence.difference.extra_count)
-        is_foreign = is_left_over or self._looked.is_touched(held)
+        is_foreign = _is_left_over(group, evidence) or await self._is_foreign(group, held, evidence)
         self._notes.bad(
             self._say.bucket(
                 _CHECK,
@@ -252,6 +277,20 @@ class KeyedRows:
                 else f"Tier the table anew: headwater lake drop {self._say.path}, then headwater"
                 f" tier {self._say.path} --begin-anew",
             )
+        )
+
+    async def _is_foreign(self, group: Group, held: Held, evidence: Evidence) -> bool:
+        try:
+            return await self._foreign.explains(evidence.difference, group, held)
+        except HeadwaterError as fault:
+            self._reasons[f"{group} cannot be searched: {fault.message}"] = None
+            return False
+
+    async def _hashes(self, held: Held, group: Group) -> Words:
+        splits = await aside(self._source.plan, held.snapshot_id)
+        grouping = Grouping(self._looked, splits)
+        return await self._searching.hashes(
+            part for part in splits if grouping.of_split(part) == group
         )
 
     def _unknown(self, what: str, fault: HeadwaterError) -> None:
@@ -271,3 +310,13 @@ class KeyedRows:
         finding = self._say.fault(Check.LAKE_FILES, fault)
         if finding not in self._notes.findings:
             self._notes.bad(finding)
+
+
+def _is_left_over(group: Group, evidence: Evidence) -> bool:
+    """Tell whether rows may be those of an earlier partition of the same name.
+
+    They stay when a partition is dropped, and the log of the one of now does not know them.
+    """
+    rows = evidence.difference
+    is_more = bool(rows.extra_count) and not rows.missing_count
+    return group.partition is not None and is_more and not evidence.is_known

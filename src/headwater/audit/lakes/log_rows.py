@@ -248,9 +248,13 @@ class LogRows:
 
 
 def _is_left_over(step: _Step, evidence: Evidence) -> bool:
-    """Tell whether rows may be those of an earlier partition of the same name."""
+    """Tell whether rows may be those of an earlier partition of the same name.
+
+    The log does not know them then. Of rows that it knows, it is said that they came twice, though
+    an earlier partition may have held the very same.
+    """
     is_first = step.before.held is None and step.group.partition is not None
-    return is_first and not evidence.difference.missing_count
+    return is_first and not evidence.difference.missing_count and not evidence.is_known
 
 
 def _rows(step: _Step) -> int:

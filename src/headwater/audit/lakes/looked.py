@@ -73,10 +73,6 @@ class Looked:
         """Tell whether there is a log of a bucket."""
         return bucket in self.logs
 
-    def is_touched(self, held: Held) -> bool:
-        """Tell whether others committed to the lake table, up to a snapshot."""
-        return any(not each.is_own for each in self.line[: self.line.index(held) + 1])
-
     def fingerprint(self) -> tuple[object, ...]:
         """Return what has to stay for a finding to count: all but new rows at the ends of logs."""
         starts = tuple(sorted((str(bucket), held.start) for bucket, held in self.logs.items()))
