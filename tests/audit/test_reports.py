@@ -1,6 +1,7 @@
 """What a report says, and how it is put together."""
 
 import json
+from dataclasses import replace
 
 from headwater.audit.finding import Check, Finding, Proof, Severity
 from headwater.audit.report import FINDINGS_MAX, AuditReport, Notes
@@ -65,6 +66,25 @@ def test_a_flood_of_findings_is_cut_off():
         notes.bad(BAD)
 
     assert len(notes.findings) == FINDINGS_MAX
+
+
+def test_a_flood_of_warnings_hides_no_error():
+    notes = Notes()
+    notes.take([WARNING] * (FINDINGS_MAX + 5), [])
+
+    notes.bad(BAD)
+
+    assert not AuditReport(findings=notes.findings).is_clean
+
+
+def test_an_error_stands_behind_a_warning_about_the_same_place_and_not_the_other_way_round():
+    odd = replace(BAD, severity=Severity.WARNING, message="Odd.")
+    warned, accused = Notes(), Notes()
+    warned.bad(odd)
+    accused.bad(BAD)
+
+    assert AuditReport(findings=(BAD,)).behind(warned).findings == (odd, BAD)
+    assert AuditReport(findings=(odd,)).behind(accused).findings == (BAD,)
 
 
 def test_whoever_watches_hears_what_is_looked_at():

@@ -1,6 +1,7 @@
 """The report of an audit, and the notes that it is made of."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
@@ -8,6 +9,7 @@ from headwater.audit.finding import Finding, Proof, Severity
 from headwater.audit.watching import Watch, no_watch
 
 FINDINGS_MAX = 10_000
+"""Findings of each severity that are kept: no flood of warnings hides an error."""
 # The last report of a server that audits itself, in its data directory.
 REPORT_NAME = "audit.json"
 
@@ -35,6 +37,11 @@ class AuditReport:
     def behind(self, earlier: "Notes") -> "AuditReport":
         """Return the report with what was noted before it in front, nothing of it twice."""
         known = {_place(each) for each in earlier.findings}
+        known |= {
+            (Severity.WARNING, *_place(each)[1:])
+            for each in earlier.findings
+            if each.severity is Severity.ERROR
+        }
         new = [each for each in self.findings if _place(each) not in known]
         again = {(each.check, each.table) for each in self.proofs}
         before = [each for each in earlier.proofs if (each.check, each.table) not in again]
@@ -54,6 +61,7 @@ class Notes:
 
     def __init__(self, watch: Watch = no_watch) -> None:
         self._findings: list[Finding] = []
+        self._counts: Counter[Severity] = Counter()
         self._proofs: list[Proof] = []
         self._watch = watch
 
@@ -68,8 +76,9 @@ class Notes:
         return tuple(self._proofs)
 
     def bad(self, finding: Finding) -> None:
-        """Note that something is wrong; beyond so many findings, one more says nothing new."""
-        if len(self._findings) < FINDINGS_MAX:
+        """Note that something is wrong; beyond so many of its kind, one more says nothing new."""
+        if self._counts[finding.severity] < FINDINGS_MAX:
+            self._counts[finding.severity] += 1
             self._findings.append(finding)
 
     def proven(self, proof: Proof) -> None:
@@ -91,5 +100,6 @@ class Notes:
 def _place(finding: Finding) -> tuple[object, ...]:
     """Return what two findings about the same damage have in common."""
     if finding.offset is None:
-        return (finding,)
-    return finding.check, finding.table, finding.partition, finding.bucket, finding.offset
+        return finding.severity, finding
+    where = finding.table, finding.partition, finding.bucket, finding.offset
+    return finding.severity, finding.check, *where
