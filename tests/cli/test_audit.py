@@ -1,6 +1,7 @@
 """`headwater audit`: what it prints, and how it ends."""
 
 import json
+import shutil
 
 import pytest
 
@@ -36,6 +37,21 @@ def damaged(directory):
         table.append([{"id": at} for at in range(5)])
     flip(segment(directory), HEADER_BYTES + 20)
     return Storage(str(directory))
+
+
+@pytest.fixture
+def beside(damaged, directory):
+    """Return a directory with a good table beside one in which a bit flipped."""
+    content = segment(directory).read_bytes()
+    flip(segment(directory), HEADER_BYTES + 20)
+    with headwater.open(directory) as hw:
+        hw.create_table("good", {"id": "BIGINT"}, buckets=1).append([{"id": 1}])
+    segment(directory).write_bytes(content)
+    return damaged
+
+
+def files(directory):
+    return {path: path.is_file() and path.read_bytes() for path in directory.rglob("*")}
 
 
 def test_a_clean_table_is_told_check_by_check(storage, keyed):
@@ -92,7 +108,7 @@ def test_what_the_files_said_is_not_said_again_by_the_storage(damaged):
 
 
 def test_an_audit_leaves_a_directory_alone_that_has_bad_files(damaged, directory):
-    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    before = files(directory)
 
     first, second = (json.loads(damaged("audit", "--json").stdout) for _ in range(2))
 
@@ -100,14 +116,55 @@ def test_an_audit_leaves_a_directory_alone_that_has_bad_files(damaged, directory
     assert [each["note"][:10] for each in first["proofs"] if each["check"] == "readable"] == [
         "not opened"
     ]
-    assert before == {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    assert before == files(directory)
 
 
-def test_an_empty_directory_holds_nothing_to_audit(tmp_path):
+@pytest.mark.parametrize("name", [None, "readme.txt", "LOCK"])
+def test_a_directory_that_is_no_storage_is_a_mistake_and_stays_as_it_is(tmp_path, name):
+    if name is not None:
+        (tmp_path / name).write_text("Hello.")
+    before = files(tmp_path)
+
     result = Storage(str(tmp_path))("audit")
 
     assert result.exit_code == 4
-    assert list(tmp_path.iterdir()) == []
+    assert "is no data directory" in result.stderr
+    assert files(tmp_path) == before
+
+
+def test_a_table_that_is_not_beside_one_that_is_damaged_is_a_mistake(damaged):
+    assert damaged("audit", "nosuch").exit_code == 4
+
+
+def test_a_table_beside_one_that_is_damaged_is_not_called_proven(beside, directory):
+    before = files(directory)
+
+    result = beside("audit", "good", "--deep")
+
+    assert result.exit_code == 9
+    assert "is not proven: the files of other tables are bad, those of fluss.t" in result.stdout
+    assert files(directory) == before
+
+
+def test_a_report_of_a_directory_that_was_not_opened_tells_when_and_how_long(damaged):
+    document = json.loads(damaged("audit", "--json").stdout)
+
+    assert document["started_ms"] > 0
+    assert document["duration_s"] > 0
+
+
+def test_a_lake_that_is_gone_is_told_and_not_made_anew(directory):
+    with headwater.open(directory) as hw:
+        options = {"table.datalake.enabled": True}
+        hw.create_table("t", {"id": "BIGINT"}, buckets=1, options=options).append([{"id": 1}])
+    ok(Storage(str(directory))("tier", "--here", "--once"))
+    shutil.rmtree(directory / "lake" / "iceberg")
+
+    result = Storage(str(directory))("audit")
+
+    assert result.exit_code == 9
+    assert "there is no" in result.stdout
+    assert not (directory / "lake" / "iceberg").exists()
 
 
 def test_a_directory_in_use_is_audited_through_who_has_it(directory):

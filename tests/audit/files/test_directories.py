@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.audit.finding import Check
+from headwater.audit.finding import Check, Severity
 from headwater.model.boundary import LakeBucket
 from headwater.rows.log_batch import build_batch
 from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
@@ -204,7 +204,13 @@ async def tiered(directory: Path, end: int) -> Path:
         offsets = TieredOffsets(table_id=1, ends={LakeBucket(None, 0): end})
         url = files.write(offsets)
         told = ReportedLakeSnapshot(
-            table_id=1, snapshot_id=5, committed_ms=1, tiered=offsets, tiered_path=url
+            table_id=1,
+            snapshot_id=5,
+            committed_ms=1,
+            tiered=offsets,
+            tiered_path=url,
+            readable=offsets,
+            readable_path=url,
         )
         catalog.lake.commit(told, earliest_kept=None)
     return Path(url.removeprefix("file://"))
@@ -233,19 +239,22 @@ async def test_a_bucket_that_is_gone_is_an_error_where_the_lake_knows_it(log_dir
     assert (found.check, found.offset) == (Check.BOUNDARY, 0)
 
 
-@pytest.mark.parametrize(
-    "text", [None, "{", '{"version": 1, "table_id": 1, "bucket_offsets": [7]}']
-)
-async def test_an_offsets_file_that_is_missing_or_differs_is_an_error(log_directory, text):
+@pytest.mark.parametrize("text", ["{", '{"version": 1, "table_id": 1, "bucket_offsets": [7]}'])
+async def test_an_offsets_file_that_is_damaged_or_differs_is_an_error(log_directory, text):
     path = await tiered(log_directory, 120)
-    if text is None:
-        path.unlink()
-    else:
-        path.write_text(text)
+    path.write_text(text)
 
     (found,) = errors(log_directory)
 
     assert (found.check, found.table) == (Check.FILES, "fluss.events")
+
+
+async def test_an_offsets_file_that_is_missing_is_worth_one_look(log_directory):
+    (await tiered(log_directory, 120)).unlink()
+
+    (found,) = findings(log_directory)
+
+    assert (found.check, found.severity) == (Check.FILES, Severity.WARNING)
 
 
 @pytest.mark.parametrize(("schema_id", "words"), [(9, "has no schema 9"), (1, "cannot be read")])

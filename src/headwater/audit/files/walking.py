@@ -24,25 +24,34 @@ from headwater.store.local import LocalDisk
 LOGS = "log"
 
 
-def audit_files(directory: Path, notes: Notes, *, deep: bool) -> None:
+def is_storage(directory: Path) -> bool:
+    """Tell whether a directory holds a catalog, or logs that have lost theirs."""
+    logs = directory / LOGS
+    return (directory / CATALOG_NAME).exists() or (logs.is_dir() and any(logs.iterdir()))
+
+
+def audit_files(directory: Path, notes: Notes, *, deep: bool) -> CatalogSeen | None:
     """Look at all files of a data directory; the caller holds its lock.
 
     1. read the catalog  2. find the buckets, and whose they are  3. look at each of them
     4. compare with what the catalog knows of writers and of the lake
+
+    Return the catalog, if it can be read.
     """
     note_strays_beside(directory, notes)
     if not (directory / CATALOG_NAME).exists():
         _note_no_catalog(directory, notes)
-        return
+        return None
     catalog = read_catalog(directory / CATALOG_NAME, notes)
     if catalog is None:
-        return
+        return None
     disk = LocalDisk(directory / LOGS)
     walk = _Walk(disk, catalog, notes, directory=str(directory), deep=deep)
     if (directory / LOGS).is_dir():
         walk.buckets()
     walk.finish()
     audit_lake_metadata(directory, catalog, notes)
+    return catalog
 
 
 def audit_disk(disk: Disk, notes: Notes, *, deep: bool) -> None:
@@ -154,6 +163,6 @@ class _Walk:
 
 
 def _note_no_catalog(directory: Path, notes: Notes) -> None:
-    if (directory / LOGS).is_dir() and any((directory / LOGS).iterdir()):
+    if is_storage(directory):
         message = f"{directory} holds logs, but no {CATALOG_NAME}: nothing says whose they are."
         notes.bad(Finding(check=Check.FILES, message=message, remedy=RESTORE))
