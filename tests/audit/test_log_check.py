@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.audit.files.writer_trail import WriterTrail
 from headwater.audit.finding import Check, Severity
 from headwater.audit.logs import LogCheck
 from headwater.client.reading.log_reader import StoredBatch
@@ -130,7 +131,7 @@ def test_times_that_go_back_are_worth_a_look(second_ms, faults):
         ([7, 8], []),
         ([2**31 - 1, 0], []),
         ([0, 0], [Severity.ERROR]),
-        ([0, 1, 0, 1], [Severity.ERROR]),
+        ([0, 1, 0, 1], [Severity.WARNING]),
         ([0, 1, 2, 1], [Severity.ERROR]),
         ([0, 2], [Severity.WARNING]),
     ],
@@ -141,6 +142,28 @@ def test_batches_of_a_writer_come_once_and_in_their_order(sequences, severities)
     check.take([batch(at, 1, writer=(9, each)) for at, each in enumerate(sequences)])
 
     assert [each.severity for each in check.faults] == severities
+
+
+def test_a_writer_that_begins_anew_is_told_in_the_words_that_the_files_have():
+    check, trail = LogCheck(0), WriterTrail(None)
+    sent = [batch(at, 1, writer=(9, each)) for at, each in enumerate([0, 1, 0])]
+
+    check.take(sent)
+    for each in sent:
+        trail.take(each.header)
+
+    (fault,) = check.faults
+    assert trail.restarts == [(fault.offset, fault.message)]
+    assert trail.faults == []
+
+
+@pytest.mark.parametrize(("silent_ms", "severity"), [(1, "error"), (3_600_000, "warning")])
+def test_the_first_batch_comes_twice_only_from_a_writer_that_was_forgotten(silent_ms, severity):
+    check = LogCheck(0)
+
+    check.take([batch(at, 1, writer=(9, 0), timestamp_ms=at * silent_ms + 1) for at in range(2)])
+
+    assert [each.severity for each in check.faults] == [severity]
 
 
 def test_writers_do_not_stand_in_for_each_other():

@@ -8,9 +8,9 @@ from typing import Protocol
 from headwater.audit.batch_walk import BatchWalk, Unreadable
 from headwater.audit.bucket import AuditedBucket
 from headwater.audit.finding import Check, Severity
+from headwater.audit.sequences import LOOK_AT_WRITERS, Following, anew_text, following
 from headwater.client.reading.log_reader import StoredBatch
 from headwater.errors import CorruptBatchError, OffsetOutOfRangeError, RemoteLogError
-from headwater.log.writers import next_sequence
 from headwater.model.bucket import OffsetRange
 from headwater.rows.log_batch import NO_WRITER, check_crc
 from headwater.runtime.aside import aside
@@ -61,8 +61,8 @@ class LogCheck:
     row_count: int = 0
     faults: list[LogFault] = field(default_factory=list)
     _is_begun: bool = False
-    _sequences: dict[int, int] = field(default_factory=dict)
-    """The number of the last batch of each writer."""
+    _sequences: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The number of the last batch of each writer, and its time."""
 
     def take(self, batches: Iterable[StoredBatch]) -> list[list[StoredBatch]]:
         """Check batches, and return the good ones: in runs, with something bad between them."""
@@ -126,17 +126,26 @@ class LogCheck:
         header = batch.header
         if header.writer_id == NO_WRITER:
             return
-        last = self._sequences.get(header.writer_id)
-        self._sequences[header.writer_id] = header.sequence
-        if last is None or header.sequence == next_sequence(last):
+        before = self._sequences.get(header.writer_id)
+        self._sequences[header.writer_id] = header.sequence, header.commit_timestamp
+        if before is None:
             return
-        is_again = header.sequence <= last
-        why = "it is there twice" if is_again else "others are missing"
-        message = (
-            f"The batch at offset {header.base_offset} is number {header.sequence} of writer"
-            f" {header.writer_id}, and stands behind number {last}: {why}."
-        )
-        severity = Severity.ERROR if is_again else Severity.WARNING
+        last, last_ms = before
+        silent_ms = header.commit_timestamp - last_ms
+        match following(header.sequence, last=last, silent_ms=silent_ms):
+            case Following.NEXT:
+                return
+            case Following.ANEW:
+                message = anew_text(header.writer_id, offset=header.base_offset, last=last)
+                severity = Severity.WARNING
+            case how:
+                is_again = how is Following.TWICE
+                why = "it is there twice" if is_again else "others are missing"
+                message = (
+                    f"The batch at offset {header.base_offset} is number {header.sequence} of"
+                    f" writer {header.writer_id}, and stands behind number {last}: {why}."
+                )
+                severity = Severity.ERROR if is_again else Severity.WARNING
         self.faults.append(LogFault(Check.OFFSETS, header.base_offset, message, severity))
 
     def _go_behind(self, batch: StoredBatch) -> None:
@@ -211,7 +220,7 @@ class LogWalk:
                 severity=fault.severity,
                 remedy=self._remedy(fault.offset)
                 if fault.severity is Severity.ERROR
-                else "Nothing is known to be lost. Look at what its writers told at that time.",
+                else LOOK_AT_WRITERS,
             )
         self.check.faults.clear()
 

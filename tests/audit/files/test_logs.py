@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.audit.files.walking import audit_disk
-from headwater.audit.finding import Check
+from headwater.audit.finding import Check, Severity
 from headwater.audit.report import Notes
 from headwater.log.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from headwater.log.index import decode_index, encode_index
@@ -11,7 +11,7 @@ from headwater.log.mark import Mark
 from headwater.log.names import CHECKPOINT, index_name, segment_name, segment_names
 from headwater.log.settings import LogSettings
 from headwater.log.writers import KeptBatch
-from headwater.rows.log_batch import HEADER_BYTES, iterate, read_header
+from headwater.rows.log_batch import HEADER_BYTES, build_batch, iterate, read_header
 from headwater.store.memory import MemoryDisk
 from tests.audit.files.support import errors, findings, warnings
 from tests.log.support import (
@@ -264,6 +264,19 @@ def test_a_writer_that_is_remembered_at_another_place_is_an_error():
     overwrite(disk, CHECKPOINT, encode_checkpoint(wrong))
 
     assert errors(disk)[0].offset == 1
+
+
+def test_a_writer_that_begins_anew_is_worth_a_look():
+    disk = MemoryDisk()
+    with_writers(disk, 0, 1)
+    traits = {"writer_id": 7, "sequence": 0, "base_offset": 2, "timestamp_ms": 1_000}
+    anew = build_batch(b"x", schema_id=1, record_count=1, **traits)
+    overwrite(disk, segment_name(0), content(disk, segment_name(0)) + anew)
+
+    found = [each for each in findings(disk) if each.offset == 2]
+
+    assert [each.severity for each in found] == [Severity.WARNING]
+    assert "began anew" in found[0].message
 
 
 def test_a_batch_that_a_writer_sent_twice_is_an_error():

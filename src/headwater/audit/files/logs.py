@@ -11,6 +11,7 @@ from headwater.audit.files.stream import Stream
 from headwater.audit.files.trail import Trail
 from headwater.audit.files.writer_trail import WriterTrail
 from headwater.audit.finding import Check
+from headwater.audit.sequences import LOOK_AT_WRITERS
 from headwater.log.checkpoint import Checkpoint
 from headwater.log.mark import Mark
 from headwater.log.names import CHECKPOINT, SegmentName, index_name, segment_names
@@ -137,6 +138,8 @@ class _LogAudit:
                 f" checkpoint knows of writers is rebuilt by:"
                 f" {self._notes.repair('--rebuild-index')}",
             )
+        for offset, text in self._writers.restarts:
+            self._notes.warning(Check.OFFSETS, text, offset=offset, remedy=LOOK_AT_WRITERS)
         return seen
 
     # ---- one segment

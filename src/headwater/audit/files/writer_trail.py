@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from headwater.audit.sequences import Following, anew_text, following
 from headwater.log.checkpoint import Checkpoint
-from headwater.log.writers import KeptBatch, next_sequence
+from headwater.log.writers import KeptBatch
 from headwater.rows.log_batch import NO_WRITER, BatchHeader
 
 
@@ -13,8 +14,10 @@ class WriterTrail:
 
     checkpoint: Checkpoint | None
     faults: list[tuple[int, str]] = field(default_factory=list)
+    restarts: list[tuple[int, str]] = field(default_factory=list)
+    """Where writers began anew: worth a look, and no fault."""
     id_max: int = NO_WRITER
-    _last: dict[int, int] = field(default_factory=dict)
+    _last: dict[int, tuple[int, int]] = field(default_factory=dict)
     _known: dict[int, KeptBatch] = field(default_factory=dict)
     _wanted: dict[tuple[int, int], KeptBatch] = field(default_factory=dict)
 
@@ -32,17 +35,23 @@ class WriterTrail:
         if writer_id == NO_WRITER:
             return
         self.id_max = max(self.id_max, writer_id)
-        last = self._last.get(writer_id)
-        # A writer that sent nothing for long is forgotten and begins anew.
-        if last is not None and header.sequence not in (next_sequence(last), 0):
-            self.faults.append(
-                (
-                    header.base_offset,
-                    f"Writer {writer_id} sent batch {header.sequence} after batch {last}.",
-                )
-            )
-        self._last[writer_id] = header.sequence
+        self._follow(header)
         self._compare(header)
+
+    def _follow(self, header: BatchHeader) -> None:
+        writer_id, offset = header.writer_id, header.base_offset
+        before = self._last.get(writer_id)
+        self._last[writer_id] = header.sequence, header.commit_timestamp
+        if before is None:
+            return
+        last, last_ms = before
+        silent_ms = header.commit_timestamp - last_ms
+        how = following(header.sequence, last=last, silent_ms=silent_ms)
+        if how is Following.ANEW:
+            self.restarts.append((offset, anew_text(writer_id, offset=offset, last=last)))
+        elif how is not Following.NEXT:
+            text = f"Writer {writer_id} sent batch {header.sequence} after batch {last}."
+            self.faults.append((offset, text))
 
     def lose(self) -> None:
         """Forget the writers where offsets are missing: their batches may be among those."""
