@@ -88,8 +88,9 @@ def test_a_segment_that_was_cut_is_an_error(directory):
 
 def test_what_no_snapshot_names_is_a_warning(directory):
     last = files(directory, "segment")[-1]
-    last.with_name("segment-0000000000000099").write_bytes(last.read_bytes())
-    last.with_name("snapshot-0000000000000098.tmp").write_bytes(b"")
+    last.with_name("segment-0000000000000098").write_bytes(last.read_bytes())
+    files(directory, "snapshot")[-1].rename(last.with_name("snapshot-0000000000000099"))
+    last.with_name("snapshot-0000000000000100.tmp").write_bytes(b"")
     last.with_name("notes.txt").write_bytes(b"")
     last.with_name("segment-0000000000000097.damaged").write_bytes(b"")
 
@@ -99,6 +100,13 @@ def test_what_no_snapshot_names_is_a_warning(directory):
     words = ("named by no snapshot", "no file of a state", "set aside", "not finished")
     assert [any(each in found.message for found in found) for each in words] == [True] * 4
     assert len(found) == len(words)
+
+
+def test_rows_that_were_written_out_before_any_snapshot_names_them_are_nothing_to_tell(directory):
+    last = files(directory, "segment")[-1]
+    last.with_name("segment-0000000000000099").write_bytes(last.read_bytes())
+
+    assert findings(directory) == []
 
 
 def test_an_older_snapshot_that_was_to_be_removed_is_a_warning(directory):

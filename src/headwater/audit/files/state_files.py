@@ -105,7 +105,11 @@ class StateFiles:
         named = {each.serial for snapshot in kept for each in snapshot.segments}
         # What a damaged snapshot named is not known, so nothing can be called left over.
         is_known = len(kept) == min(len([*self._serials("snapshot")]), SNAPSHOTS_KEPT)
-        unnamed = {*self._serials("segment")} - named if is_known else set()
+        # Segments are written before the snapshot that is going to name them, which a storage that
+        # is closed may never take: the log has their rows.
+        newest = max(self._serials("snapshot"), default=-1)
+        older = {each for each in self._serials("segment") if each < newest}
+        unnamed = older - named if is_known else set()
         left = [
             *(("segment", each) for each in sorted(unnamed)),
             *(("snapshot", each) for each in old),
