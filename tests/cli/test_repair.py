@@ -1,12 +1,16 @@
 """`headwater repair` says what it does, asks first, and mends."""
 
 import asyncio
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.audit.files.storages import fill_keyed, fill_log, findings
+import headwater
+from headwater.rows.log_batch import HEADER_BYTES
+from tests.audit.files.storages import errors, fill_keyed, fill_log, findings
+from tests.audit.planting import flip, segment
 from tests.cli.commanding import Storage, ok
 
 
@@ -70,10 +74,29 @@ def test_a_state_and_an_index_are_built_anew(place, run):
     assert ok(run("audit", "users", "--deep"))
 
 
+def test_a_tiered_table_with_a_hole_is_mended_by_what_the_audit_says(tmp_path):
+    run, data = Storage(str(tmp_path)), [{"id": number} for number in range(100)]
+    with headwater.open(tmp_path) as hw:
+        options = {"table.datalake.enabled": True}
+        table = hw.create_table("t", {"id": "BIGINT"}, buckets=1, options=options)
+        table.append(data)
+        table.append(data)
+    ok(run("tier", "--here", "--once"))
+    flip(segment(tmp_path), HEADER_BYTES + 20)
+    (remedy,) = {each.remedy for each in errors(tmp_path)}
+
+    ok(run(*shlex.split(remedy[remedy.index("headwater repair") :])[1:], "--yes"))
+
+    assert ok(run("audit", "--deep"))
+    assert ok(run("count", "t")).strip() == "200"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
         (("events", "--bucket", "0"), 3),
+        (("events", "--bucket", "0", "--begin-at", "90", "--yes"), 3),
+        (("events", "--bucket", "0", "--begin-at", "90", "--cut-at", "90"), 3),
         (("events", "--bucket", "0", "--cut-at", "90", "--rebuild-index"), 3),
         (("events", "--bucket", "0", "--cut-at", "95", "--yes"), 3),
         (("events", "--bucket", "4", "--cut-at", "90", "--yes"), 4),

@@ -10,6 +10,7 @@ from headwater.audit.bucket import AuditedBucket
 from headwater.audit.finding import Check, Severity
 from headwater.audit.sequences import LOOK_AT_WRITERS, Following, anew_text, following
 from headwater.client.reading.log_reader import StoredBatch
+from headwater.client.union.looking import has_lake
 from headwater.errors import CorruptBatchError, OffsetOutOfRangeError, RemoteLogError
 from headwater.model.bucket import OffsetRange
 from headwater.rows.log_batch import NO_WRITER, check_crc
@@ -225,6 +226,12 @@ class LogWalk:
         self.check.faults.clear()
 
     def _remedy(self, offset: int) -> str:
+        if has_lake(self._audited.table):
+            # What may be given up depends on how far the lake holds it.
+            return (
+                "Restore the bucket's files from a copy; or stop the server, and let headwater"
+                " audit --at DIRECTORY say how the log can go on."
+            )
         return (
             "Restore the bucket's files from a copy; or give up what comes from there on:"
             f" {self._audited.repair(f'--cut-at {offset}')}"

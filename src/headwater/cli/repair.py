@@ -29,6 +29,14 @@ CutAt = Annotated[
         help="Let the log end at this offset: it and all after it are given up.",
     ),
 ]
+BeginAt = Annotated[
+    int | None,
+    typer.Option(
+        metavar="OFFSET",
+        min=1,
+        help="Let the log begin at this offset, where the lake holds all before it.",
+    ),
+]
 RebuildState = Annotated[
     bool,
     typer.Option("--rebuild-state", help="Let the rows of keys be built anew from the log."),
@@ -50,6 +58,7 @@ class RepairOptions:
     bucket: int
     partition: str | None
     cut_at: int | None
+    begin_at: int | None
     rebuilds_state: bool
     dry_run: bool
     yes: bool
@@ -62,6 +71,7 @@ def repair(
     bucket: Bucket,
     partition: Partition = None,
     cut_at: CutAt = None,
+    begin_at: BeginAt = None,
     rebuild_state: RebuildState = False,
     rebuild_index: RebuildIndex = False,
     dry_run: DryRun = False,
@@ -77,10 +87,11 @@ def repair(
     """
     with ending(debug=debug):
         check_directory(DirectoryTarget(directory), creates=False)
-        if [cut_at is not None, rebuild_state, rebuild_index].count(True) != 1:
+        wishes = [cut_at is not None, begin_at is not None, rebuild_state, rebuild_index]
+        if wishes.count(True) != 1:
             raise RequestError(
                 "Nothing says what to do, or several things do.",
-                hint="Give one of --cut-at, --rebuild-state and --rebuild-index.",
+                hint="Give one of --cut-at, --begin-at, --rebuild-state and --rebuild-index.",
             )
         options = RepairOptions(
             directory=directory,
@@ -88,6 +99,7 @@ def repair(
             bucket=bucket,
             partition=partition,
             cut_at=cut_at,
+            begin_at=begin_at,
             rebuilds_state=rebuild_state,
             dry_run=dry_run,
             yes=yes,

@@ -1,7 +1,7 @@
 """Running a repair from the command line: say what would be done, ask, and do it."""
 
 from headwater.audit.files.repair_steps import RepairPlan
-from headwater.audit.files.repairing import Cure, Cut, Rebuild, prepared
+from headwater.audit.files.repairing import Begin, Cure, Cut, Rebuild, prepared
 from headwater.cli.repair import RepairOptions
 from headwater.cli.session import confirm, write
 from headwater.client.paths import table_path
@@ -27,6 +27,8 @@ def run_repair(options: RepairOptions) -> None:
 def _cure(options: RepairOptions) -> Cure:
     if options.cut_at is not None:
         return Cut(options.cut_at)
+    if options.begin_at is not None:
+        return Begin(options.begin_at)
     return Rebuild.STATE if options.rebuilds_state else Rebuild.INDEX
 
 

@@ -1,20 +1,35 @@
 """A repair that is interrupted anywhere loses nothing before the cut, and can be done again."""
 
+from dataclasses import replace
+
 import pytest
 
 from headwater.audit.files.catalog_seen import CatalogSeen, TableSeen
 from headwater.audit.files.repair_steps import carry_out
-from headwater.audit.files.repairing import Cure, Cut, Rebuild, decide
+from headwater.audit.files.repairing import Begin, Cure, Cut, Rebuild, decide
 from headwater.errors import RequestError
+from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import TableBucket
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Column, Schema
 from headwater.model.types import IntType
+from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
+from headwater.server.catalog.lake_offsets import TieredOffsets
 from headwater.store.memory import Change, MemoryDisk
 from tests.audit.files.support import errors
 from tests.log.support import Fault, InterposedDisk, append, filled, messages, open_log
 
 COUNT = 20
+
+
+def reported(end: int) -> ReportedLakeSnapshot:
+    """Return a lake snapshot that holds the bucket up to an offset."""
+    tiered = TieredOffsets(table_id=1, ends={LakeBucket(None, 0): end})
+    return ReportedLakeSnapshot(
+        table_id=1, snapshot_id=5, committed_ms=1, tiered=tiered, tiered_path=""
+    )
+
+
 SCHEMA = Schema(columns=(Column(name="id", type=IntType()),))
 TABLE = TableSeen(
     table_id=1,
@@ -24,6 +39,7 @@ TABLE = TableSeen(
     schemas={1: SCHEMA},
 )
 CATALOG = CatalogSeen(tables={1: TABLE}, table_ids={1})
+TIERED = replace(CATALOG, lake_snapshots={1: [reported(COUNT)]})
 
 
 def made() -> MemoryDisk:
@@ -34,7 +50,8 @@ def made() -> MemoryDisk:
 
 
 def mend(disk: MemoryDisk, cure: Cure, *, before: Fault | None = None) -> None:
-    steps = decide(disk, CATALOG, TableBucket(1, 0), cure).steps
+    catalog = TIERED if isinstance(cure, Begin) else CATALOG
+    steps = decide(disk, catalog, TableBucket(1, 0), cure).steps
     carry_out(disk if before is None else InterposedDisk(disk, before=before), steps)
 
 
@@ -89,6 +106,23 @@ def test_a_cut_that_was_interrupted_can_be_done_again(offset, fate):
         assert errors(image) == []
         log = open_log(image)
         assert (log.end_offset, append(log, "next").base_offset) == (offset, offset)
+
+
+@pytest.mark.parametrize("fate", [keep, lose])
+@pytest.mark.parametrize("offset", [3, 7, 19, 20])
+def test_a_log_that_is_to_begin_later_keeps_everything_behind_if_that_is_interrupted(offset, fate):
+    for image in interrupted(Begin(offset), fate):
+        log = open_log(image)
+        assert log.end_offset == COUNT
+        assert [*messages(log, offset=offset)] == [*range(offset, COUNT)]
+        log.close()
+
+        if log.start_offset < offset:
+            mend(image, Begin(offset))
+
+        assert errors(image) == []
+        log = open_log(image)
+        assert (log.start_offset, append(log, "next").base_offset) == (offset, COUNT)
 
 
 @pytest.mark.parametrize("fate", [keep, lose])

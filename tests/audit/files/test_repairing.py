@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.audit.files.repairing import Cure, Cut, Rebuild, prepared
+from headwater.audit.files.repairing import Begin, Cure, Cut, Rebuild, prepared
 from headwater.audit.finding import Severity
 from headwater.errors import DirectoryInUseError, HeadwaterError, MissingError, RequestError
 from headwater.log.names import segment_names
@@ -295,7 +295,7 @@ def test_an_offset_inside_of_a_hole_is_refused(events):
     start, *_, inside = sorted(batches(last))[1:4]
     damage(last, start)
 
-    with pytest.raises(RequestError, match=f"Cut it at {start}"):
+    with pytest.raises(RequestError, match=f"--cut-at {start}"):
         repair(events, Cut(inside))
 
 
@@ -307,6 +307,82 @@ async def test_a_cut_below_what_the_lake_holds_is_refused(events):
     repair(events, Cut(60))
 
     assert findings(events) == []
+
+
+def damaged_first(directory: Path) -> tuple[int, int]:
+    """Damage the second batch of the first segment, and return the hole that this leaves."""
+    first, second, *_ = segments(directory)
+    start = sorted(batches(first))[1]
+    damage(first, start)
+    return start, first_offset(second)
+
+
+async def test_a_log_begins_behind_a_hole_that_the_lake_holds(events):
+    start, end = damaged_first(events)
+    await tiered(events, end)
+    assert [f"--begin-at {end}" in each.remedy for each in errors(events)] == [True]
+    with pytest.raises(RequestError, match=f"--begin-at {end}"):
+        repair(events, Cut(start))
+
+    repair(events, Begin(end))
+
+    assert errors(events) == []
+    assert await ids(events) == list(range(end, 120))
+    assert await appended(events) == 120
+
+
+async def test_a_log_of_which_the_lake_holds_all_begins_at_its_end(events):
+    await tiered(events, 120)
+    for path in segments(events):
+        damage(path, first_offset(path))
+    before = sorted(path.read_bytes() for path in segments(events))
+
+    repair(events, Begin(120))
+
+    assert errors(events) == []
+    aside = (events / BUCKET).glob("*.log*.aside-1")
+    assert sorted(path.read_bytes() for path in aside) == before
+    assert await appended(events) == 120
+
+
+async def test_a_log_goes_on_empty_where_the_lake_ends_inside_of_a_hole(events):
+    start, end = damaged_first(events)
+    await tiered(events, start + 5)
+    with pytest.raises(RequestError, match=f"--cut-at {start + 5}"):
+        repair(events, Begin(end - 1))
+    assert f"--cut-at {start + 5}" in errors(events)[0].remedy
+
+    repair(events, Cut(start + 5))
+
+    assert errors(events) == []
+    assert await ids(events) == []
+    assert await appended(events) == start + 5
+
+
+@pytest.mark.parametrize(("offset", "words"), [(0, "cannot begin at 0"), (60, "up to offset 30")])
+async def test_offsets_that_a_log_cannot_begin_at_are_refused(events, offset, words):
+    await tiered(events, 30)
+    before = contents(events)
+
+    with pytest.raises(RequestError, match=words):
+        repair(events, Begin(offset))
+
+    assert contents(events) == before
+
+
+async def test_rows_by_key_need_a_snapshot_behind_the_hole(users, unsaved):
+    expected = await keyed_rows(users)
+    _, end = damaged_first(users)
+    await tiered(users, end)
+    damaged_first(unsaved)
+    await tiered(unsaved, end)
+
+    repair(users, Begin(end))
+
+    assert warnings_only(users)
+    assert await keyed_rows(users) == expected
+    with pytest.raises(RequestError, match="could not be rebuilt"):
+        repair(unsaved, Begin(end))
 
 
 async def trimmed(directory: Path) -> int:

@@ -3,9 +3,11 @@
 import shlex
 from dataclasses import dataclass, field
 
+from headwater.audit.files.giving_up import way_out
 from headwater.audit.files.tally import Tally
 from headwater.audit.finding import Check, Finding, Severity
 from headwater.audit.report import Notes
+from headwater.model.bucket import OffsetRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +19,8 @@ class BucketNotes:
     table: str | None = None
     partition: str | None = None
     directory: str = "DIRECTORY"
+    tiered_end: int = 0
+    """The first offset that the lake does not hold."""
     tally: Tally = field(default_factory=Tally)
 
     def error(self, check: Check, message: str, *, remedy: str, offset: int | None = None) -> None:
@@ -36,6 +40,11 @@ class BucketNotes:
             words += ["--partition", self.partition]
         words += ["--bucket", str(self.bucket), *action.split()]
         return shlex.join(words)
+
+    def cure(self, hole: OffsetRange) -> str:
+        """Say how to go on from a hole without a copy of what it held."""
+        out = way_out(hole, tiered_end=self.tiered_end)
+        return f"{out.meaning}: {self.repair(out.option)}"
 
     def _note(
         self, check: Check, severity: Severity, message: str, *, remedy: str, offset: int | None

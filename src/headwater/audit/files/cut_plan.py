@@ -1,5 +1,8 @@
 """Decide how a log is cut at an offset."""
 
+from dataclasses import replace
+
+from headwater.audit.files.begin_plan import steps_before
 from headwater.audit.files.cut_place import CutPlace
 from headwater.audit.files.repair_steps import Copy, Rename, RepairPlan, Step, Truncate, Write
 from headwater.audit.files.repairable import Repairable
@@ -29,19 +32,34 @@ def check_cut(bucket: Repairable, offset: int) -> None:
             hint="Give an offset that it holds.",
         )
     for hole in log.holes:
-        if hole.start < offset <= hole.end:
+        if hole.start < offset <= hole.end and not _is_emptied(bucket, offset):
             raise RequestError(
                 f"Offsets {hole.start} to {hole.end - 1} cannot be read, so that the log cannot"
                 f" end at {offset}.",
-                hint=f"Cut it at {hole.start}.",
+                hint=bucket.hint(hole),
             )
     if offset < bucket.tiered_end:
         raise RequestError(
             f"The lake holds the bucket up to offset {bucket.tiered_end}: its readers would see"
             " other rows under the offsets that are written next.",
-            hint=f"Cut the log at {bucket.tiered_end} or later, or restore its files from a copy.",
+            hint=_hint_below_lake(bucket),
         )
     _check_state(bucket, offset)
+
+
+def _hint_below_lake(bucket: Repairable) -> str:
+    covered = [hole for hole in bucket.log.holes if hole.start < bucket.tiered_end]
+    if covered:
+        return bucket.hint(covered[-1])
+    if bucket.tiered_end < bucket.log.end_offset:
+        return f"Cut the log at {bucket.tiered_end} or later, or restore its files from a copy."
+    return "There is nothing to cut: the lake holds all of the log."
+
+
+def _is_emptied(bucket: Repairable, offset: int) -> bool:
+    """Tell whether nothing of the log is left by a cut, as the lake ends inside of a hole."""
+    is_inside = any(hole.start < offset < hole.end for hole in bucket.log.holes)
+    return is_inside and offset == bucket.tiered_end
 
 
 def _check_state(bucket: Repairable, offset: int) -> None:
@@ -50,6 +68,8 @@ def _check_state(bucket: Repairable, offset: int) -> None:
         return
     log = bucket.log
     offsets = [0, *(each.snapshot.offset for each in bucket.snapshots)]
+    if _is_emptied(bucket, offset) and offset in offsets:
+        return
     if any(log.start_offset <= each <= offset <= log.whole_end(each) for each in offsets):
         return
     ahead = [each for each in sorted(offsets) if offset < each <= log.end_offset]
@@ -83,7 +103,11 @@ def plan_cut(bucket: Repairable, place: CutPlace) -> RepairPlan:
     steps.append(Write(path, bucket.fresh_checkpoint(start_offset)))
     for name in reversed(behind):
         steps += _aside(bucket, name, number)
-    steps += _shortened(bucket, place, number)
+    if _is_emptied(bucket, offset):
+        left = tuple(name for name in bucket.names if name not in set(map(str, behind)))
+        steps += steps_before(replace(bucket, names=left), offset, segment_names(left))
+    else:
+        steps += _shortened(bucket, place, number)
     return RepairPlan(
         steps=tuple(steps),
         outcome=f"The log ends at offset {offset}, which the next row gets.",

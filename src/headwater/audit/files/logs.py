@@ -208,8 +208,7 @@ class _LogAudit:
             f"Offsets {start} to {end - 1} cannot be read: {reason}",
             offset=start,
             remedy=f"Restore the file in log/{self._directory} from a copy, or go on reading at"
-            f" {end}; to give up offset {start} and all after it:"
-            f" {self._notes.repair(f'--cut-at {start}')}",
+            f" {end}; {self._notes.cure(OffsetRange(start, end))}",
         )
 
     def _overlap(self, name: SegmentName, end: int, following: int) -> None:

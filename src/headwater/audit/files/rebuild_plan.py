@@ -25,7 +25,7 @@ def plan_state_rebuild(bucket: Repairable) -> RepairPlan:
     if log.whole_end(0) < log.end_offset:
         raise RequestError(
             f"The log lacks offset {log.whole_end(0)}, so that no rows can be built from it.",
-            hint=f"Restore its files from a copy, or cut it: --cut-at {log.whole_end(0)}.",
+            hint=bucket.hint(log.holes[0]),
         )
     if STATE_DIRECTORY not in bucket.names:
         return RepairPlan(steps=(), outcome="There are no files of a state: nothing is to be done.")
@@ -44,7 +44,7 @@ def plan_index_rebuild(bucket: Repairable) -> RepairPlan:
         raise RequestError(
             f"Offsets {hole.start} to {hole.end} are gone from the end of the log, and only the"
             " files that were to be set aside know of them.",
-            hint=f"Restore the segments from a copy, or cut the log: --cut-at {hole.start}.",
+            hint=bucket.hint(hole),
         )
     path = f"{bucket.path}/{CHECKPOINT}"
     steps: list[Step] = []

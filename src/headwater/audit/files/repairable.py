@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from headwater.audit.files.bucket_notes import BucketNotes
 from headwater.audit.files.catalog_seen import CatalogSeen, TableSeen
+from headwater.audit.files.giving_up import WayOut, way_out
 from headwater.audit.files.log_leftovers import STATE_DIRECTORY
 from headwater.audit.files.logs import LogSeen, audit_log
 from headwater.audit.files.state_files import SnapshotSeen, StateFiles
@@ -13,7 +14,7 @@ from headwater.audit.report import Notes
 from headwater.errors import MissingError, RequestError
 from headwater.log.checkpoint import Checkpoint, encode_checkpoint
 from headwater.log.mark import Mark
-from headwater.model.bucket import TableBucket
+from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.store.disk import Disk
 
 _ASIDE = re.compile(r".*\.(?:cut|aside)-(\d+)")
@@ -42,6 +43,14 @@ class Repairable:
         """Return a number that no name of anything set aside ends in."""
         taken = [int(match[1]) for match in map(_ASIDE.fullmatch, self.names) if match]
         return max(taken, default=0) + 1
+
+    def hint(self, hole: OffsetRange) -> str:
+        """Say how to get out of a hole."""
+        return f"Restore its files from a copy, or: {self.way_out(hole).option}."
+
+    def way_out(self, hole: OffsetRange) -> WayOut:
+        """Return the cure of a hole."""
+        return way_out(hole, tiered_end=self.tiered_end)
 
     def fresh_checkpoint(self, start_offset: int) -> bytes:
         """Return the checkpoint of a log of which only the start is known."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
+from headwater.audit.files.begin_plan import check_begin, plan_begin
 from headwater.audit.files.catalog import read_catalog
 from headwater.audit.files.catalog_seen import CatalogSeen
 from headwater.audit.files.cut_place import find_place
@@ -37,7 +38,14 @@ class Cut:
     offset: int
 
 
-Cure = Cut | Rebuild
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Say at which offset a log is to begin, as the lake holds what comes before."""
+
+    offset: int
+
+
+Cure = Begin | Cut | Rebuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,9 @@ def decide(disk: Disk, catalog: CatalogSeen, bucket: TableBucket, cure: Cure) ->
         return plan_state_rebuild(found)
     if cure is Rebuild.INDEX:
         return plan_index_rebuild(found)
+    if isinstance(cure, Begin):
+        check_begin(found, cure.offset)
+        return plan_begin(found, cure.offset)
     check_cut(found, cure.offset)
     return plan_cut(found, find_place(disk, found, cure.offset))
 

@@ -175,5 +175,8 @@ def _note_rebuild(log: LogSeen, notes: BucketNotes, *, offset: int, what: str) -
             f"The rows cannot be rebuilt: {what}, and the log lacks offset {hole}.",
             offset=hole,
             remedy="Restore the segment from a copy; to give up that offset and all after it:"
-            f" {notes.repair(f'--cut-at {hole}')}",
+            f" {notes.repair(f'--cut-at {hole}')}"
+            if hole >= notes.tiered_end
+            else "Restore the segment, or a newer snapshot, from a copy; the lake holds the bucket"
+            f" up to offset {notes.tiered_end}, which can be read with mode='lake'.",
         )

@@ -155,6 +155,7 @@ class _Walk:
             table=name,
             partition=partition,
             directory=self._directory,
+            tiered_end=0 if self._catalog is None else self._catalog.tiered_end(bucket),
             tally=self._tallies.setdefault(name, Tally()),
         )
 
