@@ -3,10 +3,12 @@
 import pytest
 
 import headwater
-from headwater.audit import Check, Severity, audit
+from headwater.audit import Check, Severity, audit, cursors
 from headwater.audit.cursors import Reach, judged
 from headwater.client.cursors.rows import GroupKey
 from headwater.client.reading.log_batch import Place
+from headwater.client.reading.offsets import list_offsets
+from headwater.errors import PartitionMissingError
 from headwater.model.bucket import OffsetRange
 from tests.audit.planting import found, only, proof
 
@@ -51,6 +53,23 @@ def test_a_position_before_the_start_is_a_warning_unless_the_lake_holds_what_lie
 
     assert finding.severity is Severity.WARNING
     assert judged(GROUP, 4, reach(5, 10, tiered_end=5)) == []
+
+
+@pytest.mark.parametrize("times", [1, 99])
+def test_a_partition_that_is_dropped_meanwhile_makes_no_table_gone(hw, monkeypatch, times):
+    faults = [PartitionMissingError("There is no such partition.")] * times
+
+    async def listing(*arguments: object, **options: object) -> object:
+        if faults:
+            raise faults.pop()
+        return await list_offsets(*arguments, **options)
+
+    monkeypatch.setattr(cursors, "list_offsets", listing)
+
+    messages = [each.message for each in audit(hw).findings]
+
+    assert not any("gone" in each for each in messages)
+    assert len(messages) == (times > 1)
 
 
 def test_cursors_that_are_well_are_counted(hw):

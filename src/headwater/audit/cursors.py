@@ -15,10 +15,20 @@ from headwater.client.reading.log_batch import Place
 from headwater.client.reading.offsets import list_offsets
 from headwater.client.reading.places import buckets_of
 from headwater.client.union.looking import has_lake
-from headwater.errors import HeadwaterError, MissingError, UnsupportedError
+from headwater.errors import (
+    BucketMissingError,
+    DatabaseMissingError,
+    HeadwaterError,
+    PartitionMissingError,
+    TableMissingError,
+    UnsupportedError,
+)
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.path import TablePath
+
+ATTEMPTS_MAX = 3
+"""Times that a table is looked at whose partitions are being dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +76,8 @@ async def audit_cursors(
 
 async def _audit_group(client: AsyncClient, group: GroupKey, view: GroupView, notes: Notes) -> int:
     try:
-        reaches = await _reaches(client, table_path(group.table_path))
-    except MissingError:
+        reaches = await _reaches_of_now(client, table_path(group.table_path))
+    except (TableMissingError, DatabaseMissingError):
         finding = Finding(
             check=Check.CURSORS,
             severity=Severity.WARNING,
@@ -92,6 +102,16 @@ async def _audit_group(client: AsyncClient, group: GroupKey, view: GroupView, no
             for finding in judged(group, slot.position, reaches[bucket]):
                 notes.bad(finding)
     return len(known)
+
+
+async def _reaches_of_now(client: AsyncClient, path: TablePath) -> Mapping[TableBucket, Reach]:
+    """Look again if partitions are dropped while they are looked at."""
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return await _reaches(client, path)
+        except (BucketMissingError, PartitionMissingError):
+            continue
+    return await _reaches(client, path)
 
 
 async def _reaches(client: AsyncClient, path: TablePath) -> Mapping[TableBucket, Reach]:
