@@ -35,10 +35,16 @@ class Side:
         self._threads.append(thread)
         thread.start()
 
-    def run_until(self, is_done: Callable[[], bool], *, within_s: float) -> None:
-        """Let all go on until enough has happened, then stop them and raise what went wrong."""
+    def run_until(
+        self, is_done: Callable[[], bool], *, within_s: float, for_s: float = 0.0
+    ) -> None:
+        """Let all go on until enough has happened, and at least for some time; then stop them.
+
+        Whatever went wrong with one of them is raised.
+        """
         give_up = threading.Timer(within_s, self.stopping.set)
         give_up.start()
+        self.stopping.wait(for_s)
         while not self.stopping.wait(0.02) and not is_done():
             pass
         self.stopping.set()

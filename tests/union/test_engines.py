@@ -1,5 +1,6 @@
 """Every engine at one token gives what the oracle gives."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -7,10 +8,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
+from tests.figures import note
 from tests.union.engines import ENGINES, Engine
 from tests.union.machine import UnionMachine, counted
 from tests.union.telling import KINDS, fitting, read, told, written
 from tests.union.wanting import left, terms
+
+LONG = int(os.environ.get("HEADWATER_STORIES", "40"))
 
 
 @pytest.fixture(scope="module")
@@ -89,4 +93,5 @@ def test_every_engine_gives_what_was_written_whatever_happens(storage, engines):
 @pytest.mark.timeout(3600)
 def test_every_engine_gives_what_was_written_whatever_happens_for_long(storage, engines):
     machine = type("Machine", (EngineMachine,), {"storage": storage, "engines": engines})
-    run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40))
+    run_state_machine_as_test(machine, settings=settings(max_examples=LONG, stateful_step_count=40))
+    note("union", stories=LONG)

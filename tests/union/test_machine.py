@@ -1,11 +1,16 @@
 """The union read gives what the oracle gives, whatever happens to a table."""
 
+import os
+
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.figures import note
 from tests.union.machine import UnionMachine
 from tests.union.telling import KINDS
+
+LONG = int(os.environ.get("HEADWATER_STORIES", "100"))
 
 
 def machine_on(storage, kind=None):
@@ -25,5 +30,6 @@ def test_a_table_is_what_was_written_whatever_happens_to_it(storage, kind):
 @pytest.mark.timeout(3600)
 def test_a_table_is_what_was_written_whatever_happens_to_it_for_long(storage):
     run_state_machine_as_test(
-        machine_on(storage), settings=settings(max_examples=300, stateful_step_count=50)
+        machine_on(storage), settings=settings(max_examples=LONG, stateful_step_count=50)
     )
+    note("union", stories=LONG)
