@@ -1,7 +1,8 @@
 """Run everything that tries to break the storage, and print what was found: `make torture`.
 
 The long tests run in named parts, with a soak beside them; at the end stands a table. Programs
-that are missing are installed where that may be done, and else their parts are skipped.
+that are missing are installed where that may be done. A part that cannot be run proves nothing:
+the end is a failure then, too, unless skips are allowed.
 """
 
 import argparse
@@ -15,13 +16,12 @@ from pathlib import Path
 from tests.figures import VARIABLE
 
 from scripts.torture_parts import PARTS, ROOT, Part, files_of
-from scripts.torture_running import Group, Outcome, run_part
-from scripts.torture_table import added_up, markdown
+from scripts.torture_running import LONG, SHORT, Group, Outcome, run_part
+from scripts.torture_table import added_up, exit_code, markdown
 from scripts.torture_tools import ensure, why_not
 
 WORK = ROOT / ".torture"
 SOAK = "soak"
-LONG, SHORT = "torture", "not torture and not interop"
 SOAK_END_S_MAX = 600.0
 LINES_SHOWN = 40
 
@@ -75,7 +75,7 @@ def main() -> int:
     print(f"\n{table}")
     if options.report is not None:
         options.report.write_text(table, encoding="utf-8")
-    return int(not all(each.is_good for each in outcomes))
+    return exit_code(outcomes, allow_skips=options.allow_skips or options.short)
 
 
 def _options() -> argparse.Namespace:
@@ -84,7 +84,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--parts", default="", help=f"only these, with commas between: {names}")
     parser.add_argument("--soak-minutes", type=float, default=60.0, help="length of the soak")
     parser.add_argument(
-        "--short", action="store_true", help="the short tests of the same folders, to try it out"
+        "--short",
+        action="store_true",
+        help="the short tests of the same folders, to try it out; many parts have none, so that"
+        " --allow-skips holds",
+    )
+    parser.add_argument(
+        "--allow-skips",
+        action="store_true",
+        help="end well though parts were not run, as where programs or rights are missing",
     )
     parser.add_argument("--report", type=Path, help="file for the table, in Markdown")
     return parser.parse_args()
@@ -103,7 +111,7 @@ def _run(part: Part, *, marker: str) -> Outcome:
         return Outcome(name=part.name, reason=reason)
     files = files_of(PARTS)[part.name]
     if not files:
-        return Outcome(name=part.name, reason="there are no such tests")
+        return Outcome(name=part.name, failed=1, reason="there are no such files")
     print(f"{time.strftime('%H:%M:%S')}  {part.name}", flush=True)
     figures = WORK / f"{part.name.replace(' ', '-')}.figures"
     figures.unlink(missing_ok=True)

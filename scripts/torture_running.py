@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -16,6 +16,8 @@ from scripts.torture_parts import ROOT, Part
 PART_S_MAX = 3 * 3600.0
 END_WITHIN_S = 20.0
 NOTHING_COLLECTED = 5
+LONG, SHORT = "torture", "not torture and not interop"
+"""Which tests are run, as marks of pytest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,18 +35,24 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Tell whether nothing was found; a part that could not be run found nothing."""
-        return not self.failed and (not self.reason or not self.tests)
+        """Tell whether nothing was found; that of a part that was not run is no proof."""
+        return not self.failed
+
+    @property
+    def was_run(self) -> bool:
+        """Tell whether any test of it came to an end, so that there was something to find."""
+        return bool(self.failed) or self.tests > len(self.skipped)
 
     @property
     def result(self) -> str:
         """Say it in a word or two."""
+        reasons = "; ".join(sorted({*self.skipped, self.reason} - {""}))
         if self.failed:
-            return f"**{self.failed} failed**"
-        if self.reason:
-            return f"skipped: {self.reason}"
+            return f"**{self.failed} failed**" + (f": {self.reason}" if self.reason else "")
+        if not self.was_run:
+            return f"not run: {reasons}"
         if self.skipped:
-            return f"passed, {len(self.skipped)} skipped: {'; '.join(sorted(set(self.skipped)))}"
+            return f"passed, {len(self.skipped)} skipped: {reasons}"
         return "passed"
 
 
@@ -101,11 +109,17 @@ def run_part(
     began = time.monotonic()
     code = Group([*command, *beside, *files], log=log, variables=variables).wait(PART_S_MAX)
     seconds = time.monotonic() - began
-    if code == NOTHING_COLLECTED:
-        return Outcome(name=part.name, seconds=seconds, reason="there are no such tests")
     if not report.exists():
         return Outcome(name=part.name, failed=1, seconds=seconds, reason=f"exit code {code}")
-    return _counted(part.name, report, seconds=seconds, code=code)
+    outcome = _counted(part.name, report, seconds=seconds, code=code)
+    return _nothing_collected(outcome, marker=marker) if code == NOTHING_COLLECTED else outcome
+
+
+def _nothing_collected(outcome: Outcome, *, marker: str) -> Outcome:
+    """A part is there for its long tests; without any, and none skipped, something is wrong."""
+    is_fault = marker == LONG and not outcome.skipped
+    reason = "" if outcome.skipped else "there are no such tests"
+    return replace(outcome, failed=int(is_fault), reason=reason)
 
 
 def _counted(name: str, report: Path, *, seconds: float, code: int) -> Outcome:

@@ -29,6 +29,18 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def not_run(outcomes: Iterable[Outcome]) -> list[str]:
+    """Return the parts of which nothing was run, and which prove nothing."""
+    return [each.name for each in outcomes if not each.was_run]
+
+
+def exit_code(outcomes: Iterable[Outcome], *, allow_skips: bool) -> int:
+    """Return 0 if every part was run and nothing was found."""
+    known = list(outcomes)
+    is_good = all(each.is_good for each in known)
+    return int(not is_good or (bool(not_run(known)) and not allow_skips))
+
+
 def _row(outcome: Outcome) -> tuple[str, ...]:
     minutes = f"{outcome.seconds / 60:.1f}"
     return outcome.name, str(outcome.tests), _said(outcome), minutes, outcome.result
@@ -39,6 +51,8 @@ def _total(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
     bad = [each.name for each in outcomes if not each.is_good]
     minutes = sum(each.seconds for each in outcomes if each.name != "soak") / 60
     result = f"**failed: {', '.join(bad)}**" if bad else "nothing found"
+    if missed := not_run(outcomes):
+        result += f"; not run: {', '.join(missed)}"
     return "all", str(tests), "", f"{minutes:.1f}", result
 
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 # By the program that shows that a Debian package is there.
 PACKAGES = {
@@ -28,14 +28,26 @@ def ensure(tools: Iterable[str]) -> None:
     if not packages or os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
     print(f"installs {', '.join(packages)}", flush=True)
-    command = ["apt-get", "install", "-y", "-q", *packages]
-    subprocess.run(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-        timeout=INSTALL_S_MAX,
-    )
+    install = ["apt-get", "install", "-y", "-q", *packages]
+    # On a new machine the lists of packages are empty or old.
+    if not run_quietly(install) and run_quietly(["apt-get", "update", "-q"]):
+        run_quietly(install)
+
+
+def run_quietly(command: Sequence[str], *, within_s: float = INSTALL_S_MAX) -> bool:
+    """Run a command, and tell whether it ended well, and in time."""
+    try:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            timeout=within_s,
+        )
+    except subprocess.TimeoutExpired:
+        print(f"{' '.join(command)} took longer than {within_s} s", flush=True)
+        return False
+    return done.returncode == 0
 
 
 def why_not(tools: Iterable[str]) -> str:

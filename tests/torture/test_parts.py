@@ -6,11 +6,13 @@ import sys
 import time
 from pathlib import Path
 
-from scripts.soak import SAMPLES_MIN, grown
+import pytest
 from scripts.torture_parts import PARTS, ROOT, Part, files_of
+from scripts.torture_running import LONG as LONG_MARK
+from scripts.torture_running import SHORT as SHORT_MARK
 from scripts.torture_running import Group, Outcome, run_part
-from scripts.torture_table import added_up, markdown
-from scripts.torture_tools import missing, why_not
+from scripts.torture_table import added_up, exit_code, markdown, not_run
+from scripts.torture_tools import missing, run_quietly, why_not
 
 from tests.torture.processes import wait_until
 
@@ -80,6 +82,17 @@ def test_a_group_that_takes_too_long_is_ended(tmp_path):
     assert time.monotonic() - began < 60
 
 
+def test_a_part_of_which_all_is_skipped_while_it_is_read_was_not_run(tmp_path):
+    file = tmp_path / "test_some.py"
+    file.write_text("import pytest\npytest.skip('no Spark', allow_module_level=True)\n")
+    part = Part(name="some", tests=(), processes=0)
+
+    outcome = run_part(part, [str(file)], place=tmp_path, marker=LONG_MARK, variables={})
+
+    assert outcome.is_good
+    assert not outcome.was_run
+
+
 def test_figures_are_added_up_and_shown(tmp_path):
     file = tmp_path / "figures"
     file.write_text('{"part": "a", "rounds": 2}\n{"part": "a", "rounds": 3, "seeds": 1}\n')
@@ -88,20 +101,48 @@ def test_figures_are_added_up_and_shown(tmp_path):
     table = markdown([outcome, Outcome(name="clock", reason="no faketime")])
 
     assert "| kills | 4 | 5 rounds, 1 seeds | 1.5 | passed |" in table
-    assert "| clock | 0 |  | 0.0 | skipped: no faketime |" in table
-    assert "nothing found" in table
+    assert "| clock | 0 |  | 0.0 | not run: no faketime |" in table
+    assert "nothing found; not run: clock" in table
+
+
+def test_a_part_that_was_not_run_fails_the_whole_unless_that_is_allowed():
+    passed = Outcome(name="kills", tests=1)
+    absent = Outcome(name="clock", reason="no faketime")
+
+    assert exit_code([passed], allow_skips=False) == 0
+    assert exit_code([passed, absent], allow_skips=False) == 1
+    assert exit_code([passed, absent], allow_skips=True) == 0
+    assert exit_code([passed, Outcome(name="disk", tests=1, failed=1)], allow_skips=True) == 1
+
+
+def test_a_part_whose_tests_all_skipped_was_not_run():
+    skipped = Outcome(name="network", tests=2, skipped=("no nft", "no nft"))
+    some = Outcome(name="fuzz", tests=2, skipped=("no atheris",))
+
+    assert not_run([skipped, some]) == ["network"]
+    assert skipped.result == "not run: no nft"
+    assert some.result == "passed, 1 skipped: no atheris"
+
+
+@pytest.mark.parametrize(("marker", "failed"), [(LONG_MARK, 1), (SHORT_MARK, 0)])
+def test_a_part_without_a_long_test_is_a_fault(tmp_path, marker, failed):
+    (tmp_path / "test_some.py").write_text("def not_a_test(): pass\n")
+    part = Part(name="some", tests=(), processes=0)
+    files = [str(tmp_path / "test_some.py")]
+
+    outcome = run_part(part, files, place=tmp_path, marker=marker, variables={})
+
+    assert (outcome.failed, outcome.tests) == (failed, 0)
+    assert "there are no such tests" in outcome.result
+
+
+def test_a_command_that_fails_or_hangs_is_told():
+    assert run_quietly(["true"])
+    assert not run_quietly(["false"])
+    assert not run_quietly(["sleep", "600"], within_s=0.1)
 
 
 def test_tools_that_are_missing_are_named():
     assert missing(("sh", "no-such-program")) == ("no-such-program",)
     assert why_not(()) == ""
     assert bool(why_not(("mount",))) == (os.geteuid() != 0 or bool(missing(("mount",))))
-
-
-def test_growth_is_told_and_noise_is_not():
-    flat = [100.0 + number % 3 for number in range(4 * SAMPLES_MIN)]
-    leak = [100.0 + number for number in range(4 * SAMPLES_MIN)]
-
-    assert not grown(flat, "memory", 1.0)
-    assert grown(leak, "memory", 1.0).startswith("memory grew from ")
-    assert not grown(leak[: SAMPLES_MIN - 1], "memory", 1.0), "that soon nothing is told"
