@@ -12,6 +12,7 @@ from pathlib import Path
 
 _PORT = re.compile(r" serving .*\bport=(\d+)")
 STOP_WITHIN_S = 30
+TOLD_MAX = 4000
 
 
 class ServerProcess:
@@ -49,6 +50,11 @@ class ServerProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """Tell how it ended; None while it runs."""
+        return self._process.poll()
+
     def kill(self) -> None:
         """Kill -9: no chance to tidy up."""
         self._process.kill()
@@ -76,6 +82,10 @@ class ServerProcess:
     def events(self) -> str:
         """Return what it has logged so far."""
         return self.log.read_text()
+
+    def told(self) -> str:
+        """Return the end of what it has logged."""
+        return self.events()[-TOLD_MAX:]
 
     def _read_port(self) -> int:
         assert self._process.stderr is not None

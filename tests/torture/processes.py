@@ -40,6 +40,11 @@ class Process:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def exit_code(self) -> int | None:
+        """Tell how it ended; None while it runs."""
+        return self._process.poll()
+
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
