@@ -2,8 +2,10 @@
 
 import ctypes
 
+import pyarrow as pa
+
 from headwater.errors import CorruptBatchError
-from tests.fuzz.target import Target
+from tests.fuzz.target import ARROW_BYTES_MAX, Target
 
 
 def crash(_: bytes) -> None:
@@ -23,11 +25,16 @@ def fail(_: bytes) -> None:
     raise ZeroDivisionError
 
 
+def hoard(_: bytes) -> None:
+    pa.allocate_buffer(ARROW_BYTES_MAX + 1)
+    raise CorruptBatchError("but too late")
+
+
 def refuse(_: bytes) -> None:
     raise CorruptBatchError("on purpose")
 
 
 BROKEN = {
     run.__name__: Target(run.__name__, run, lambda: [b"seed"], (CorruptBatchError,))
-    for run in (crash, hang, swell, fail, refuse)
+    for run in (crash, hang, swell, fail, hoard, refuse)
 }

@@ -9,6 +9,7 @@ import random
 import signal
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.fuzz.broken import BROKEN
@@ -38,15 +39,21 @@ class Note:
 def try_inputs(
     target: Target, number: int, note: Note, *, chance: random.Random, count: int
 ) -> None:
-    """Try inputs near the valid ones."""
-    seeds = target.seeds()
-    for _ in range(count):
-        data = target.changed(chance.choice(seeds), random_edits(chance))[:NOTE_BYTES]
+    """Try inputs one by one, each within its time."""
+    for data in inputs(target, chance, count=count):
         note.write(number, data)
         # Without a handler the signal ends the process, whatever holds it up.
         signal.alarm(SECONDS_MAX)
         target.takes(data)
         signal.alarm(0)
+
+
+def inputs(target: Target, chance: random.Random, *, count: int) -> Iterator[bytes]:
+    """Yield what is beyond a limit, then many that are near it, or near what is valid."""
+    yield from target.refused()
+    seeds = [*target.seeds(), *target.refused()]
+    for _ in range(count):
+        yield target.changed(chance.choice(seeds), random_edits(chance))[:NOTE_BYTES]
 
 
 def main() -> None:

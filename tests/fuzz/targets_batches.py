@@ -73,7 +73,7 @@ NESTED = with_column_ids(
 )
 SCHEMAS = (PLAIN, NESTED)
 _EXPECTED = tuple(Expectation.of(arrow_schema(schema)) for schema in SCHEMAS)
-_DEEP_SCALE = 3
+BOMB_BYTES = 2**21
 
 
 def plain_rows(count: int) -> pa.RecordBatch:
@@ -122,11 +122,36 @@ def batches() -> list[bytes]:
 
 def bombs() -> list[bytes]:
     """Return batches that are far larger once they are decompressed."""
-    rows = pa.record_batch([[1], ["\0" * 2**21], [None], [True]], schema=arrow_schema(PLAIN))
-    return [
-        b"\0" + build_batch(message_of(rows, codec), schema_id=1, record_count=1)
-        for codec in ("lz4", "zstd")
+    return [_bomb(BOMB_BYTES, codec) for codec in ("lz4", "zstd")]
+
+
+@cache
+def bombs_too_large() -> list[bytes]:
+    """Return batches that are too large once they are decompressed, or claim to be."""
+    large = LIMITS.decoded_bytes_max + 1
+    whole = [_bomb(large, codec) for codec in ("lz4", "zstd")]
+    return [*whole, *(_claiming(each, 2**32) for each in bombs())]
+
+
+def _bomb(size: int, codec: str) -> bytes:
+    """Return a batch with a long text, which never is in Arrow's own memory."""
+    schema = arrow_schema(PLAIN)
+    offsets = pa.py_buffer(struct.pack("<ii", 0, size))
+    text = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(bytes(size))])
+    others = {0: [1], 2: [None], 3: [True]}
+    columns = [
+        pa.array(others[at], field.type) if at in others else text
+        for at, field in enumerate(schema)
     ]
+    rows = pa.record_batch(columns, schema=schema)
+    return b"\0" + build_batch(message_of(rows, codec), schema_id=1, record_count=1)
+
+
+def _claiming(data: bytes, size: int) -> bytes:
+    """Return a bomb whose text claims another length, with a checksum that fits."""
+    known = struct.pack("<q", BOMB_BYTES)
+    assert known in data, "the length is not to be found"
+    return mended(data.replace(known, struct.pack("<q", size)))
 
 
 def admit_batches(data: bytes) -> None:
@@ -198,10 +223,23 @@ def read_message(data: bytes) -> None:
     assert not len(ends) or int(np.max(ends)) <= layout.body_length
 
 
+def _of_batches(name: str, **ways) -> Target:
+    return Target(
+        name,
+        admit_batches,
+        batches,
+        REFUSALS,
+        refused=bombs_too_large,
+        # Buffers that are whole once decompressed, and as much again for what Arrow rounds up.
+        arrow_bytes_max=2 * LIMITS.decoded_bytes_max,
+        **ways,
+    )
+
+
 TARGETS = (
-    Target("record batches", admit_batches, batches, REFUSALS),
-    Target("record batches, checksums mended", admit_batches, batches, REFUSALS, mend=mended),
-    Target("bodies of record batches", admit_batches, batches, REFUSALS, body_edited, mended),
+    _of_batches("record batches"),
+    _of_batches("record batches, checksums mended", mend=mended),
+    _of_batches("bodies of record batches", change=body_edited, mend=mended),
     Target("statistics", read_statistics, statistics, (CorruptBatchError,)),
     Target("Arrow messages", read_message, messages, (CorruptBatchError,)),
 )

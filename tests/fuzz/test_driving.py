@@ -13,6 +13,7 @@ from tests.fuzz.driving import run_child
         ("crash", "SIGSEGV"),
         ("swell", "MemoryError"),
         ("fail", "ZeroDivisionError"),
+        ("hoard", "AssertionError: Arrow held"),
         pytest.param("hang", "SIGALRM", marks=pytest.mark.torture),
     ],
 )

@@ -30,6 +30,13 @@ def test_valid_inputs_are_taken(name):
 
 
 @every_target
+def test_inputs_beyond_a_limit_are_refused_and_take_no_memory(name):
+    target = TARGETS[name]
+
+    assert [data[:100] for data in target.refused() if target.takes(data)] == []
+
+
+@every_target
 @settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(choice=st.integers(0, 1000), edits=edit_lists)
 def test_inputs_that_are_nearly_valid_are_taken_or_refused_by_name(name, choice, edits):
