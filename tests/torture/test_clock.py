@@ -111,19 +111,28 @@ def test_a_leap_of_a_year_deletes_no_rows(world, hands):
     figures.note("clock", rounds=1)
 
 
-def test_rows_written_in_the_future_and_then_today_keep_their_order(world, hands):
-    async def write() -> list[str]:
-        async with await connect(world.address) as client:
-            table = await client.table(LOG)
-            for leap in ("+365d", "+0", "-365d", "+0"):
-                hands.set(leap)
-                await table.append([("lane", leap + str(time.monotonic()))])
-            return (await table.scan().to_arrow())["value"].to_pylist()
+async def write_at(world: World, hands: Hands, leaps: tuple[str, ...]) -> None:
+    async with await connect(world.address) as client:
+        table = await client.table(LOG)
+        for leap in leaps:
+            hands.set(leap)
+            await table.append([("lane", leap + str(time.monotonic()))])
 
-    found = asyncio.run(write())
+
+async def values_in_order(world: World) -> list[str]:
+    async with await connect(world.address) as client:
+        rows = await (await client.table(LOG)).scan().to_arrow()
+        return [text[:2] for text in rows["value"].to_pylist()]
+
+
+def test_rows_written_in_the_future_and_then_today_keep_their_order(world, hands):
+    asyncio.run(write_at(world, hands, ("+365d", "+0", "-365d", "+0")))
+
+    before = asyncio.run(values_in_order(world))
     world.server.kill()
     world.restart()
 
-    assert [text[:2] for text in found] == ["+3", "+0", "-3", "+0"]
+    assert before == ["+3", "+0", "-3", "+0"]
+    assert asyncio.run(values_in_order(world)) == before
     run_command("audit", "--deep", "--at", world.address)
     figures.note("clock", rounds=4)
