@@ -15,6 +15,14 @@ STOP_WITHIN_S = 30
 TOLD_MAX = 4000
 
 
+class ServerNotStartedError(RuntimeError):
+    """Tell how a server ended before it served."""
+
+    def __init__(self, code: int, told: str) -> None:
+        super().__init__(f"The server did not start, exit code {code}: {told}")
+        self.code = code
+
+
 class ServerProcess:
     """Start, kill and stop a server on one directory."""
 
@@ -94,7 +102,9 @@ class ServerProcess:
             self._output.flush()
             if found := _PORT.search(line):
                 return int(found[1])
-        raise RuntimeError(f"The server did not start: {self.log.read_text()}")
+        self._process.stderr.close()
+        self._output.close()
+        raise ServerNotStartedError(self._process.wait(STOP_WITHIN_S), self.log.read_text())
 
     def _copy(self) -> None:
         # A full pipe would stall the server, so somebody has to read on.
