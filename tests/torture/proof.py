@@ -7,8 +7,10 @@ from headwater.aio import connect
 from headwater.rows.log_batch import ChangeType
 from headwater.testing.history import LogHistory
 from headwater.testing.key_checker import check_keys
-from headwater.testing.key_history import KeyHistory
+from headwater.testing.key_history import KeyHistory, Verb
 from headwater.testing.log_checker import check_log
+from headwater.testing.operations import Outcome
+from tests import figures
 from tests.torture.processes import run_command
 from tests.torture.worker import KEYED, LOG
 from tests.torture.world import World
@@ -23,6 +25,7 @@ def prove(world: World, *, tiers: bool = True) -> None:
     same as the log alone  3. the audit finds nothing
     """
     log, keyed = histories(world)
+    figures.note("proof", acked=acked_of(log, keyed))
     rows, folded = asyncio.run(_read_all(world.address, log))
     asyncio.run(_read_keys(world.address, keyed))
     assert [str(each) for each in check_log(log, final_reader=FINAL)] == []
@@ -49,6 +52,15 @@ def histories(world: World) -> tuple[LogHistory, KeyHistory]:
         LogHistory.load(*(file for file in files if file not in keyed)),
         KeyHistory.load(*keyed),
     )
+
+
+def acked_of(log: LogHistory, keyed: KeyHistory) -> int:
+    """Return how many writes were answered."""
+    rows = sum(each.offset is not None for each in log.sent)
+    changes = sum(
+        each.outcome is Outcome.DONE and each.verb is not Verb.GET for each in keyed.operations()
+    )
+    return rows + changes
 
 
 async def _read_all(address: str, history: LogHistory) -> tuple[Counter, dict[str, str]]:

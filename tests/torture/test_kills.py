@@ -8,7 +8,7 @@ import pytest
 from tests import figures
 from tests.torture.chance import chance, work_goes_on
 from tests.torture.proof import prove
-from tests.torture.world import BOTH, CLIENTS, FORMATS, HASTY, World
+from tests.torture.world import BOTH, CLIENTS, FORMATS, World
 
 ROUNDS = 4
 KILLS = ("tierer", "server", "server and tierer", "server", "server")
@@ -48,10 +48,10 @@ def kill_server(world: World) -> None:
 
 
 def replace_client(world: World, clients, *, at: int) -> None:
-    """Kill a client, and start another of its kind under another name."""
+    """Kill a client, and start another as patient as it was, under another name."""
     world.clients.pop(at).kill()
-    kind, name, _ = clients[at]
-    world.clients.insert(at, world.start_client(kind, name, HASTY))
+    kind, name, settings = clients[at]
+    world.clients.insert(at, world.start_client(kind, name, settings))
 
 
 @pytest.mark.timeout(300)

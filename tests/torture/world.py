@@ -8,6 +8,7 @@ from pathlib import Path
 from headwater.aio import connect
 from tests.serving import ServerProcess
 from tests.torture.processes import NOT_NOW, WELL, Process, wait_until
+from tests.torture.progress import await_progress
 from tests.torture.server import MODULE, told
 from tests.torture.worker import KEYED, LOG
 
@@ -59,6 +60,7 @@ class World:
         self.clients: list[Process] = []
         self.tierers: list[Process] = []
         self._started = 0
+        self._journals_of: dict[int, list[Path]] = {}
 
     @property
     def address(self) -> str:
@@ -123,20 +125,24 @@ class World:
         wait_until(lambda: self._begun() >= wanted)
 
     def _begun(self) -> int:
-        assert all(client.is_running for client in self.clients), self.clients[-1].told()
+        self._check_clients()
         return sum(bool(each.stat().st_size) for each in self.files())
 
     def start_client(self, kinds: str, name: str, settings: Mapping[str, float]) -> Process:
         self._started += 1
-        return Process(
+        called = f"{name}{self._started}"
+        client = Process(
             "tests.torture.worker",
             kinds,
             self.address,
-            f"{name}{self._started}",
+            called,
             str(self.journals),
             json.dumps(settings),
             log=self.place / "clients.log",
         )
+        files = [self.journals / f"{kind}-{called}" for kind in kinds.split("+")]
+        self._journals_of[client.pid] = files
+        return client
 
     def files(self) -> list[Path]:
         """Return the journals that there are."""
@@ -158,14 +164,22 @@ class World:
         return tierer
 
     def stop_clients(self) -> None:
-        """Let them end what they began."""
+        """See that all get on, whatever was broken before; then let them end what they began."""
+        files = [file for each in self.clients for file in self._journals_of[each.pid]]
+        await_progress(files, check=self._check_clients)
         while self.clients:
             self.clients.pop().stop()
 
+    def _check_clients(self) -> None:
+        assert all(each.is_running for each in self.clients), self.clients[0].told()
+
     def stop_tierers(self) -> None:
         while self.tierers:
-            # One that never reached the server has said so, and ended.
-            self.tierers.pop().stop(expect=(*WELL, NOT_NOW))
+            tierer = self.tierers.pop()
+            # One that never reached the server has said so, and ended; no other ends unasked.
+            code = tierer.exit_code
+            assert code in (None, NOT_NOW), f"a tierer ended with {code}: {tierer.told()}"
+            tierer.stop(expect=(*WELL, NOT_NOW))
 
     def close(self) -> None:
         """Leave nothing behind, however the story went."""
