@@ -16,6 +16,7 @@ ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "300"))
 ROUNDS_PER_WORLD = 50
 DELAY_S = (0.05, 2.0)
 DELAY_SHORT_S = (0.05, 0.7)
+NO_DISK_IS_AS_LARGE_BYTES = 1 << 60
 BACK_WITHIN_S = 30.0  # with all that is started beside it
 
 
@@ -61,6 +62,17 @@ def test_kills_of_server_and_tierer_lose_nothing_and_double_nothing(make_world):
     kill_rounds(world, rounds=ROUNDS, clients=BOTH, delay_s=DELAY_SHORT_S)
 
     prove(world)
+
+
+def test_a_server_that_takes_no_rows_after_a_kill_is_not_taken_for_one_that_works(make_world):
+    world = make_world(formats=FORMATS[:1])
+    world.start_clients(BOTH)
+
+    world.server.kill()
+    world.restart(disk_free_bytes_min=NO_DISK_IS_AS_LARGE_BYTES)
+
+    with pytest.raises(AssertionError, match=r"no progress .*append-a1, .*upsert-a1"):
+        world.stop_clients(progress_within_s=3.0)
 
 
 @pytest.mark.torture

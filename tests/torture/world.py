@@ -8,7 +8,7 @@ from pathlib import Path
 from headwater.aio import connect
 from tests.serving import ServerProcess
 from tests.torture.processes import NOT_NOW, WELL, Process, wait_until
-from tests.torture.progress import await_progress
+from tests.torture.progress import PROGRESS_WITHIN_S, await_progress
 from tests.torture.server import MODULE, told
 from tests.torture.worker import KEYED, LOG
 
@@ -163,10 +163,10 @@ class World:
         self.tierers.append(tierer)
         return tierer
 
-    def stop_clients(self) -> None:
+    def stop_clients(self, *, progress_within_s: float = PROGRESS_WITHIN_S) -> None:
         """See that all get on, whatever was broken before; then let them end what they began."""
         files = [file for each in self.clients for file in self._journals_of[each.pid]]
-        await_progress(files, check=self._check_clients)
+        await_progress(files, within_s=progress_within_s, check=self._check_clients)
         while self.clients:
             self.clients.pop().stop()
 
