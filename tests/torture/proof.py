@@ -56,7 +56,7 @@ def histories(world: World) -> tuple[LogHistory, KeyHistory]:
 
 def acked_of(log: LogHistory, keyed: KeyHistory) -> int:
     """Return how many writes were answered."""
-    rows = sum(each.offset is not None for each in log.sent)
+    rows = sum(log.outcomes[number] is Outcome.DONE for number in range(len(log.outcomes)))
     changes = sum(
         each.outcome is Outcome.DONE and each.verb is not Verb.GET for each in keyed.operations()
     )

@@ -4,9 +4,11 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from headwater.client.writing.receipts import BucketReceipt
 from headwater.testing.history import LogHistory
 from headwater.testing.key_history import KeyHistory
 from tests.torture.progress import await_progress
+from tests.torture.worker import note_acks
 
 
 @pytest.fixture
@@ -83,3 +85,13 @@ def test_rows_that_are_read_again_are_no_progress(tmp_path, log):
 def test_a_client_without_a_journal_has_not_begun(tmp_path):
     with pytest.raises(AssertionError, match="no progress"):
         await_progress([tmp_path / "append-a"], within_s=0.0, check=ignore)
+
+
+@pytest.mark.parametrize(("end_offset", "offsets"), [(7, [5, 6]), (-1, [None, None])])
+def test_rows_whose_place_is_not_said_are_acked_without_one(end_offset, offsets):
+    history = LogHistory()
+    sent = [history.send("a", f"a/{number}") for number in range(2)]
+
+    note_acks(history, sent, BucketReceipt(None, 0, 2, end_offset))
+
+    assert [each.offset for each in history.sent] == offsets

@@ -36,7 +36,7 @@ def noisy(value_at, *, by: float):
 
 @pytest.mark.parametrize(
     ("kind", "per_hour", "noise"),
-    [("rss_mib", 50.0, 12.0), ("rss_mib", 15.0, 12.0), ("descriptors", 3.0, 2.0)],
+    [("rss_mib", 50.0, 12.0), ("rss_mib", 35.0, 12.0), ("descriptors", 3.0, 2.0)],
 )
 def test_a_slow_leak_is_found_in_noise(kind, per_hour, noise):
     leak = series(noisy(lambda at_s: 180.0 + per_hour * at_s / HOUR_S, by=noise))

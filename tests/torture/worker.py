@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headwater.aio import connect
+from headwater.client.writing.receipts import BucketReceipt
 from headwater.config.client import ClientSettings
 from headwater.errors import HeadwaterError, RetryLaterError
 from headwater.testing.history import LogHistory
@@ -82,8 +83,7 @@ class Worker:
                 session += 1
                 continue
             (place,) = receipt.buckets  # all rows of a lane go to one bucket
-            for at, operation in enumerate(sent, start=place.end_offset - len(sent)):
-                history.ack(operation, bucket=place.bucket, offset=at)
+            note_acks(history, sent, place)
             await self.pause()
 
     async def tail(self, journal: Path) -> None:
@@ -147,6 +147,14 @@ class Worker:
         except HeadwaterError:
             history.lose(operation)
             raise
+
+
+def note_acks(history: LogHistory, sent: list[int], place: BucketReceipt) -> None:
+    """Note that rows are written, and where, unless the server has not said."""
+    for at, operation in enumerate(sent, start=place.end_offset - len(sent)):
+        # One that was sent again after many others is known to be there, but not where.
+        is_said = place.end_offset >= len(sent)
+        history.ack(operation, bucket=place.bucket, offset=at if is_said else None)
 
 
 async def main(kinds: str, address: str, name: str, journals: str, settings: str = "{}") -> None:
