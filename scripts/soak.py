@@ -1,7 +1,7 @@
 """Let a storage work for an hour, audit it every minute, and see that it grows nowhere.
 
 python -m scripts.soak --minutes 60 --csv soak.csv
-All of it runs to the end, tiering goes on, and in half an hour or more nothing grows.
+All of it runs to the end, tiering goes on, and in three quarters of an hour or more nothing grows.
 """
 
 import argparse
