@@ -8,6 +8,7 @@ from headwater.audit.bucket import AuditedBucket
 from headwater.client.reading.fetch_request import FetchSize, fetch_request
 from headwater.client.reading.followed import Followed
 from headwater.client.reading.log_reader import StoredBatch, stored_batches
+from headwater.client.reading.remote_log import with_records
 from headwater.client.reading.view import View
 from headwater.errors import (
     HeadwaterError,
@@ -146,16 +147,15 @@ class BatchWalk:
             audited.bucket, _FETCH_LOG, [request.SerializeToString()]
         )
         answers = [bucket for table in decode_fetch_answer(body) for bucket in table.buckets]
-        batches = _batches(answers[0], offset) if answers else []
+        batches = await self._batches(answers[0], offset) if answers else []
         if not batches:
             raise TimedOutError(f"{audited.bucket} has an offset {offset}, and does not give it.")
         return batches
 
-
-def _batches(answer: BucketAnswer, offset: int) -> list[StoredBatch]:
-    fields = answer.fields
-    if fields.error_code:
-        raise error_of_code(fields.error_code, fields.error_message)
-    if fields.HasField("remote_log_fetch_info"):
-        raise RemoteLogError(f"Offset {offset} is kept in remote storage only.")
-    return stored_batches(answer.records)
+    async def _batches(self, answer: BucketAnswer, offset: int) -> list[StoredBatch]:
+        fields = answer.fields
+        if fields.error_code:
+            raise error_of_code(fields.error_code, fields.error_message)
+        chunk_bytes = self._size.share_of(1)
+        full = await with_records(answer, offset=offset, chunk_bytes=chunk_bytes)
+        return stored_batches(full.records)

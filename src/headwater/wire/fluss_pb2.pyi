@@ -676,9 +676,31 @@ class FetchLogRequest(_message.Message):
     min_bytes: int
     def __init__(self, follower_server_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ...) -> None: ...
 
+class RemoteLogSegment(_message.Message):
+    __slots__ = ("remote_log_segment_id", "remote_log_start_offset", "remote_log_end_offset", "segment_size_in_bytes", "max_timestamp")
+    REMOTE_LOG_SEGMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_SIZE_IN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    remote_log_segment_id: str
+    remote_log_start_offset: int
+    remote_log_end_offset: int
+    segment_size_in_bytes: int
+    max_timestamp: int
+    def __init__(self, remote_log_segment_id: _Optional[str] = ..., remote_log_start_offset: _Optional[int] = ..., remote_log_end_offset: _Optional[int] = ..., segment_size_in_bytes: _Optional[int] = ..., max_timestamp: _Optional[int] = ...) -> None: ...
+
 class RemoteLogFetchInfo(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("remote_log_tablet_dir", "partition_name", "remote_log_segments", "first_start_pos")
+    REMOTE_LOG_TABLET_DIR_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_LOG_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_START_POS_FIELD_NUMBER: _ClassVar[int]
+    remote_log_tablet_dir: str
+    partition_name: str
+    remote_log_segments: _containers.RepeatedCompositeFieldContainer[RemoteLogSegment]
+    first_start_pos: int
+    def __init__(self, remote_log_tablet_dir: _Optional[str] = ..., partition_name: _Optional[str] = ..., remote_log_segments: _Optional[_Iterable[_Union[RemoteLogSegment, _Mapping]]] = ..., first_start_pos: _Optional[int] = ...) -> None: ...
 
 class FetchLogBucketResponse(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "high_watermark", "log_start_offset", "remote_log_fetch_info", "records", "filtered_end_offset")

@@ -128,15 +128,23 @@ async def test_what_cannot_be_mended_is_raised_and_the_others_go_on(cluster):
     assert found.keys() == {Place(None, 1)}
 
 
-async def test_rows_in_remote_storage_are_told(cluster):
+async def test_rows_in_remote_storage_that_cannot_be_read_are_told(cluster):
     def answer(asked):
-        remote = pb.RemoteLogFetchInfo()
+        segment = pb.RemoteLogSegment(
+            remote_log_segment_id="s",
+            remote_log_start_offset=0,
+            remote_log_end_offset=9,
+            segment_size_in_bytes=1,
+        )
+        remote = pb.RemoteLogFetchInfo(
+            remote_log_tablet_dir="nowhere://x/y", remote_log_segments=[segment]
+        )
         return pb.FetchLogBucketResponse(bucket_id=0, remote_log_fetch_info=remote)
 
     cluster.answers = {0: answer}
 
     async with fetcher(cluster, cluster.place(0, node=7)) as reader:
-        with pytest.raises(RemoteLogError, match="offset 0 in remote storage"):
+        with pytest.raises(RemoteLogError, match=r"nowhere://x/y/s/0+\.log cannot be read"):
             await ids(reader, 1)
 
 

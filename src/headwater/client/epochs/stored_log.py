@@ -7,12 +7,12 @@ from headwater.client.reading.fetch_request import FetchSize, fetch_request
 from headwater.client.reading.followed import Followed
 from headwater.client.reading.log_batch import Place
 from headwater.client.reading.log_reader import StoredBatch, stored_batches
+from headwater.client.reading.remote_log import with_records
 from headwater.client.reading.view import View
 from headwater.errors import (
     HeadwaterError,
     InvalidProjectionError,
     LeaderMissingError,
-    RemoteLogError,
     error_of_code,
     moves_leader,
 )
@@ -67,7 +67,7 @@ class StoredLog:
             body = await self._cluster.call_leader(
                 self._bucket, _FETCH_LOG, [request.SerializeToString()]
             )
-            return _batches(decode_fetch_answer(body)[0].buckets[0])
+            return await self._batches(decode_fetch_answer(body)[0].buckets[0], offset)
         except InvalidProjectionError:
             if not self._projects:
                 raise
@@ -79,18 +79,17 @@ class StoredLog:
                 self._cluster.stale(self._bucket)
             raise
 
-
-def _batches(answer: BucketAnswer) -> Sequence[StoredBatch]:
-    fields = answer.fields
-    if fields.error_code:
-        raise error_of_code(fields.error_code, fields.error_message)
-    if fields.HasField("remote_log_fetch_info"):
-        raise RemoteLogError("The log is in remote storage only.")
-    batches = stored_batches(answer.records)
-    if not batches:
-        # The range ends where the leader said that the log does; another one is behind.
-        raise LeaderMissingError("The log is shorter than it was.")
-    return batches
+    async def _batches(self, answer: BucketAnswer, offset: int) -> Sequence[StoredBatch]:
+        fields = answer.fields
+        if fields.error_code:
+            raise error_of_code(fields.error_code, fields.error_message)
+        chunk_bytes = self._size.share_of(1)
+        full = await with_records(answer, offset=offset, chunk_bytes=chunk_bytes)
+        batches = stored_batches(full.records)
+        if not batches:
+            # The range ends where the leader said that the log does; another one is behind.
+            raise LeaderMissingError("The log is shorter than it was.")
+        return batches
 
 
 def _narrowest(table: TableInfo) -> str:

@@ -25,6 +25,10 @@ class FetchSize:
         """Return the sizes for reading all there is."""
         return cls(settings.fetch_bytes_max, settings.fetch_bucket_bytes_max)
 
+    def share_of(self, buckets: int) -> int:
+        """Return what each of some buckets may bring if they come at once."""
+        return max(self.bucket_bytes_max, self.bytes_max // max(buckets, 1))
+
 
 def fetch_request(
     view: View, followed: Sequence[Followed], *, size: FetchSize, wait_ms: int, projects: bool

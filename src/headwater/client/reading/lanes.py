@@ -11,13 +11,13 @@ from headwater.client.reading.fetch_request import FetchSize, fetch_request
 from headwater.client.reading.followed import Arrived, BucketFault, Followed, Lane
 from headwater.client.reading.log_batch import Place
 from headwater.client.reading.log_reader import stored_batches
+from headwater.client.reading.remote_log import is_remote, with_records
 from headwater.client.reading.view import View
 from headwater.errors import (
     HeadwaterError,
     InvalidProjectionError,
     OffsetOutOfRangeError,
     PartitionMissingError,
-    RemoteLogError,
     StorageError,
     error_of_code,
     moves_leader,
@@ -31,6 +31,8 @@ from headwater.wire.fetch_answer import BucketAnswer, decode_fetch_answer
 # What was damaged on its way is whole the next time, what was damaged on disk is not.
 DAMAGED_READS_MAX = 3
 _FETCH_LOG = API_OF_REQUEST[pb.FetchLogRequest]
+
+Answered = tuple[Followed, BucketAnswer]
 
 
 class Lanes:
@@ -119,23 +121,37 @@ class Lanes:
                 [request.SerializeToString()],
                 timeout_s=settings.request_timeout_s + settings.fetch_wait_ms / 1000,
             )
-            self._received(lane, group, body)
+            found = _answers(group, body)
+            if any(is_remote(answer) for _, answer in found):
+                found = await self._with_records(found)
+            self._received(lane, found)
         finally:
             self._busy.discard(lane)
 
     # ---- answers
 
-    def _received(self, lane: Lane, group: Sequence[Followed], body: memoryview) -> None:
-        asked = {each.bucket: each for each in group}
+    async def _with_records(self, found: Sequence[Answered]) -> list[Answered]:
+        """Read what servers only point to; what cannot be read fails alone."""
+        remote_count = sum(is_remote(answer) for _, answer in found)
+        chunk_bytes = self._size.share_of(remote_count)
+        filled = await asyncio.gather(*(self._filled(*each, chunk_bytes) for each in found))
+        return [each for each in filled if each is not None]
+
+    async def _filled(
+        self, followed: Followed, answer: BucketAnswer, chunk_bytes: int
+    ) -> Answered | None:
+        offset = followed.next_offset
+        try:
+            return followed, await with_records(answer, offset=offset, chunk_bytes=chunk_bytes)
+        except HeadwaterError as fault:
+            self.failed(followed, fault)
+            return None
+
+    def _received(self, lane: Lane, found: Sequence[Answered]) -> None:
         arrived = []
-        for table in decode_fetch_answer(body):
-            for answer in table.buckets:
-                fields = answer.fields
-                partition_id = fields.partition_id if fields.HasField("partition_id") else None
-                bucket = TableBucket(table.table_id, fields.bucket_id, partition_id)
-                followed = asked.get(bucket)
-                if followed is not None and self.followed.get(followed.place) is followed:
-                    arrived += self._bucket_received(followed, answer)
+        for followed, answer in found:
+            if self.followed.get(followed.place) is followed:
+                arrived += self._bucket_received(followed, answer)
         if arrived:
             self._untaken.add(lane)
             self.answers.append((lane, arrived))
@@ -186,15 +202,24 @@ class Lanes:
             self.faults.append(BucketFault(followed, fault))
 
 
+def _answers(group: Sequence[Followed], body: memoryview) -> list[Answered]:
+    """Return what was answered for each bucket that was asked for."""
+    asked, found = {each.bucket: each for each in group}, []
+    for table in decode_fetch_answer(body):
+        for answer in table.buckets:
+            fields = answer.fields
+            partition_id = fields.partition_id if fields.HasField("partition_id") else None
+            bucket = TableBucket(table.table_id, fields.bucket_id, partition_id)
+            if bucket in asked:
+                found.append((asked[bucket], answer))
+    return found
+
+
 def _arrived(followed: Followed, answer: BucketAnswer) -> Arrived:
     """Return what came of a bucket and how far it reaches, or raise why nothing came."""
     fields = answer.fields
     if fields.error_code:
         raise _fault(followed, fields)
-    if fields.HasField("remote_log_fetch_info"):
-        raise RemoteLogError(
-            f"{followed.place} keeps offset {followed.next_offset} in remote storage only."
-        )
     batches = stored_batches(answer.records)
     ends = [batch.header.end_offset for batch in batches[-1:]]
     if fields.HasField("filtered_end_offset"):
@@ -204,7 +229,7 @@ def _arrived(followed: Followed, answer: BucketAnswer) -> Arrived:
         batches,
         start=followed.next_offset,
         end=max(ends, default=followed.next_offset),
-        is_projected=followed.projects,
+        is_projected=followed.projects and not is_remote(answer),
     )
 
 
