@@ -28,7 +28,7 @@ from headwater.errors import (
     TableMissingError,
 )
 
-REMOTE = "rows that are kept in remote storage only were not read"
+REMOTE = "rows in a remote store that cannot be reached from here were not read"
 EXPIRED = "rows expired while they were read"
 CUT = "some changelogs do not reach back to their first change"
 

@@ -102,10 +102,10 @@ class UnsupportedError(RequestError):
 
 
 class RemoteLogError(UnsupportedError):
-    """Tell that the cluster keeps the asked offsets in remote storage only."""
+    """Tell that rows which a cluster keeps in its remote store cannot be read there."""
 
     code = 2
-    hint = "Start at a later offset, or give the cluster a longer local retention."
+    hint = "Give this machine access to that store, or start at a later offset."
 
 
 class OffsetOutOfRangeError(RequestError):
