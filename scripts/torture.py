@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -55,12 +56,9 @@ def main() -> int:
     WORK.mkdir(exist_ok=True)
     ensure(sorted({tool for part in PARTS for tool in part.tools if part.name in wanted}))
     soak = _start_soak(options.soak_minutes) if SOAK in wanted else None
-    outcomes: list[Outcome] = []
     try:
-        for part in PARTS:
-            if part.name in wanted:
-                outcomes.append(_run(part, marker=SHORT if options.short else LONG))
-                _tell(outcomes[-1])
+        parts = [part for part in PARTS if part.name in wanted]
+        outcomes = _run_all(parts, beside=options.beside, marker=SHORT if options.short else LONG)
         if soak is not None:
             print("waits for the soak", flush=True)
             outcomes.append(soak.wait())
@@ -69,8 +67,8 @@ def main() -> int:
         print("stopped", file=sys.stderr)
         return 130
     finally:
-        if soak is not None:
-            soak.group.end()
+        for group in list(Group.running):
+            group.end()
     table = markdown(outcomes)
     print(f"\n{table}")
     if options.report is not None:
@@ -82,6 +80,12 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m scripts.torture", description=__doc__)
     names = ", ".join((*(part.name for part in PARTS), SOAK))
     parser.add_argument("--parts", default="", help=f"only these, with commas between: {names}")
+    parser.add_argument(
+        "--beside",
+        type=int,
+        default=1,
+        help="parts that run side by side; most of them wait for processes much of the time",
+    )
     parser.add_argument("--soak-minutes", type=float, default=60.0, help="length of the soak")
     parser.add_argument(
         "--short",
@@ -106,7 +110,28 @@ def _wanted(text: str) -> frozenset[str]:
     return frozenset(wanted)
 
 
+def _run_all(parts: Sequence[Part], *, beside: int, marker: str) -> list[Outcome]:
+    """Run parts, some of them side by side, and return what became of them in their order."""
+    with ThreadPoolExecutor(beside) as pool:
+        # The longest is Spark's, which should not be left over for the end.
+        longest_first = sorted(parts, key=lambda part: beside > 1 and part.processes > 0)
+        begun = {part.name: pool.submit(_run, part, marker=marker) for part in longest_first}
+        try:
+            return [begun[part.name].result() for part in parts]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for group in list(Group.running):
+                group.end()
+            raise
+
+
 def _run(part: Part, *, marker: str) -> Outcome:
+    outcome = _ran(part, marker=marker)
+    _tell(outcome)
+    return outcome
+
+
+def _ran(part: Part, *, marker: str) -> Outcome:
     if reason := why_not(part.tools):
         return Outcome(name=part.name, reason=reason)
     files = files_of(PARTS)[part.name]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 from xml.etree import ElementTree as ET
 
 from scripts.torture_parts import ROOT, Part
@@ -59,6 +60,8 @@ class Outcome:
 class Group:
     """A process with all that it starts, so that all of it can be ended."""
 
+    running: ClassVar[set["Group"]] = set()
+
     def __init__(
         self, command: Sequence[str], *, log: Path, variables: Mapping[str, str] | None = None
     ) -> None:
@@ -72,6 +75,7 @@ class Group:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        self.running.add(self)
 
     def wait(self, timeout_s: float) -> int:
         """Wait for the end, and leave nothing behind; return the exit code."""
@@ -92,6 +96,7 @@ class Group:
         self._signal(signal.SIGKILL)
         self._process.wait()
         self._output.close()
+        self.running.discard(self)
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
