@@ -147,6 +147,20 @@ def test_turns_are_over_after_a_restart_and_none_is_given_twice(tmp_path):
         assert after.epoch.turn == before.epoch.turn + 1
 
 
+def test_the_end_of_a_round_from_before_a_restart_is_refused(tmp_path):
+    with headwater.open(tmp_path) as storage:
+        storage.create_table("t", {"id": "BIGINT"}, options=TIERED)
+        before = assigned(storage)
+
+    with headwater.open(tmp_path) as storage:
+        ended = storage.lake.heartbeat(finished=[FinishedRound(assignment=before)])
+        failed = storage.lake.heartbeat(failed=[FailedRound(assignment=before, failure="late")])
+        (state,) = storage.lake.heartbeat(list_states=True).states
+
+        assert ended.fenced == failed.fenced == {1}
+        assert (state.last_tiered_ms, state.failures) == (None, 0)
+
+
 def test_states_are_told_with_why_a_round_failed(storage, table):
     failed = FailedRound(assignment=assigned(storage), failure="the warehouse is read-only")
     storage.lake.heartbeat(failed=[failed])

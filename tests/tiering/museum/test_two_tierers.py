@@ -4,7 +4,7 @@ import pytest
 
 from headwater.errors import TieringFencedError
 from headwater.tiering.steps import Step
-from tests.tiering.world import rows
+from tests.tiering.world import KilledError, killing, rows
 
 EARLY = [Step.HEAD, Step.LOGS, Step.PLAN, Step.WRITE, Step.PREPARE, Step.COMMIT]
 
@@ -37,6 +37,19 @@ async def test_01_one_who_is_paused_fails_as_soon_as_another_has_claimed_the_tab
     await new
 
     await world.check(table)
+
+
+async def test_01_one_whose_turn_is_over_does_not_report_what_others_committed(world, hw):
+    table = await world.table()
+    await table.append(rows(1))
+    with pytest.raises(KilledError):
+        await world.tier(table, 5, watch=killing(Step.REPORT))
+
+    with pytest.raises(TieringFencedError):
+        await world.tier(table, 4)
+
+    assert world.head(table) is not None
+    assert await hw.lake.snapshot(table.path) is None
 
 
 async def test_01_two_of_the_same_turn_hold_every_row_once_all_the_same(world):
