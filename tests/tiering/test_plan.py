@@ -115,7 +115,9 @@ def test_a_claim_is_needed_if_others_had_a_turn_that_the_lake_knows_nothing_of(h
     assert planned(held, view({0: (0, 9)})).needs_claim == claims
 
 
-@pytest.mark.parametrize(("unsettled", "claims"), [(0, False), (2, False), (3, True), (None, True)])
+@pytest.mark.parametrize(
+    ("unsettled", "claims"), [(0, False), (1, False), (2, True), (3, True), (None, True)]
+)
 def test_turns_that_ended_by_the_word_of_their_tierers_need_no_claim(unsettled, claims):
     held = boundary(epoch=TieringEpoch(1, 2))
 
@@ -125,7 +127,10 @@ def test_turns_that_ended_by_the_word_of_their_tierers_need_no_claim(unsettled, 
 
 
 def test_the_very_first_turn_needs_no_claim():
-    assert not planned(None, view({0: (0, 9)}), epoch=TieringEpoch(4, 1)).needs_claim
+    seen = view({0: (0, 9)})
+    for unsettled in (None, 0):
+        first = replace(seen, unsettled=unsettled)
+        assert not planned(None, first, epoch=TieringEpoch(4, 1)).needs_claim
 
 
 def test_the_offsets_of_a_dropped_partition_leave_the_boundary():

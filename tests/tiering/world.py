@@ -55,9 +55,16 @@ class World:
 
     # ---- tiering
 
-    def turn(self, table: AsyncTable, number: int, *, coordinator=1, storage=STORAGE) -> Turn:
-        epoch = TieringEpoch(coordinator, number)
-        return Turn(Assignment(path=table.path, table_id=table.info.table_id, epoch=epoch), storage)
+    def turn(
+        self, table: AsyncTable, number: int, *, coordinator=1, storage=STORAGE, unsettled=None
+    ) -> Turn:
+        assignment = Assignment(
+            path=table.path,
+            table_id=table.info.table_id,
+            epoch=TieringEpoch(coordinator, number),
+            unsettled=unsettled,
+        )
+        return Turn(assignment, storage)
 
     async def paused(self, table: AsyncTable, number: int, step: Step, **traits):
         """Return a round that stands before a step, and what lets it go on."""

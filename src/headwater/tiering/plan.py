@@ -226,9 +226,11 @@ def _leaves_room(held: Boundary | None, epoch: TieringEpoch, unsettled: int | No
     known = TieringEpoch(epoch.coordinator, 0) if held is None else held.epoch
     if known.coordinator != epoch.coordinator:
         return True
-    # A server that tells nothing of turns that ended as they should: any of them may not have.
-    last = epoch.turn - 1 if unsettled is None else unsettled
-    return last > known.turn
+    if unsettled is None:
+        # A server that tells nothing of turns that ended as they should: any of them may not have.
+        return epoch.turn - 1 > known.turn
+    # The lake may know the very turn by its claim alone, and the round itself be still to come.
+    return 0 < unsettled >= known.turn
 
 
 def _end(held: Boundary | None, bucket: LakeBucket) -> int | None:

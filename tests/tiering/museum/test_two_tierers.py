@@ -39,6 +39,21 @@ async def test_01_one_who_is_paused_fails_as_soon_as_another_has_claimed_the_tab
     await world.check(table)
 
 
+async def test_01_one_who_has_claimed_the_table_and_hangs_fails_when_another_claims_it(world):
+    table = await world.table()
+    await table.append(rows(*range(20)))
+    old, old_pause = await world.paused(table, 2, Step.COMMIT, unsettled=1)
+    new, new_pause = await world.paused(table, 3, Step.WRITE, unsettled=2)
+
+    old_pause.let_go()
+    with pytest.raises(TieringFencedError):
+        await old
+    new_pause.let_go()
+    await new
+
+    await world.check(table)
+
+
 async def test_01_one_whose_turn_is_over_does_not_report_what_others_committed(world, hw):
     table = await world.table()
     await table.append(rows(1))
