@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from headwater.store.disk import Part
+from headwater.store.disk import TEMPORARY_SUFFIX, Part, parent_of
 from headwater.store.memory import Change, ChangeKind, Fate, MemoryDisk, MemoryFile
 
 TORN = ("part", "zeros", "noise")
@@ -56,8 +57,15 @@ class SimDisk:
         return self.inner.map(path)
 
     def replace(self, path: str, content: bytes) -> None:
-        self._step()
-        self.inner.replace(path, content)
+        """Replace step by step, so that power can be lost in the middle of it."""
+        temporary = path + TEMPORARY_SUFFIX
+        with suppress(FileNotFoundError):
+            self.inner.unlink(temporary)
+        file = self.create(temporary)
+        file.append([content])
+        file.sync()
+        self.rename(temporary, path)
+        self.sync_directory(parent_of(path))
 
     def rename(self, source: str, target: str) -> None:
         self._step()

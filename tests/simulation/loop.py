@@ -4,7 +4,8 @@ Everything of a run shares this one loop, but each handle belongs to a process: 
 context it was made. A process can be killed, after which nothing of it ever runs again, and
 paused, after which all of it waits. Within a process handles run in the order in which they came,
 as asyncio promises; which process runs next is drawn. Work for threads runs when a drawn delay is
-over, so that it can end in any order, and that of the server now and then in several pieces.
+over, so that it can end in any order, and that of the server now and then in several pieces. A
+fuse strikes between any two handles of a process, also while others wait for their turn.
 """
 
 import asyncio
@@ -26,6 +27,14 @@ SLOW_TIMES = 10
 UNWINDS_MAX = 20
 
 
+@dataclass
+class Fuse:
+    """Strike before the so many-th handle from now on."""
+
+    handles_left: int
+    strike: Callable[[], None]
+
+
 @dataclass(eq=False)
 class Process:
     """Be what is killed or paused as a whole."""
@@ -34,11 +43,21 @@ class Process:
     is_alive: bool = True
     is_paused: bool = False
     ready: deque[asyncio.Handle] = field(default_factory=deque)
+    fuse: Fuse | None = None
 
     def kill(self) -> None:
         """Let nothing of it run again."""
         self.is_alive = False
         self.ready.clear()
+
+    def burn(self) -> None:
+        """Count a handle that is about to run."""
+        if self.fuse is None:
+            return
+        self.fuse.handles_left -= 1
+        if self.fuse.handles_left <= 0:
+            fuse, self.fuse = self.fuse, None
+            fuse.strike()
 
 
 OUTSIDE = Process("outside")
@@ -56,6 +75,7 @@ class SimTask(asyncio.Task):
 
     def __init__(self, *args: object, **named: object) -> None:
         self.number = next(self.numbers)
+        self.process = (named.get("context") or copy_context()).get(PROCESS, OUTSIDE)
         super().__init__(*args, **named)
 
     def __hash__(self) -> int:
@@ -67,6 +87,7 @@ class SimFuture(asyncio.Future):
 
     def __init__(self, **named: object) -> None:
         self.number = next(SimTask.numbers)
+        self.process = PROCESS.get()
         super().__init__(**named)
 
     def __hash__(self) -> int:
@@ -166,8 +187,19 @@ class SimLoop(asyncio.BaseEventLoop):
         return task
 
     def _complain(self, _loop, context) -> None:
-        fault = context.get("exception")
-        self.complaints.append(f"{context['message']}: {fault!r}")
+        process = _process_of(context)
+        if process.is_alive and not self._is_over:
+            fault = context.get("exception")
+            self.complaints.append(f"{process.name}: {context['message']}: {fault!r}")
+
+    def untold(self) -> list[str]:
+        """Return what went wrong in those who live, and what nobody asked after."""
+        failed = [
+            f"{task.process.name}: nobody asked how {task.get_name()} failed: {task.exception()!r}"
+            for task in self._tasks
+            if task.process.is_alive and task.done() and task._log_traceback
+        ]
+        return [*self.complaints, *failed]
 
     # ---- one turn
 
@@ -183,6 +215,9 @@ class SimLoop(asyncio.BaseEventLoop):
             self._pass_time()
             return
         process = waiting[0] if len(waiting) == 1 else self.chance.choice(waiting)
+        process.burn()
+        if process.is_paused or not process.ready:
+            return
         handle = process.ready.popleft()
         self.steps += 1
         if self.steps > self._steps_max:
@@ -272,6 +307,15 @@ def _inside(process: Process) -> Context:
     context = copy_context()
     context.run(PROCESS.set, process)
     return context
+
+
+def _process_of(context: dict[str, object]) -> Process:
+    """Return whose complaint it is."""
+    handle = context.get("handle")
+    if isinstance(handle, asyncio.Handle):
+        return handle._context.get(PROCESS, OUTSIDE)
+    whose = context.get("task") or context.get("future")
+    return whose.process if isinstance(whose, SimTask | SimFuture) else PROCESS.get()
 
 
 def _work_for(future: asyncio.Future, func: Callable[..., object], args: tuple) -> None:

@@ -12,7 +12,7 @@ from headwater.server.tablets import StorageSettings
 from headwater.store.memory import MemoryDisk
 from tests.simulation.clock import SimClock
 from tests.simulation.disk import SimDisk, fate
-from tests.simulation.loop import PROCESS, Process, SimExecutor, SimLoop
+from tests.simulation.loop import PROCESS, Fuse, Process, SimExecutor, SimLoop
 from tests.simulation.network import Host, Network
 from tests.simulation.threads import current_strand
 
@@ -51,6 +51,7 @@ class Machine:
         self.process: Process | None = None
         self.server: Server | None = None
         self.steps_left: int | None = None
+        self._fuse: Fuse | None = None
         self.directory = root / "data"
         self._setup = setup
         self._loop = loop
@@ -81,6 +82,7 @@ class Machine:
         self._starts += 1
         _mirror_directories(self.disk, self.directory / "log")
         process = self.process = self._loop.process(f"server-{self._starts}")
+        process.fuse = self._fuse
         self._note(f"starts {process.name}")
         task = self._loop.start_in(process, self._start(process))
         await self._until(lambda: task.done() or not process.is_alive)
@@ -132,6 +134,18 @@ class Machine:
         """Crash before the so many-th change of the disk from now on."""
         self.steps_left = steps
 
+    def crash_after(self, handles: int) -> None:
+        """Crash before the so many-th handle of the server from now on, or from its start."""
+        self._fuse = Fuse(handles, self.crash)
+        if self.process is not None:
+            self.process.fuse = self._fuse
+
+    def spare(self) -> None:
+        """Let no crash happen that was to come."""
+        self.steps_left = self._fuse = None
+        if self.process is not None:
+            self.process.fuse = None
+
     def _step(self) -> None:
         process = self.process
         if process is None or PROCESS.get() is not process:
@@ -148,7 +162,7 @@ class Machine:
         process, self.process = self.process, None
         assert process is not None
         process.kill()
-        self.steps_left = None
+        self.steps_left = self._fuse = None
         self._network.go_down()
         unsynced = len(self.disk.unsynced())
         self._note(f"ends {process.name}: {unsynced} changes were not synced: {word}")

@@ -39,6 +39,7 @@ class World:
         self.violations: list[str] = []
         self.is_over = False
         self.faults: Counter[str] = Counter()
+        self.figures: Counter[str] = Counter()
         self.clock = SimClock(self.loop)
         self.log = LogHistory()
         self.keys = KeyHistory(clock=self.clock)
@@ -60,16 +61,17 @@ class World:
     # ---- what is noted
 
     def note(self, text: str) -> None:
-        """Add a line to the trace."""
+        """Add a line to the trace; what happens when all is over is not told."""
+        if self.is_over:
+            return
         text = text.replace(self._root, "")
         self.trace.append(f"{self.loop.time():11.6f} {PROCESS.get().name}: {text}")
 
     def violated(self, text: str) -> None:
         """Note that a promise was broken; what happens when all is over counts no more."""
-        if self.is_over:
-            return
-        self.note(f"VIOLATION: {text}")
-        self.violations.append(text)
+        if not self.is_over:
+            self.note(f"VIOLATION: {text}")
+            self.violations.append(text)
 
     # ---- processes and clients
 
