@@ -23,9 +23,12 @@ from tests.simulation.actors.readers import (
     note_reads,
     scan_keys_once,
 )
+from tests.simulation.commits import faults_of
 from tests.simulation.world import ACCOUNTS, EVENTS, World
 
 FINAL = "final"
+# A table rests the longer the more rounds of it have failed.
+TIERED_WITHIN_S = 900.0
 T = TypeVar("T")
 
 
@@ -41,6 +44,21 @@ async def check(world: World) -> None:
     await audit_once(world, client, FINAL, deep=True, is_calm=True)
     world.violations += map(str, check_log(world.log, final_reader=FINAL))
     world.violations += map(str, check_keys(world.keys))
+
+
+async def until_tiered(world: World) -> None:
+    """Wait until the lake holds all that the logs hold, which must be soon."""
+    client = await world.connect(ClientSettings())
+    until_s = world.loop.time() + TIERED_WITHIN_S
+    for name in (EVENTS, ACCOUNTS):
+        table = await client.table(name)
+        ends = {place.bucket: end for place, end in (await table.offsets("latest")).items() if end}
+        while (held := _lake_ends(world, table)) != ends:
+            if world.loop.time() > until_s:
+                world.violated(f"{name} is not tiered: the lake ends at {held}, the logs at {ends}")
+                break
+            await world.clock.sleep(1.0)
+    await client.close()
 
 
 # ---- the log
@@ -124,24 +142,25 @@ def _folded(batches: list[LogBatch]) -> dict[int, str]:
 
 async def check_lake(world: World, client: AsyncClient, table: AsyncTable) -> None:
     """Look at the history of a lake table: ends only grow, no gap to the log, no file missing."""
-    lake = world.lake.lakes.of(table.info)
-    if not lake.catalog().exists(table.path):
-        return
-    source = lake.source(lake_spec(table.info))
-    ends: dict[object, int] = {}
-    for snapshot in source.snapshots():
-        for bucket in snapshot.boundary.ranges if snapshot.boundary else ():
-            end = snapshot.boundary.end(bucket)
-            if end < ends.get(bucket, 0):
-                world.violated(f"{table.name}: snapshot {snapshot.snapshot_id} ends before others")
-            ends[bucket] = end
-    logs = await table.offsets("latest")
+    commits = (each for each in world.lake.commits if each.table == table.path)
+    world.violations += [f"{table.name}: {fault}" for fault in faults_of(commits)]
+    ends, logs = _lake_ends(world, table), await table.offsets("latest")
     for place, start in (await table.offsets("earliest")).items():
-        held = next((end for each, end in ends.items() if each.bucket == place.bucket), 0)
+        held = ends.get(place.bucket, 0)
         if not start <= held <= logs[place]:
             where = f"{table.name}: the lake ends at {held}"
             world.violated(f"{where}, the log covers {start} to {logs[place]}")
     _check_files(world, table)
+
+
+def _lake_ends(world: World, table: AsyncTable) -> dict[int, int]:
+    """Return how far the lake holds each bucket, by its newest snapshot."""
+    lake = world.lake.lakes.of(table.info)
+    if not lake.catalog().exists(table.path):
+        return {}
+    *_, newest = (None, *lake.source(lake_spec(table.info)).snapshots())
+    held = newest and newest.boundary
+    return {each.bucket: held.end(each) for each in held.ranges} if held else {}
 
 
 def _check_files(world: World, table: AsyncTable) -> None:

@@ -2,12 +2,14 @@
 
 Its snapshots are made by compare-and-swap. Ids and times are drawn and made up, and commits can
 fail: before they took effect, or after, so that whoever committed does not know. What is in its
-files is kept in memory, too, where it is quicker to read.
+files is kept in memory, too, where it is quicker to read. All that was ever committed is written
+down, also what is dropped later, and how often somebody was not let.
 """
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,12 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.errors import LakeCommitUnknownError, LakeUnreachableError
+from headwater.errors import LakeCommitUnknownError, LakeMovedError, LakeUnreachableError
 from headwater.lake.lakes import Lakes
+from headwater.lake.spi import LakeSnapshot
+from headwater.model.boundary import Boundary, TieringEpoch, boundary_from_json
+from headwater.model.path import TablePath
+from headwater.tiering import committing
+from headwater.tiering.deciding import Decision, Fenced, Moved
 from tests.lake import plain_table
 from tests.lake.plain_lake import PlainLake, hooks
-from tests.lake.plain_table import PlainTable, Stored
+from tests.lake.plain_table import DataFile, PlainTable, Stored
 from tests.simulation.clock import SimClock
+from tests.simulation.commits import Committed
 
 
 class _Id:
@@ -33,6 +41,10 @@ class SimLake:
 
     def __init__(self, directory: Path, clock: SimClock, chance: random.Random) -> None:
         self.faults = 0
+        self.commits: list[Committed] = []
+        self.contests: Counter[str] = Counter()
+        self._fences: dict[TablePath, TieringEpoch] = {}
+        self._wanted: Committed | None = None
         self.fault_share = 0.0
         self.directory = directory
         self._clock = clock
@@ -54,6 +66,8 @@ class SimLake:
             patch.setattr(plain_table, "pq", self)
             patch.setattr(PlainTable, "snapshot_ids", _snapshot_ids)
             patch.setattr(PlainTable, "stored", _method(self.stored))
+            patch.setattr(PlainTable, "put_snapshot", self._watched(PlainTable.put_snapshot))
+            patch.setattr(committing, "decide", self._counted(committing.decide))
             yield
         plain_table.HOOKS.pop(str(self.directory), None)
 
@@ -80,6 +94,34 @@ class SimLake:
             self._snapshots[path] = self._stored(table, snapshot_id)
         return self._snapshots[path]
 
+    def begin_writing(self, table: TablePath, epoch: TieringEpoch) -> None:
+        """Hear that somebody believes from now on that nobody of an earlier epoch can commit."""
+        self._fences[table] = max(epoch, self._fences.get(table, epoch))
+
+    def _watched(self, put: Callable[..., LakeSnapshot]) -> Callable[..., LakeSnapshot]:
+        def watched(
+            table: PlainTable, files: Sequence[DataFile], *, on: LakeSnapshot | None, **named: str
+        ) -> LakeSnapshot:
+            parent_id = None if on is None else on.snapshot_id
+            boundary, fence = boundary_from_json(named["boundary"]), self._fences.get(table.path)
+            self._wanted = Committed(table.path, parent_id, boundary, fence)
+            try:
+                return put(table, files, on=on, **named)
+            except LakeMovedError:
+                self.contests["refused"] += 1
+                raise
+
+        return watched
+
+    def _counted(self, decide: Callable[..., Decision]) -> Callable[..., Decision]:
+        def counted(wanted: Boundary, **named: object) -> Decision:
+            decision = decide(wanted, **named)
+            self.contests["moved"] += isinstance(decision, Moved)
+            self.contests["fenced"] += isinstance(decision, Fenced)
+            return decision
+
+        return counted
+
     def _before_commit(self) -> None:
         if self._strikes():
             raise LakeUnreachableError("The lake is away.")
@@ -87,6 +129,8 @@ class SimLake:
             raise LakeCommitUnknownError("The connection broke before the commit.")
 
     def _after_commit(self) -> None:
+        assert self._wanted is not None
+        self.commits.append(self._wanted)
         if self._strikes():
             raise LakeCommitUnknownError("The connection broke after the commit.")
 

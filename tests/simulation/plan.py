@@ -107,7 +107,8 @@ def _client(chance: random.Random) -> ClientSettings:
 def _tiering(chance: random.Random) -> TieringSettings:
     return TieringSettings(
         poll_interval_s=1.0,
-        heartbeat_interval_s=chance.choice((1.0, 2.0)),
+        # Who is heard of too seldom learns only from the lake that it has lost a table.
+        heartbeat_interval_s=chance.choice((1.0, 5 * LEASE_S)),
         rows_max=chance.choice((10, 1_000)),
         orphans_interval_s=5.0,
         orphans_age_s=60.0,

@@ -27,7 +27,7 @@ from tests.simulation.actors.readers import (
 )
 from tests.simulation.actors.tierers import Tierers
 from tests.simulation.actors.writers import append_rows, change_keys
-from tests.simulation.checking import check
+from tests.simulation.checking import check, until_tiered
 from tests.simulation.faults import Fates
 from tests.simulation.loop import PROCESS, StuckError
 from tests.simulation.threads import Locks
@@ -54,6 +54,10 @@ class Outcome:
     violations: list[str]
     trace: list[str] = field(repr=False, default_factory=list)
     faults: Counter[str] = field(default_factory=Counter)
+    figures: Counter[str] = field(default_factory=Counter)
+    """What was done in spite of all."""
+    contests: Counter[str] = field(default_factory=Counter)
+    """How often somebody was not let commit to the lake, and why."""
     crashes: int = 0
     steps: int = 0
 
@@ -84,6 +88,8 @@ def _outcome(seed: int, root: Path) -> Outcome:
         world.violations,
         world.trace,
         faults=world.faults,
+        figures=world.figures,
+        contests=world.lake.contests,
         crashes=world.machine.crashes,
         steps=world.loop.steps,
     )
@@ -96,6 +102,8 @@ def _run(world: World) -> None:
     except StuckError as fault:
         world.violated(str(fault))
     finally:
+        for complaint in loop.untold():
+            world.violated(complaint)
         world.is_over = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -108,9 +116,9 @@ async def story(world: World) -> None:
     """Tell what happens.
 
     1. A server starts, and tables are made. 2. Writers write, readers read and tierers tier,
-    while things go wrong. 3. All is healed. 4. When the writers are done and the tierers had
-    time to catch up, the server loses power once more. 5. When all are gone, what must be true is
-    checked.
+    while things go wrong. 3. All is healed. 4. When the writers are done and those who sleep have
+    woken up, the server loses power once more. 5. The tierers catch up. 6. When all are gone, what
+    must be true is checked.
     """
     await world.machine.start()
     await world.create_tables()
@@ -127,11 +135,13 @@ async def story(world: World) -> None:
             world.violated(f"{process.name} does not come to an end")
     for process in clients:
         process.kill()
+    await fates.awakening()
     await world.clock.sleep(QUIET_S)
     world.machine.crash()
     audit_image(world, world.machine.disk)
-    await fates.heal()
-    await world.clock.sleep(QUIET_S)
+    await fates.heal(for_good=True)
+    if tierers is not None:
+        await until_tiered(world)
     for process, _ in tierers.running if tierers else ():
         process.kill()
     _, checking = world.start("checker", check(world))
@@ -175,6 +185,7 @@ class _Listener(logging.Handler):
         if record.exc_info:
             self._world.violated(f"{text}: {record.exc_info[1]!r}")
         else:
+            self._world.figures["cuts"] += record.getMessage() == "expired"
             self._world.note(text)
 
 

@@ -29,6 +29,7 @@ async def audit_once(
 ) -> None:
     """Audit all tables, and note what is found."""
     report = await audit_storage(client, deep=deep)
+    world.figures["audits"] += 1
     amounts = ", ".join(f"{each.check} {each.amount}" for each in report.proofs)
     world.note(f"audited{' deeply' if deep else ''}: {amounts}")
     for finding in report.findings:

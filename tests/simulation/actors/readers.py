@@ -102,6 +102,7 @@ async def look_up_keys(world: World, name: str) -> None:
         else:
             value = None if row is None else str(row["value"])
             world.note(f"looked {key} up: {value}")
+            world.figures["lookups"] += 1
             world.keys.done(operation, value)
         await world.clock.sleep(chance.random() * PAUSE_S / 2)
 

@@ -2,28 +2,50 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
+from headwater.model.boundary import TieringEpoch
 from headwater.tiering.progress import Began, Ended, Failed, News, Stepped
 from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
+from headwater.tiering.settings import TieringSettings
 from headwater.tiering.steps import Step
+from headwater.tiering.turn import RoundReport, Turn
 from tests.simulation.loop import PROCESS, Process
+from tests.simulation.plan import LEASE_S
 from tests.simulation.world import World
 
 
-async def tier_for_ever(world: World, on_step: Callable[[Step], None]) -> None:
+class SimService(TieringService):
+    """A service that tells whose turn it is."""
+
+    epoch = TieringEpoch(0, 0)
+
+    async def tier(self, turn: Turn) -> RoundReport | None:
+        self.epoch = turn.epoch
+        return await super().tier(turn)
+
+
+async def tier_for_ever(
+    world: World, settings: TieringSettings, on_step: Callable[[Step], None]
+) -> None:
     """Run a tierer until it is killed."""
     client = await world.connect()
 
     def tell(news: News) -> None:
         world.note(f"tiering: {_shown(news)}")
-        if isinstance(news, Stepped):
-            on_step(news.step)
+        match news:
+            case Stepped(path, step):
+                if step is Step.WRITE:
+                    world.lake.begin_writing(path, service.epoch)
+                on_step(step)
+            case Ended(_, report):
+                world.figures["tiered"] += report.row_count
 
-    service = TieringService(
+    service = SimService(
         client,
         Here(client),
-        settings=world.plan.tiering,
+        settings=settings,
         lakes=world.lake.lakes,
         listener=tell,
     )
@@ -49,9 +71,10 @@ class Tierers:
 
     def __init__(self, world: World, count: int) -> None:
         self._world = world
+        self._settings = world.plan.tiering
         self._started = 0
-        # A step of some round, and what is done to the one who comes to it first.
-        self._trap: tuple[Step, Callable[[Process], None]] | None = None
+        # Steps of some round, and what is done to the one who comes to it first.
+        self._traps: list[tuple[Step, Callable[[Process], None]]] = []
         self.running: list[tuple[Process, asyncio.Task]] = []
         for _ in range(count):
             self.start()
@@ -60,17 +83,28 @@ class Tierers:
         """Start one more."""
         self._started += 1
         name = f"tierer-{self._started}"
-        work = tier_for_ever(self._world, self._stepped)
+        work = tier_for_ever(self._world, self._settings, self._stepped)
         self.running.append(self._world.start(name, work))
 
     def trap(self, step: Step, strike: Callable[[Process], None]) -> None:
         """Do something to the next one who comes to a step, right before it is taken."""
-        self._trap = step, strike
+        self._traps.append((step, strike))
+
+    def spare(self) -> None:
+        """Let nothing happen to anybody any more, and each be heard of as often as it must be."""
+        self._traps.clear()
+        is_slow = self._settings.heartbeat_interval_s > LEASE_S
+        self._settings = replace(self._settings, heartbeat_interval_s=LEASE_S / 6)
+        for process, _ in self.running:
+            process.fuse = None
+            if is_slow:
+                self.kill(process)
 
     def _stepped(self, step: Step) -> None:
-        if self._trap is not None and self._trap[0] is step:
-            (_, strike), self._trap = self._trap, None
-            strike(PROCESS.get())
+        trap = next((each for each in self._traps if each[0] is step), None)
+        if trap is not None:
+            self._traps.remove(trap)
+            trap[1](PROCESS.get())
 
     def kill(self, process: Process) -> None:
         """Kill one, and start another in its place."""
