@@ -14,7 +14,7 @@ from headwater.server import upkeep
 from headwater.tablet.group_commit import GroupCommit
 from headwater.tablet.log_tablet import LogTablet
 from headwater.tablet.unsynced import DURABLE, Unsynced
-from headwater.tiering import committing
+from headwater.tiering import committing, plan
 from headwater.tiering.deciding import Commit
 from headwater.tiering.plan import RoundPlan
 
@@ -89,11 +89,16 @@ def committed_whatever_others_did(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(committing, "decide", lambda _wanted, *, head, **_: Commit(head))
 
 
+def no_claim_where_others_may_live(patch: pytest.MonkeyPatch) -> None:
+    """Write to a table that was taken from somebody without a snapshot that fences them."""
+    patch.setattr(plan, "_leaves_room", lambda *_: False)
+
+
 def boundary_left_behind(patch: pytest.MonkeyPatch) -> None:
     """Commit rows under the boundary that was there before them."""
 
-    def boundary(plan: RoundPlan, _done: object, **new: object) -> object:
-        return replace(plan.kept, **new)
+    def boundary(planned: RoundPlan, _done: object, **new: object) -> object:
+        return replace(planned.kept, **new)
 
     patch.setattr(RoundPlan, "boundary", boundary)
 
@@ -102,8 +107,8 @@ def boundary_put_ahead(patch: pytest.MonkeyPatch) -> None:
     """Promise in the boundary one offset more than the rows that are there."""
     extended = RoundPlan.boundary
 
-    def boundary(plan: RoundPlan, done: object, **new: object) -> object:
-        right = extended(plan, done, **new)
+    def boundary(planned: RoundPlan, done: object, **new: object) -> object:
+        right = extended(planned, done, **new)
         ranges = {bucket: replace(each, end=each.end + 1) for bucket, each in right.ranges.items()}
         return replace(right, ranges=ranges)
 
@@ -122,6 +127,7 @@ BUGS: dict[Plant, int] = {
     writers_not_recovered: 2,
     log_cut_before_it_is_tiered: 0,
     committed_whatever_others_did: 67,
+    no_claim_where_others_may_live: 0,
     boundary_left_behind: 0,
     boundary_put_ahead: 0,
 }

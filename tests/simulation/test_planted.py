@@ -11,8 +11,12 @@ SEEDS_MAX = 150
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
-def test_a_planted_bug_is_found(plant: Plant, monkeypatch):
-    first = BUGS[plant]
-    plant(monkeypatch)
+def test_a_planted_bug_is_found(plant: Plant):
+    seeds = range(BUGS[plant], BUGS[plant] + SEEDS_MAX)
 
-    assert any(run_seed(seed).violations for seed in range(first, first + SEEDS_MAX))
+    with pytest.MonkeyPatch.context() as patch:
+        plant(patch)
+        seed = next((seed for seed in seeds if run_seed(seed).violations), None)
+
+    assert seed is not None
+    assert run_seed(seed).violations == [], "found something else"
