@@ -34,7 +34,6 @@ SOME = [
     (151, "torn", False),
     (188, "EIO", False),
 ]
-FOR_GOOD_STEP = 4
 OPERATIONS_MIN = 200
 
 
@@ -97,15 +96,15 @@ async def check_serving(directory: Path, disk: MemoryDisk, *, about: object) -> 
         assert workload.failures == [], (about, workload.failures)
 
 
-async def faults_until_clean(directory: Path, *, code: int, for_good: bool, step: int) -> int:
-    """Let every n-th operation fail until none is left to fail; return how many did."""
+async def faults_until_clean(directory: Path, *, code: int, for_good: bool) -> int:
+    """Let each operation fail in turn until none is left to fail; return how many did."""
     number, count, is_failing = 1, 0, True
     while is_failing:
         fault = ServerFault(number, code, for_good)
         await run_with(fault, directory / str(number))
         is_failing = bool(fault.failed)
         count += is_failing
-        number += step
+        number += 1
     assert number > OPERATIONS_MIN
     return count
 
@@ -124,9 +123,7 @@ async def test_acked_rows_survive_a_fault_of_the_disk(tmp_path, number, code, fo
 @pytest.mark.parametrize("for_good", [False, True], ids=["once", "for good"])
 @pytest.mark.parametrize("code", CODES)
 async def test_acked_rows_survive_a_fault_of_any_operation(tmp_path, code, for_good):
-    step = FOR_GOOD_STEP if for_good else 1
-
-    count = await faults_until_clean(tmp_path, code=CODES[code], for_good=for_good, step=step)
+    count = await faults_until_clean(tmp_path, code=CODES[code], for_good=for_good)
 
     note("faults", faults=count)
 
