@@ -24,7 +24,7 @@ DECISIVE = (Step.WRITE, Step.PREPARE, *[Step.COMMIT] * 5) * 4
 TAKEN_AFTER_S = LEASE_S + BACKOFF_FIRST_MS / 1000
 TIERER_PAUSES_S = (3.0, *(TAKEN_AFTER_S + more for more in (2.0, 3.0, 4.0, 6.0, 8.0, 14.0)))
 FREQUENT = ("crash", "crash while writing", "crash in the middle", "crash in the middle", "storm")
-FREQUENT_IN_LAKES = (*["pause of a tierer"] * 5, "death of a tierer")
+FREQUENT_IN_LAKES = (*["pause of a tierer"] * 3, "death of a tierer")
 
 
 class Fates:
@@ -56,24 +56,25 @@ class Fates:
         self._frequent = (*FREQUENT, *(() if tierers is None else FREQUENT_IN_LAKES))
 
     async def run(self) -> None:
-        """Let the faults of the plan happen, and heal what can be healed."""
-        for number in range(self._world.plan.faults):
+        """Let the faults of the plan happen, and heal what can be healed.
+
+        Where there is a lake, most often somebody hangs before everything else.
+        """
+        if self._tierers is not None and self._chance.random() < 0.7:
+            await self._strike("pause of a tierer")
+        for _ in range(self._world.plan.faults):
             await self._sleep(self._world.plan.fault_pause_s)
-            kind = self._kind(number)
-            self._world.note(f"fault: {kind}")
-            self._world.faults[kind] += 1
-            await self._kinds[kind]()
+            await self._strike(self._chance.choice([*self._kinds, *self._frequent]))
             if self._world.machine.is_down:
                 audit_image(self._world, self._world.machine.disk)
                 await self._sleep(1.0)
                 await self._start()
         await self.heal()
 
-    def _kind(self, number: int) -> str:
-        """Draw what goes wrong next; where there is a lake, most often somebody hangs first."""
-        if number == 0 and self._tierers is not None and self._chance.random() < 0.7:
-            return "pause of a tierer"
-        return self._chance.choice([*self._kinds, *self._frequent])
+    async def _strike(self, kind: str) -> None:
+        self._world.note(f"fault: {kind}")
+        self._world.faults[kind] += 1
+        await self._kinds[kind]()
 
     async def heal(self, *, for_good: bool = False) -> None:
         """Let everything go on, and the server be there; tierers that hang may do so for a while.

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tests.simulation.loop import SimExecutor, SimLoop, StuckError
+from tests.simulation.loop import Fuse, SimExecutor, SimLoop, StuckError
 
 
 @pytest.fixture
@@ -101,3 +101,35 @@ def test_those_who_never_rest_are_found_out(loop):
     again()
     with pytest.raises(StuckError, match="10000 steps"):
         loop.run_until_complete(loop.create_future())
+
+
+def test_a_fuse_strikes_between_two_handles_though_more_are_ready(loop):
+    seen = []
+    process = loop.process("victim")
+    for number in range(5):
+        loop.call_in(process, 1.0, seen.append, number)
+    process.fuse = Fuse(3, process.kill)
+
+    loop.run_until_complete(asyncio.sleep(2))
+
+    assert seen == [0, 1]
+
+
+def test_what_nobody_asked_after_is_told_of_those_who_live(loop):
+    async def fail() -> None:
+        raise ValueError("forgotten")
+
+    processes = {name: loop.process(name) for name in ("dead", "alive")}
+    for process in processes.values():
+        loop.start_in(process, fail())
+        loop.call_in(process, 1.0, "not to be called")
+    loop.run_until_complete(asyncio.sleep(0.5))
+    processes["dead"].kill()
+    loop.run_until_complete(asyncio.sleep(1))
+
+    told = loop.untold()
+    assert all(each.startswith("alive: ") for each in told)
+    assert [("forgotten" in each, "not callable" in each) for each in told] == [
+        (False, True),
+        (True, False),
+    ]
