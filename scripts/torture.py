@@ -6,6 +6,7 @@ the end is a failure then, too, unless skips are allowed.
 """
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -14,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.figures import VARIABLE
+from tests.figures import TIMES_VARIABLE, VARIABLE
 
 from scripts.torture_parts import PARTS, ROOT, Part, files_of
 from scripts.torture_running import LONG, SHORT, Group, Outcome, run_part
@@ -53,6 +54,7 @@ def main() -> int:
     # As Ctrl-C does, so that whoever ends us leaves no servers behind.
     signal.signal(signal.SIGTERM, _interrupt)
     wanted = _wanted(options.parts)
+    os.environ[TIMES_VARIABLE] = str(options.times)
     WORK.mkdir(exist_ok=True)
     ensure(sorted({tool for part in PARTS for tool in part.tools if part.name in wanted}))
     soak = _start_soak(options.soak_minutes) if SOAK in wanted else None
@@ -85,6 +87,12 @@ def _options() -> argparse.Namespace:
         type=int,
         default=1,
         help="parts that run side by side; most of them wait for processes much of the time",
+    )
+    parser.add_argument(
+        "--times",
+        type=float,
+        default=1.0,
+        help="how much of everything: 10 for a night, 0.1 for a try",
     )
     parser.add_argument("--soak-minutes", type=float, default=60.0, help="length of the soak")
     parser.add_argument(

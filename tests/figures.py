@@ -5,6 +5,15 @@ import os
 from pathlib import Path
 
 VARIABLE = "HEADWATER_FIGURES"
+TIMES_VARIABLE = "HEADWATER_TIMES"
+
+
+def times(count: int) -> int:
+    """Return how often a long test does something: as often as usual, or as whoever runs it says.
+
+    HEADWATER_TIMES=10 makes it ten times as much, and 0.1 a tenth.
+    """
+    return max(1, round(count * float(os.environ.get(TIMES_VARIABLE, "1"))))
 
 
 def note(part: str, **figures: float | str) -> None:

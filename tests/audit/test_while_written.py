@@ -1,6 +1,5 @@
 """An audit goes on while others write and drop, and does not take their work for damage."""
 
-import os
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ import headwater
 from headwater.audit import AuditReport, Check, Severity, audit
 from tests import figures
 
-ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "10"))
+ROUNDS_TORTURE = figures.times(5)
 WRITERS = 3
 KEYS = 500
 COLUMNS = {"id": "BIGINT", "day": "STRING", "amount": "BIGINT"}

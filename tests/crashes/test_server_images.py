@@ -1,6 +1,5 @@
 """Every state in which a crash can leave the disk of a whole server."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,9 @@ from tests.crashes.images import Recorder
 from tests.crashes.oracle import Tally, check_image
 from tests.crashes.storage import serving
 from tests.crashes.workload import Workload
-from tests.figures import note
+from tests.figures import note, times
 
-ROUNDS = int(os.environ.get("HEADWATER_ROUNDS", "8"))
+ROUNDS = times(4)
 
 
 async def recorded(directory: Path, seed: int | None = None) -> tuple[Recorder, Workload]:

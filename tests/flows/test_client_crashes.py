@@ -5,11 +5,12 @@ from collections import Counter
 
 import pytest
 
+from tests.figures import times
 from tests.flows.client_writing import batch_of, logged, writing_client
 from tests.serving import ServerProcess
 
 ROUNDS = 3
-ROUNDS_TORTURE = 100
+ROUNDS_TORTURE = times(50)
 WRITERS = 3
 BUCKETS = 2
 ACKS_PER_ROUND = 10

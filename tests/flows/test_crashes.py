@@ -5,11 +5,12 @@ from collections import Counter
 
 import pytest
 
+from tests.figures import times
 from tests.flows.appending import Writer, read_rows, with_table
 from tests.serving import ServerProcess
 
 ROUNDS = 5
-ROUNDS_TORTURE = 200
+ROUNDS_TORTURE = times(80)
 WRITERS = 4
 BUCKETS = 2
 

@@ -8,11 +8,12 @@ import pytest
 
 from headwater.client.connection import Connection
 from headwater.errors import HeadwaterError
+from tests.figures import times
 from tests.flows.upserting import Rows
 from tests.serving import ServerProcess
 
 ROUNDS = 5
-ROUNDS_TORTURE = 200
+ROUNDS_TORTURE = times(80)
 WRITERS = 4
 KEYS_PER_WRITER = 20
 KEYS_PER_BATCH = 7

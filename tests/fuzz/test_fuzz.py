@@ -7,15 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.figures import note
+from tests.figures import note, times
 from tests.fuzz.driving import run_child, run_guided
 from tests.fuzz.edits import edit_lists
 from tests.fuzz.every import TARGETS
 from tests.fuzz.keeping import kept, told
 
 SHORT_INPUTS = 60
-LONG_INPUTS = int(os.environ.get("HEADWATER_FUZZ_INPUTS", "800"))
-GUIDED_SECONDS = int(os.environ.get("HEADWATER_FUZZ_SECONDS", "8"))
+LONG_INPUTS = times(800)
+GUIDED_SECONDS = times(5)
 SLOWER = {"requests": 5}
 """Targets that need this many times as long, for what they go through."""
 

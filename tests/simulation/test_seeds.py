@@ -1,18 +1,17 @@
 """Whatever a seed makes happen: nothing is lost, nothing is twice, and reads agree."""
 
-import os
 from collections import Counter
 
 import pytest
 
-from tests.figures import note
+from tests.figures import note, times
 from tests.simulation.run import run_seed
 from tests.simulation.seeds import FOUND
 
 SHORT_SEEDS = 24
 SHORT_CHUNK = 12
 LONG_FIRST = 100_000
-LONG_SEEDS = int(os.environ.get("HEADWATER_SIMULATION_SEEDS", "500"))
+LONG_SEEDS = times(240)
 LONG_CHUNK = 20
 
 

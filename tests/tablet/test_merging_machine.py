@@ -17,6 +17,7 @@ from headwater.config.choices import ChangelogImage, DeleteBehavior, MergeEngine
 from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.schema import Column, Schema
 from headwater.model.types import BigIntType, IntType, StringType
+from tests.figures import times
 from tests.kv.merge.oracle import Oracle
 from tests.tablet.keyed_bucket import Bucket, Row, Versions
 
@@ -183,4 +184,4 @@ def test_a_bucket_that_merges_agrees_with_a_naive_merge():
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
 def test_a_bucket_that_merges_agrees_with_a_naive_merge_for_long():
-    run_state_machine_as_test(MergingMachine, settings=bounded(1_000, 50))
+    run_state_machine_as_test(MergingMachine, settings=bounded(times(300), 50))

@@ -1,6 +1,5 @@
 """The test of the tester at length: histories that were never tried before."""
 
-import os
 from collections.abc import Callable
 from itertools import chain
 
@@ -12,14 +11,14 @@ from headwater.testing.key_checker import check_keys
 from headwater.testing.key_history import KeyHistory, Verb
 from headwater.testing.linearizing import first_failure
 from headwater.testing.log_checker import LogHistory, check_log
-from tests.figures import note
+from tests.figures import note, times
 from tests.testing import key_world, log_world
 from tests.testing.key_world import small_histories, some_order_explains
 from tests.testing.log_faults import FAULTS
 from tests.testing.log_world import FINAL, LIVELY
 from tests.torture.chance import chance
 
-HISTORIES = int(os.environ.get("HEADWATER_HISTORIES", "3000"))
+HISTORIES = times(2000)
 
 pytestmark = [pytest.mark.torture, pytest.mark.timeout(900)]
 many = settings(max_examples=HISTORIES, suppress_health_check=list(HealthCheck))

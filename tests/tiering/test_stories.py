@@ -12,6 +12,7 @@ from headwater.tiering.runner import Here
 from headwater.tiering.steps import Step
 from headwater.tiering.turn import Target
 from headwater.tiering.upkeep import compact
+from tests.figures import times
 from tests.tiering.world import KilledError, Pause, killing, rows
 
 STEPS = list(Step)
@@ -95,7 +96,7 @@ async def test_whatever_happens_the_lake_holds_what_lies_below_its_boundary(worl
 
 @pytest.mark.torture
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", range(100, 130))
+@pytest.mark.parametrize("seed", range(100, 100 + times(12)))
 async def test_whatever_happens_for_long_the_lake_holds_what_lies_below_its_boundary(world, seed):
     table = await world.keyed(buckets=2)
 

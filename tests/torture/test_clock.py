@@ -16,7 +16,7 @@ from tests.torture.proof import prove
 from tests.torture.worker import LOG
 from tests.torture.world import BOTH, World
 
-ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "20"))
+ROUNDS_TORTURE = figures.times(10)
 LEAPS = ("+1h", "-1h", "+365d", "-365d", "+10m", "+0")
 LOOKS_S = 1.0
 

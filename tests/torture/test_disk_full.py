@@ -17,7 +17,7 @@ from tests.torture.tmpfs import SmallDisk, small_disk
 from tests.torture.worker import KEYED, LOG
 from tests.torture.world import BOTH, World
 
-ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "25"))
+ROUNDS_TORTURE = figures.times(10)
 MEBIBYTES = 48
 LEFT_BYTES = 1_500_000
 KEPT_BYTES = 1_000_000

@@ -20,8 +20,8 @@ from tests.torture.world import BOTH, World
 # All that changes files: rows, states, checkpoints, catalog, and the names of all of them.
 # Python's `os.pwritev` makes the newer call.
 CALLS = ("pwritev2", "fdatasync", "fsync", "rename", "pwrite64", "unlink", "ftruncate", "mkdir")
-FIRST = range(1, 9)
-LATER = 40
+FIRST = range(1, 1 + figures.times(4))
+LATER = figures.times(15)
 REACHED_WITHIN_S = 8.0  # each thread counts its own calls
 # Whoever traces ends as what it traces.
 KILLED = -signal.SIGKILL

@@ -1,6 +1,5 @@
 """Kill -9 of server, tierer and clients at any moment: nothing lost, nothing twice."""
 
-import os
 import time
 
 import pytest
@@ -12,7 +11,7 @@ from tests.torture.world import BOTH, CLIENTS, FORMATS, World
 
 ROUNDS = 4
 KILLS = ("tierer", "server", "server and tierer", "server", "server")
-ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "300"))
+ROUNDS_TORTURE = figures.times(120)
 ROUNDS_PER_WORLD = 50
 DELAY_S = (0.05, 2.0)
 DELAY_SHORT_S = (0.05, 0.7)

@@ -1,7 +1,6 @@
 """A network that is cut, half-open, slow or lossy between real machines, as far as IP goes."""
 
 import asyncio
-import os
 import subprocess
 import time
 
@@ -19,7 +18,7 @@ from tests.torture.proof import prove
 from tests.torture.worker import LOG
 from tests.torture.world import BOTH, World
 
-ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "20"))
+ROUNDS_TORTURE = figures.times(8)
 GONE_WITHIN_S = 30
 HASTY = ClientSettings(deadline_s=4.0, request_timeout_s=1.5, connect_timeout_s=3.0)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 import time
 
@@ -19,7 +18,7 @@ from tests.torture.proof import prove
 from tests.torture.worker import LOG
 from tests.torture.world import BOTH, LEASE_S, PATIENT, World
 
-ROUNDS_TORTURE = int(os.environ.get("HEADWATER_ROUNDS", "12"))
+ROUNDS_TORTURE = figures.times(6)
 PAUSE_S = 1.2
 SHORT_LEASE_S = 2.0
 NOT_HEARD_OF = "tierer not heard of"

@@ -16,7 +16,7 @@ from tests.serving import serving
 from tests.torture.proxy import Proxy
 
 ROWS = 8
-ROUNDS_TORTURE = 100
+ROUNDS_TORTURE = figures.times(50)
 DELAY_S = 60.0
 _numbers = itertools.count()
 

@@ -1,6 +1,5 @@
 """Every engine at one token gives what the oracle gives."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -8,13 +7,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from tests.figures import note
+from tests.figures import note, times
 from tests.union.engines import ENGINES, Engine
 from tests.union.machine import UnionMachine, counted
 from tests.union.telling import KINDS, fitting, read, told, written
 from tests.union.wanting import left, terms
 
-LONG = int(os.environ.get("HEADWATER_STORIES", "40"))
+LONG = times(12)
 
 
 @pytest.fixture(scope="module")

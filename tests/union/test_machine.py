@@ -1,16 +1,14 @@
 """The union read gives what the oracle gives, whatever happens to a table."""
 
-import os
-
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.figures import note
+from tests.figures import note, times
 from tests.union.machine import UnionMachine
 from tests.union.telling import KINDS
 
-LONG = int(os.environ.get("HEADWATER_STORIES", "100"))
+LONG = times(30)
 
 
 def machine_on(storage, kind=None):

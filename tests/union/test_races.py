@@ -1,6 +1,5 @@
 """Readers beside writers, tierers and upkeep never see a row twice, or not at all."""
 
-import os
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -8,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 import headwater
-from tests.figures import note
+from tests.figures import note, times
 from tests.union.engines import DuckDB
 from tests.union.numbers_in_a_row import Accounts, Keeper, Numbers, Seen, Side
 from tests.union.story import Story, Traits
@@ -17,10 +16,10 @@ FORMATS = ("iceberg", "paimon")
 SHORT = 6
 WITHIN_S = 90.0
 # A long race goes on for so long, however much that is on a machine that is slow today.
-LONG_S = float(os.environ.get("HEADWATER_RACE_SECONDS", "120"))
+LONG_S = float(times(45))
 LONG_MIN = 20
 LONG_WITHIN_S = LONG_S + 600.0
-KILLS_LONG = 20
+KILLS_LONG = times(10)
 TURNS = 1000
 
 

@@ -1,7 +1,6 @@
 """Damage is found wherever it is: every kind of file, at places all over its length."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from headwater.store.local import LocalDisk
 from tests.audit.files.storages import fill_keyed, fill_log, findings
 from tests.figures import note
 
-PLACES = int(os.environ.get("HEADWATER_AUDIT_PLACES", "256"))
+PLACES = 256
 FEW = 6
 PADDING_BYTES = 16  # behind the rows of a state; nobody reads their values
 

@@ -1,6 +1,5 @@
 """Whatever happens to a table by chance, its audit finds nothing wrong."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,8 +12,8 @@ from tests.tiering.test_stories import Story as TieringStory
 from tests.union.machine import UnionMachine
 from tests.union.storage import Storage
 
-EXAMPLES = int(os.environ.get("HEADWATER_ROUNDS", "30"))
-SEEDS = int(os.environ.get("HEADWATER_ROUNDS", "8"))
+EXAMPLES = figures.times(12)
+SEEDS = figures.times(4)
 STEPS = 40
 
 

@@ -1,7 +1,6 @@
 """An audit beside tiering, compaction, expiry and retention gives no false alarm."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +15,7 @@ from tests.union.storage import Storage
 from tests.union.story import Story, Traits
 from tests.union.telling import KINDS, fitting, written
 
-ROUNDS = int(os.environ.get("HEADWATER_ROUNDS", "25"))
+ROUNDS = figures.times(10)
 UPKEEP_EVERY = 3
 
 

@@ -13,11 +13,12 @@ import headwater
 from tests.engines.spark.copy_job import Copy, CopyJob
 from tests.engines.spark.feeding import Feeder
 from tests.engines.spark.killing import CopyProcess, Stage, Victim, Watch
+from tests.figures import times
 
 ORDERS = {"id": "BIGINT", "city": "STRING", "amount": "BIGINT"}
 SUMS = {"city": "STRING", "amount": "BIGINT"}
 SUMMING = {"table.merge-engine": "aggregation", "fields.amount.agg": "sum"}
-KILLS = 10  # for each of two sets of copies
+KILLS = times(4)
 ROWS_PER_TRIGGER = 400
 
 pytestmark = pytest.mark.spark

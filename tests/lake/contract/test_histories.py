@@ -14,6 +14,7 @@ from hypothesis.stateful import (
 from headwater.errors import HeadwaterError
 from headwater.lake.spi import Retention
 from headwater.model.types import BigIntType, IntType, StringType
+from tests.figures import times
 from tests.lake.contract.changes import added, dropped, renamed
 from tests.lake.contract.engine import check_split
 from tests.lake.formats import PLACE
@@ -170,5 +171,5 @@ def test_every_snapshot_tells_what_a_model_tells(tables, is_keyed):
 def test_long_histories_tell_what_a_model_tells(tables, is_keyed):
     run_state_machine_as_test(
         lambda: History(tables, is_keyed=is_keyed),
-        settings=settings(max_examples=60, stateful_step_count=40),
+        settings=settings(max_examples=times(20), stateful_step_count=40),
     )
