@@ -4,9 +4,13 @@ import pytest
 
 from tests.simulation.planted import BUGS, Plant
 from tests.simulation.run import run_seed
+from tests.simulation.seeds import FOUND
+from tests.simulation.test_seeds import SHORT_SEEDS
 
 # What is found at its seed today may take more when the code around it has changed.
 SEEDS_MAX = 150
+# That these find nothing by themselves is tested next door.
+CLEAN = {*range(SHORT_SEEDS), *(seed for seed, _ in FOUND)}
 
 
 @pytest.mark.timeout(600)
@@ -19,4 +23,4 @@ def test_a_planted_bug_is_found(plant: Plant):
         seed = next((seed for seed in seeds if run_seed(seed).violations), None)
 
     assert seed is not None
-    assert run_seed(seed).violations == [], "found something else"
+    assert seed in CLEAN or run_seed(seed).violations == [], "found something else"

@@ -8,8 +8,8 @@ from tests.figures import note, times
 from tests.simulation.run import run_seed
 from tests.simulation.seeds import FOUND
 
-SHORT_SEEDS = 24
-SHORT_CHUNK = 12
+SHORT_SEEDS = 20
+SHORT_CHUNK = 10
 LONG_FIRST = 100_000
 LONG_SEEDS = times(240)
 LONG_CHUNK = 20
@@ -35,6 +35,7 @@ def run(seeds: range) -> tuple[list[str], Counter[str]]:
     return found, done
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(0, SHORT_SEEDS, SHORT_CHUNK))
 def test_a_few_seeds_find_nothing(first):
     found, done = run(range(first, first + SHORT_CHUNK))
