@@ -17,6 +17,7 @@ COLUMNS = {"id": BigIntType(nullable=False), "name": StringType()}
 ROUNDS, ROWS = 3, 60
 SHORT_EVERY = 97
 UNNOTICED_SHARE = 500
+PARTITION = b'"field-id": 102'  # as Iceberg numbers the field of manifests
 FORMATS = pytest.mark.parametrize("lake_format", ["iceberg", "paimon"])
 
 
@@ -102,3 +103,14 @@ def test_a_flipped_bit_among_the_values_is_told_with_the_file(tmp_path, lake_for
     assert all(
         "headwater audit" in each.hint for each in told if isinstance(each, CorruptFileError)
     )
+
+
+def test_a_manifest_whose_fields_are_others_is_told(tmp_path):
+    table = filled("iceberg", tmp_path)
+    for manifest in tmp_path.rglob("*-m*.avro"):
+        content = manifest.read_bytes()
+        assert PARTITION in content
+        manifest.write_bytes(content.replace(PARTITION, PARTITION.replace(b"102", b"103")))
+
+    with pytest.raises(CorruptFileError, match="cannot be read"):
+        rows_of(table, table.head().snapshot_id)

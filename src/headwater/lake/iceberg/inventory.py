@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import ResolveError
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, FileFormat, ManifestFile, read_manifest_list
 from pyiceberg.table import Table
@@ -31,6 +32,7 @@ _UNREADABLE = (
     AssertionError,
     EOFError,
     OverflowError,
+    ResolveError,
     struct.error,
     zlib.error,
     pa.ArrowException,

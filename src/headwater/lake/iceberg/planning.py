@@ -4,6 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyiceberg.exceptions import ResolveError, ValidationError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import PartitionSpec
@@ -25,6 +26,8 @@ from headwater.model.arrow import arrow_type
 from headwater.model.partition_values import partition_texts
 
 Bucket = tuple[PartitionValues, int]
+# What pyiceberg says, beside the usual, of manifests whose bytes are others.
+_STUMBLES = (ResolveError, ValidationError, AttributeError, AssertionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,7 @@ def planned_files(
     """Return the files of a snapshot, but for those that cannot pass a filter."""
     scan = table.scan(row_filter=only or AlwaysTrue(), snapshot_id=snapshot_id)
     try:
-        with decoded(f"the Iceberg table {spec.path}"):
+        with decoded(f"the Iceberg table {spec.path}", *_STUMBLES):
             tasks = list(scan.plan_files())
     except CorruptFileError as fault:
         if "equality deletes" not in str(fault):
