@@ -15,7 +15,7 @@ from headwater.kv.merge.turns import Turns
 from headwater.kv.merge.writes import Writes
 from headwater.kv.snapshot import Snapshot
 from headwater.model.aggregate import AggregateFunction
-from headwater.tablet import replay, state_upkeep
+from headwater.tablet import replay
 from headwater.tablet.merging import Prepared
 from headwater.tablet.pk_tablet import PkTablet
 from headwater.tablet.replay import _Replay
@@ -107,18 +107,6 @@ def replayed_deletes_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(replay, "read_changelog", undeleted)
 
 
-def row_lost_in_compaction(patch: pytest.MonkeyPatch) -> None:
-    """Take the first copy that compaction made for the last one, too."""
-    relocated = state_upkeep._relocated
-
-    def mixed_up(*args: object) -> npt.NDArray[np.int64]:
-        after = relocated(*args)
-        after[-1] = after[0]
-        return after
-
-    patch.setattr(state_upkeep, "_relocated", mixed_up)
-
-
 # Each with the machine that finds it.
 BUGS: dict[Plant, str] = {
     first_of_a_batch_wins: "merging",
@@ -129,5 +117,4 @@ BUGS: dict[Plant, str] = {
     snapshot_without_its_last_row: "keyed",
     snapshot_said_to_reach_further: "keyed",
     replayed_deletes_ignored: "keyed",
-    row_lost_in_compaction: "keyed",
 }
