@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import DataFile, FileFormat
 
 from headwater.errors import CorruptFileError, HeadwaterError
+from headwater.lake.iceberg.reading import held_fields
 from headwater.model.types import BigIntType, StringType
 from tests.crashes.mutations import flip, mutated, places
 from tests.figures import note
@@ -114,3 +117,10 @@ def test_a_manifest_whose_fields_are_others_is_told(tmp_path):
 
     with pytest.raises(CorruptFileError, match="cannot be read"):
         rows_of(table, table.head().snapshot_id)
+
+
+def test_a_name_that_no_file_can_have_is_told():
+    file = DataFile.from_args(file_path="/lake/a\0b.parquet", file_format=FileFormat.PARQUET)
+
+    with pytest.raises(CorruptFileError, match="cannot be read"):
+        held_fields(PyArrowFileIO(), file)

@@ -11,7 +11,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, FileFormat
 
 from headwater.errors import LakeSnapshotMissingError, UnsupportedError
-from headwater.lake.damage import check_count, read_whole
+from headwater.lake.damage import check_count, decoded, read_whole
 from headwater.lake.iceberg.arrays import fitted
 from headwater.lake.iceberg.tasks import HeldFile, scoped_path
 from headwater.lake.iceberg.types import FIELD_ID
@@ -107,7 +107,9 @@ def _opened(io: FileIO, file: DataFile) -> pq.ParquetFile:
             hint="Rewrite it with the engine that wrote it.",
         )
     try:
-        stream = io.new_input(file.file_path).open()
+        # Also the name of a file can be damaged, and be none that can be asked for.
+        with decoded(f"the Iceberg table that names {file.file_path!r}"):
+            stream = io.new_input(file.file_path).open()
     except FileNotFoundError as fault:
         raise LakeSnapshotMissingError(
             f"The file {file.file_path} is gone.",
