@@ -81,8 +81,11 @@ async def test_chunks_of_any_size_give_whole_batches(info, chunk_bytes):
     assert found == list(range(6, found[-1] + 1, 3))
 
 
-async def test_a_uri_of_a_local_file_is_understood(info):
-    info.remote_log_tablet_dir = f"file://{info.remote_log_tablet_dir}/"
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+async def test_a_local_place_is_understood_whatever_it_is_called(tmp_path, scheme):
+    place = tmp_path / "day=1#2?"
+    place.mkdir()
+    info = pointing(f"{scheme}{place}/", kept(place, BATCHES, end=30))
 
     assert await offsets(info, 20) == [18, 21, 24, 27]
 

@@ -1,7 +1,6 @@
 """Parts of a log that a cluster has moved to a remote store, read from there by the client."""
 
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -14,6 +13,8 @@ from headwater.wire.fetch_answer import BucketAnswer
 
 FILE_SYSTEMS_MAX = 16
 _OFFSET_DIGITS = 20
+_LOCAL = "file"
+_AS_S3 = {"s3a": "s3", "s3n": "s3"}  # as Hadoop calls it
 
 
 def is_remote(answer: BucketAnswer) -> bool:
@@ -98,25 +99,32 @@ def _path(directory: str, segment: pb.RemoteLogSegment) -> str:
 
 
 def _file_system(path: str) -> fs.FileSystem:
-    parts = urlsplit(path)
-    return _opened(parts.scheme, parts.netloc)
+    scheme, host, _ = _split(path)
+    return _opened(scheme, host)
 
 
 @lru_cache(maxsize=FILE_SYSTEMS_MAX)
 def _opened(scheme: str, host: str) -> fs.FileSystem:
     """Open a store once, as its first connection may take seconds."""
-    if scheme in ("", "file"):
+    if scheme == _LOCAL:
         return fs.LocalFileSystem()
-    # What Hadoop calls s3a is what others call s3.
-    found, _ = fs.FileSystem.from_uri(f"{scheme.removesuffix('a')}://{host}/")
+    found, _ = fs.FileSystem.from_uri(f"{_AS_S3.get(scheme, scheme)}://{host}/")
     return found
 
 
 def _within(path: str) -> str:
     """Return a path as its store knows it."""
-    parts = urlsplit(path)
-    is_bucket = parts.scheme not in ("", "file", "hdfs", "viewfs")
-    return f"{parts.netloc}{parts.path}" if is_bucket else parts.path
+    scheme, host, rest = _split(path)
+    return rest if scheme in (_LOCAL, "hdfs", "viewfs") else f"{host}{rest}"
+
+
+def _split(path: str) -> tuple[str, str, str]:
+    """Return scheme, host and path; by hand, as names may hold what has a meaning in addresses."""
+    scheme, is_address, rest = path.partition("://")
+    if not is_address:
+        return _LOCAL, "", path.removeprefix("file:")
+    host, slash, within = rest.partition("/")
+    return scheme, host, slash + within
 
 
 def _unreadable(path: str, fault: Exception) -> RemoteLogError:
