@@ -1,6 +1,7 @@
 """Starting, stopping and starting again."""
 
 import asyncio
+import gc
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from headwater.config.server import ServerSettings
 from headwater.errors import DirectoryInUseError
+from headwater.server.connection import Connection
 from headwater.server.server import Server
 from headwater.wire import fluss_pb2 as pb
 from tests.flows.appending import TABLE, batch_of, fetch, produce, read_rows
@@ -31,6 +33,11 @@ from tests.server.support import (
     until,
 )
 from tests.serving import ServerProcess
+
+
+def held() -> list[Connection]:
+    """Return the connections of the server that take up memory, served or not."""
+    return [each for each in gc.get_objects() if type(each) is Connection]
 
 
 async def test_a_stopping_server_answers_what_is_in_flight_and_then_closes(tmp_path):
@@ -188,3 +195,19 @@ async def test_rows_that_nobody_waited_for_are_kept_by_a_clean_stop(tmp_path):
     async with running(tmp_path) as server, connected(server) as connection:
         assert not answer.buckets_resp[0].error_code
         assert (await fetch(connection, table_id, 0, 0)).high_watermark == 1
+
+
+async def test_connections_that_have_ended_leave_nothing_for_the_garbage_collector(tmp_path):
+    async with running(tmp_path) as server:
+        async with connected(server) as connection:
+            table_id = await create_table(connection)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                async with connected(server) as connection:
+                    await append(connection, table_id)
+                    await fetch(connection, table_id, 0, 0)
+            await until(lambda: not held())
+        finally:
+            gc.enable()

@@ -77,7 +77,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         self._deadline: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
-        self.session = Session("?", "", 0, self._writable_again)
+        # Not a method of ours: that were a circle, and what ended would wait for the collector.
+        self.session = Session("?", "", 0, self._writable.wait)
         self.stuck_since: float | None = None
 
     # ---- life
@@ -229,9 +230,6 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         self.stuck_since = None
         self._read_or_wait()
-
-    async def _writable_again(self) -> None:
-        await self._writable.wait()
 
     # ---- whether to read on
 

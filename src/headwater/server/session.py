@@ -12,7 +12,7 @@ class Session:
     peer: str
     local_host: str
     local_port: int
-    writable: Callable[[], Awaitable[None]]
+    writable: Callable[[], Awaitable[object]]
     principal: str | None = None
     # Large answers are read and written one at a time, so that a client holds one at most.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
