@@ -23,6 +23,7 @@ from tests.torture.processes import Process
 from tests.torture.server import MODULE, told
 
 from headwater.aio import connect
+from headwater.cli.entry import MEMORY
 from headwater.errors import MissingError, RetryLaterError
 from headwater.model.path import TablePath
 from scripts.soak_client import KEYED, LOG
@@ -178,7 +179,7 @@ async def tiered_ends(address: str) -> dict[str, int]:
 def soak(place: Path, minutes: float) -> Soak:
     """Run server, clients and a tierer, and look at them until the time is over."""
     with ExitStack() as stack:
-        server = ServerProcess(place / "data", module=MODULE, variables=told(**SETTINGS))
+        server = ServerProcess(place / "data", module=MODULE, variables=told(**SETTINGS) | MEMORY)
         stack.callback(server.stop)
         clients = Process("scripts.soak_client", server.address, log=place / "clients.log")
         stack.callback(_end, clients)

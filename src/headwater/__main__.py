@@ -1,5 +1,5 @@
 """Run the `headwater` command with `python -m headwater`."""
 
-from headwater.cli.main import app
+from headwater.cli.entry import main
 
-app()
+main()

@@ -1,0 +1,42 @@
+"""How the command begins."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
+# What a command does first is to tell its version; whoever asks then sees the pool that it has.
+ASKING = """
+import sys
+from headwater.cli.entry import main
+sys.argv = ["headwater", "--version"]
+try:
+    main()
+finally:
+    import pyarrow
+    print(pyarrow.default_memory_pool().backend_name)
+"""
+
+
+def pool(**variables: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**kept, **variables},
+    )
+    assert done.stderr == ""
+    return done.stdout.split()[-1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Arrow's own choice is kept")
+def test_a_command_has_memory_that_is_given_back():
+    assert pool() == "jemalloc"
+
+
+def test_memory_that_the_user_chose_is_kept():
+    assert pool(**{VARIABLE: "system"}) == "system"
