@@ -9,6 +9,7 @@ from pyiceberg.manifest import DataFile, FileFormat
 
 from headwater.errors import CorruptFileError, HeadwaterError
 from headwater.lake.iceberg.reading import held_fields
+from headwater.lake.spi import Retention
 from headwater.model.types import BigIntType, StringType
 from tests.crashes.mutations import flip, mutated, places
 from tests.figures import note
@@ -21,6 +22,8 @@ ROUNDS, ROWS = 3, 60
 SHORT_EVERY = 97
 UNNOTICED_SHARE = 500
 PARTITION = b'"field-id": 102'  # as Iceberg numbers the field of manifests
+AVRO, AVRO_MARK_BYTES = b"Obj\x01", 16
+FAR_MS = 1 << 42
 FORMATS = pytest.mark.parametrize("lake_format", ["iceberg", "paimon"])
 
 
@@ -86,6 +89,73 @@ def test_damage_at_any_64th_of_any_file_in_the_lake_gives_no_wrong_rows(tmp_path
     table = filled(lake_format, tmp_path)
 
     note("corruption", places=check_every(table, tmp_path, every=1))
+
+
+def lists_of_files(directory: Path) -> list[Path]:
+    """Return the files of metadata that list others, in both formats."""
+    return [path for path in files_of(directory) if path.read_bytes().startswith(AVRO)]
+
+
+def cut_behind_its_head(path: Path) -> bytes:
+    """Leave an Avro file that is whole and lists nothing, and return what it was."""
+    content = path.read_bytes()
+    mark = content[-AVRO_MARK_BYTES:]
+    path.write_bytes(content[: content.index(mark) + AVRO_MARK_BYTES])
+    return content
+
+
+def newest_list(table: LakeTable, directory: Path) -> Path:
+    return next(directory.rglob(f"snap-{table.head().snapshot_id}-*.avro"))
+
+
+@FORMATS
+def test_a_list_of_files_that_lost_all_that_it_lists_gives_no_wrong_rows(tmp_path, lake_format):
+    table = filled(lake_format, tmp_path)
+    snapshot_id = table.head().snapshot_id
+    good, wrong, lists = rows_of(table, snapshot_id), [], lists_of_files(tmp_path)
+    for path in lists:
+        content = cut_behind_its_head(path)
+        if not is_told_or_right(table, snapshot_id, good):
+            wrong.append(path.name)
+        path.write_bytes(content)
+
+    assert len(lists) > ROUNDS
+    assert wrong == []
+
+
+def test_nothing_is_committed_on_a_list_that_lost_all_that_it_lists(tmp_path):
+    table = filled("iceberg", tmp_path)
+    head = table.head()
+    good, path = rows_of(table, head.snapshot_id), newest_list(table, tmp_path)
+    content = cut_behind_its_head(path)
+
+    with pytest.raises(CorruptFileError, match=r"lists none of the \d+ data files"):
+        table.tier([{"id": 1000, "name": "new"}])
+
+    path.write_bytes(content)
+    assert table.head() == head
+    assert rows_of(table, head.snapshot_id) == good
+
+
+def test_nothing_is_removed_while_a_list_has_lost_all_that_it_lists(tmp_path):
+    table = filled("iceberg", tmp_path)
+    before = {path for path in files_of(tmp_path) if path.suffix == ".parquet"}
+    cut_behind_its_head(newest_list(table, tmp_path))
+
+    with pytest.raises(CorruptFileError):
+        table.keeper.expire(Retention(snapshots_min=1, age_ms=0), now_ms=FAR_MS)
+
+    assert {path for path in files_of(tmp_path) if path.suffix == ".parquet"} == before
+
+
+def test_an_inventory_names_a_list_that_lost_all_that_it_lists(tmp_path):
+    table = filled("iceberg", tmp_path)
+    path = newest_list(table, tmp_path)
+    cut_behind_its_head(path)
+
+    missing = table.keeper.inventory().missing
+
+    assert [path.name in each.path and "lists none" in each.fault for each in missing] == [True]
 
 
 @FORMATS

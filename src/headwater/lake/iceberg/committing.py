@@ -25,6 +25,7 @@ from headwater.errors import (
     LakeSnapshotMissingError,
     LakeUnreachableError,
 )
+from headwater.lake.iceberg.listing import listed_manifests
 from headwater.lake.iceberg.manifests import Manifests, live_paths
 from headwater.lake.iceberg.merging import merged_manifests
 from headwater.lake.iceberg.opening import FAULTS, load_table, reached
@@ -100,7 +101,7 @@ class _Held:
 
 def _held(table: Table) -> _Held:
     newest = table.metadata.current_snapshot()
-    manifests = () if newest is None else tuple(newest.manifests(table.io))
+    manifests = () if newest is None else tuple(listed_manifests(newest, table.io))
     live = {each.manifest_path: live_paths(table.io, each) for each in manifests}
     # A manifest that only tells what is gone has told it.
     return _Held(tuple(each for each in manifests if live[each.manifest_path]), live)

@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from headwater.lake.iceberg.cleaning import held_beside, location_key, places_of
+from headwater.lake.iceberg.listing import lost_count
 from headwater.lake.iceberg.opening import load_table
 from headwater.lake.iceberg.places import Listed, listed
 from headwater.lake.spi import LakeInventory, LostFile, StrayFile
@@ -74,10 +75,15 @@ class _Naming:
     def _manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
         try:
             # Not `snapshot.manifests`, which takes what it knows of manifests from memory.
-            return list(read_manifest_list(self.io.new_input(snapshot.manifest_list)))
+            manifests = list(read_manifest_list(self.io.new_input(snapshot.manifest_list)))
         except _UNREADABLE as fault:
             self._lose(snapshot.manifest_list, snapshot.snapshot_id, fault)
             return []
+        if lost := lost_count(snapshot, manifests):
+            why = f"lists none of the {lost} data files that the table has"
+            path = snapshot.manifest_list
+            self.faults.setdefault(location_key(path), LostFile(path, snapshot.snapshot_id, why))
+        return manifests
 
     def _files(self, manifest: ManifestFile, snapshot_id: int) -> list[DataFile]:
         path = manifest.manifest_path

@@ -12,6 +12,7 @@ from headwater.lake.iceberg.cleaning import expire, remove_orphans
 from headwater.lake.iceberg.committing import Change, check_head, commit_change
 from headwater.lake.iceberg.compaction import CompactionSettings, worth_rewriting
 from headwater.lake.iceberg.inventory import taken_inventory
+from headwater.lake.iceberg.listing import listed_manifests
 from headwater.lake.iceberg.merging import is_worth_merging
 from headwater.lake.iceberg.opening import load_table, reached
 from headwater.lake.iceberg.parquet import number
@@ -85,7 +86,7 @@ class IcebergKeeper:
         newest = table.current_snapshot()
         assert newest is not None
         with reached(f"Merging manifests of {self.spec.path}"):
-            manifests = newest.manifests(table.io)
+            manifests = listed_manifests(newest, table.io)
         if not is_worth_merging(manifests, table.properties, count_min=_MERGE_COUNT):
             return None
         change = Change(

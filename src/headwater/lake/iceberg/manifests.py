@@ -19,6 +19,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.table.metadata import TableMetadata
 
+from headwater.lake.iceberg.listing import entries_of
 from headwater.lake.iceberg.places import new_id, remove, settle
 
 _CODEC: AvroCompressionCodec = "deflate"
@@ -63,7 +64,7 @@ class Manifests:
         self, manifest: ManifestFile, gone: Collection[str]
     ) -> tuple[ManifestFile, list[DataFile]]:
         """List the entries of a manifest anew, and tell of some that they are gone."""
-        entries = manifest.fetch_manifest_entry(self.io)
+        entries = entries_of(self.io, manifest)
         kept = [
             _entry(entry, ManifestEntryStatus.EXISTING, entry.snapshot_id)
             for entry in entries
@@ -82,7 +83,7 @@ class Manifests:
         entries = [
             _entry(entry, ManifestEntryStatus.EXISTING, entry.snapshot_id)
             for manifest in manifests
-            for entry in manifest.fetch_manifest_entry(self.io)
+            for entry in entries_of(self.io, manifest)
         ]
         first = manifests[0]
         return self._write(first.content, first.partition_spec_id, entries)
@@ -137,7 +138,7 @@ def live_paths(io: FileIO, manifest: ManifestFile) -> frozenset[str]:
     """Return the files that a manifest lists as live; it never changes, so they are kept."""
     found = _live_paths.get(manifest.manifest_path)
     if found is None:
-        found = _remembered(manifest.manifest_path, manifest.fetch_manifest_entry(io))
+        found = _remembered(manifest.manifest_path, entries_of(io, manifest))
     return found
 
 

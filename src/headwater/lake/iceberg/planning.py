@@ -16,6 +16,7 @@ from headwater.errors import CorruptFileError, LakeTableDiffersError, Unsupporte
 from headwater.lake.damage import decoded
 from headwater.lake.iceberg.fields import field_ids
 from headwater.lake.iceberg.layout import BUCKET_COLUMN
+from headwater.lake.iceberg.listing import listed_manifests, whole
 from headwater.lake.iceberg.tasks import HeldFile
 from headwater.lake.iceberg.types import parquet_field
 from headwater.lake.iceberg.values import PartitionField
@@ -50,6 +51,9 @@ def planned_files(
     scan = table.scan(row_filter=only or AlwaysTrue(), snapshot_id=snapshot_id)
     try:
         with decoded(f"the Iceberg table {spec.path}", *_STUMBLES):
+            snapshot = scan.snapshot()
+            if snapshot is not None:
+                scan.io = whole(table.io, listed_manifests(snapshot, table.io))
             tasks = list(scan.plan_files())
     except CorruptFileError as fault:
         if "equality deletes" not in str(fault):

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pyiceberg.io import FileIO
 from pyiceberg.table.snapshots import Snapshot
 
+from headwater.lake.iceberg.listing import entries_of, listed_manifests
+
 
 @dataclass(slots=True)
 class Reachable:
@@ -24,11 +26,11 @@ def reachable_files(
     found = Reachable()
     for snapshot in snapshots:
         found.lists.add(snapshot.manifest_list)
-        for manifest in snapshot.manifests(io):
+        for manifest in listed_manifests(snapshot, io):
             path = manifest.manifest_path
             if path in known or path in found.manifests:
                 continue
             found.manifests[path] = manifest.manifest_length
-            for entry in manifest.fetch_manifest_entry(io):
+            for entry in entries_of(io, manifest):
                 found.data[entry.data_file.file_path] = entry.data_file.file_size_in_bytes
     return found

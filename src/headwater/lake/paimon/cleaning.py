@@ -95,10 +95,11 @@ def _held(
     held = _Held()
     for snapshot in snapshots:
         lists = [*snapshot.lists, *filter(None, [snapshot.changelog_list])]
-        manifests = [each.name for name in lists for each in table.manifests.read_list(name)]
-        held.metadata.update(table.manifests.path(name) for name in (*lists, *manifests))
+        manifests = [each for listed in lists for each in table.manifests.read_list(listed)]
+        names = [each.name for each in lists] + [each.name for each in manifests]
+        held.metadata.update(map(table.manifests.path, names))
         held.metadata.update(map(table.manifests.path, filter(None, [snapshot.index_manifest])))
-        mentioned = [entry for name in manifests for entry in table.manifests.read(name)]
+        mentioned = [entry for each in manifests for entry in table.manifests.read(each)]
         for entry in mentioned if with_replaced else _holding(table, snapshot):
             path = table.file_path(entry)
             held.data[path] = entry.file.byte_count
@@ -110,7 +111,7 @@ def _holding(table: PaimonTable, snapshot: SnapshotFile) -> Iterator[Entry]:
     yield from table.live(snapshot)
     if snapshot.changelog_list is not None:
         for manifest in table.manifests.read_list(snapshot.changelog_list):
-            yield from table.manifests.read(manifest.name)
+            yield from table.manifests.read(manifest)
 
 
 def all_snapshots(table: PaimonTable) -> Iterator[SnapshotFile]:

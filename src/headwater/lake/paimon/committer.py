@@ -87,11 +87,13 @@ class PaimonCommitter:
         """Return the files of all snapshots, since a newer one may have replaced some already."""
         table = self._table
         manifests = {
-            manifest.name
+            manifest.name: manifest
             for snapshot in filter(None, map(table.snapshot, table.snapshot_ids()))
             for manifest in table.all_manifests(snapshot)
         }
-        return {entry.identity for name in manifests for entry in table.manifests.read(name)}
+        return {
+            entry.identity for each in manifests.values() for entry in table.manifests.read(each)
+        }
 
     def _snapshot(self, on: LakeSnapshot | None) -> SnapshotFile | None:
         if on is None:

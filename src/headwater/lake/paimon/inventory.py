@@ -1,6 +1,6 @@
 """The files of a lake table: those that its snapshots name, against those that are there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ from headwater.errors import CorruptFileError, LakeUnreachableError
 from headwater.lake.paimon.cleaning import all_snapshots, beside, data_files, name_of
 from headwater.lake.paimon.files import FoundFile, reaching
 from headwater.lake.paimon.manifests import ADD, Entry, Manifest
-from headwater.lake.paimon.snapshot import SnapshotFile
+from headwater.lake.paimon.snapshot import ListFile, SnapshotFile
 from headwater.lake.paimon.table import PaimonTable
 from headwater.lake.spi import LakeInventory, LostFile, StrayFile
 
@@ -46,8 +46,8 @@ class _Naming:
         for name in filter(None, [snapshot.statistics]):
             self._name(_Named(f"{self.table.root}/statistics/{name}", number))
         self._hold(snapshot, self._entries(snapshot.lists, number))
-        for name in filter(None, [snapshot.changelog_list]):
-            for entry in self._entries([name], number):
+        for listed in filter(None, [snapshot.changelog_list]):
+            for entry in self._entries([listed], number):
                 self._name_data(entry, number)
 
     def _hold(self, snapshot: SnapshotFile, entries: Iterator[Entry]) -> None:
@@ -64,27 +64,26 @@ class _Naming:
         for entry in live.values():
             self._name_data(entry, snapshot.snapshot_id)
 
-    def _entries(self, lists: "tuple[str, str] | list[str]", number: int) -> Iterator[Entry]:
+    def _entries(self, lists: Iterable[ListFile], number: int) -> Iterator[Entry]:
         manifests = self.table.manifests
-        for name in lists:
-            path = manifests.path(name)
-            self._name(_Named(path, number))
-            for manifest in self._manifests(name, number):
+        for listed in lists:
+            self._name(_Named(manifests.path(listed.name), number, listed.byte_count))
+            for manifest in self._manifests(listed, number):
                 self._name(_Named(manifests.path(manifest.name), number, manifest.byte_count))
-                yield from self._read(manifest.name, number)
+                yield from self._read(manifest, number)
 
-    def _manifests(self, name: str, number: int) -> list[Manifest]:
+    def _manifests(self, listed: ListFile, number: int) -> list[Manifest]:
         try:
-            return self.table.manifests.read_list(name)
+            return self.table.manifests.read_list(listed)
         except _FAULTS as fault:
-            self._lose(self.table.manifests.path(name), number, fault)
+            self._lose(self.table.manifests.path(listed.name), number, fault)
             return []
 
-    def _read(self, name: str, number: int) -> list[Entry]:
+    def _read(self, manifest: Manifest, number: int) -> list[Entry]:
         try:
-            return self.table.manifests.read(name)
+            return self.table.manifests.read(manifest)
         except _FAULTS as fault:
-            self._lose(self.table.manifests.path(name), number, fault)
+            self._lose(self.table.manifests.path(manifest.name), number, fault)
             return []
 
     def _name_data(self, entry: Entry, number: int) -> None:

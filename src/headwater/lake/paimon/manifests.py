@@ -15,6 +15,7 @@ from pypaimon.manifest.schema.manifest_file_meta import MANIFEST_FILE_META_SCHEM
 from headwater.errors import CorruptFileError
 from headwater.lake.damage import decoded
 from headwater.lake.paimon.files import Files
+from headwater.lake.paimon.snapshot import ListFile
 from headwater.runtime.ids import random_bytes
 
 ADD, DELETE = 0, 1
@@ -192,15 +193,17 @@ class Manifests:
         """Return the path of a manifest or of a list of them."""
         return f"{self.directory}/{name}"
 
-    def read_list(self, name: str) -> list[Manifest]:
+    def read_list(self, listed: ListFile) -> list[Manifest]:
         """Return the manifests that a list names."""
-        return [Manifest(record) for record in _from_avro(self._read(name))]
+        data = self._read(listed.name, listed.byte_count)
+        return [Manifest(record) for record in _from_avro(data)]
 
-    def read(self, name: str) -> list[Entry]:
+    def read(self, manifest: Manifest) -> list[Entry]:
         """Return the entries of a manifest."""
+        name = manifest.name
         if (held := self.cached.get(name)) is not None:
             return held
-        entries = entries_from_bytes(self._read(name))
+        entries = entries_from_bytes(self._read(name, manifest.byte_count))
         if self.cached_count + len(entries) > _CACHED_ENTRIES_MAX:
             self.cached, self.cached_count = {}, 0
         self.cached[name] = entries
@@ -239,14 +242,22 @@ class Manifests:
         self.files.write(self.path(name), content)
         return name, len(content)
 
-    def _read(self, name: str) -> bytes:
+    def _read(self, name: str, byte_count: int | None) -> bytes:
         try:
-            return self.files.read(self.path(name))
+            data = self.files.read(self.path(name))
         except FileNotFoundError as fault:
             raise CorruptFileError(
                 f"The manifest {self.path(name)} is gone.",
                 hint="The snapshot was expired while it was read: read a newer one.",
             ) from fault
+        # Avro does not tell: a file that is cut behind a block is a whole one with less in it.
+        if byte_count not in (None, len(data)):
+            raise CorruptFileError(
+                f"The manifest {self.path(name)} is damaged: it has {len(data)} bytes of"
+                f" {byte_count}.",
+                hint="Restore it from a copy; `headwater audit` names all files that are damaged.",
+            )
+        return data
 
 
 def _counts(entries: Sequence[Entry]) -> dict[str, Value]:

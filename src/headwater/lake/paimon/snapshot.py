@@ -20,6 +20,14 @@ _CARRIED = ("indexManifest", "watermark", "statistics", "nextRowId")
 
 
 @dataclass(frozen=True, slots=True)
+class ListFile:
+    """Name a list of manifests, with its size where the snapshot tells it."""
+
+    name: str
+    byte_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotFile:
     """Hold a snapshot as it stands in its file."""
 
@@ -36,15 +44,21 @@ class SnapshotFile:
         return int_of(self.node, "schemaId")
 
     @property
-    def lists(self) -> tuple[str, str]:
-        """Return the names of its lists of manifests: those before it, and its own."""
-        return text_of(self.node, "baseManifestList"), text_of(self.node, "deltaManifestList")
+    def lists(self) -> tuple[ListFile, ListFile]:
+        """Return its lists of manifests: those before it, and its own."""
+        return self._list("baseManifestList"), self._list("deltaManifestList")
 
     @property
-    def changelog_list(self) -> str | None:
-        """Return the name of its list of changelog manifests, if it has any."""
-        name = self.node.get("changelogManifestList")
-        return name if isinstance(name, str) else None
+    def changelog_list(self) -> ListFile | None:
+        """Return its list of changelog manifests, if it has any."""
+        key = "changelogManifestList"
+        return self._list(key) if isinstance(self.node.get(key), str) else None
+
+    def _list(self, key: str) -> ListFile:
+        byte_count = self.node.get(f"{key}Size")
+        return ListFile(
+            text_of(self.node, key), byte_count if isinstance(byte_count, int) else None
+        )
 
     @property
     def index_manifest(self) -> str | None:
@@ -142,7 +156,7 @@ def snapshot_from_json(text: str | bytes) -> SnapshotFile:
     try:
         snapshot = SnapshotFile(object_of(json.loads(text), what="snapshot"))
         assert snapshot.snapshot_id > 0
-        assert all(snapshot.lists)
+        assert all(each.name for each in snapshot.lists)
     except (ValueError, InvalidTableError, AssertionError) as fault:
         raise CorruptFileError(f"A snapshot of a lake table cannot be read: {fault}.") from fault
     return snapshot

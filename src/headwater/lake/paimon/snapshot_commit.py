@@ -146,7 +146,7 @@ def _base(table: PaimonTable, on: SnapshotFile | None, written: list[str]) -> li
 
 def merged_manifests(table: PaimonTable, manifests: Sequence[Manifest]) -> list[Manifest]:
     """Write what is left of manifests into as few as possible."""
-    left = live_entries(entry for each in manifests for entry in table.manifests.read(each.name))
+    left = live_entries(entry for each in manifests for entry in table.manifests.read(each))
     return table.manifests.write_all(left, schema_id=table.schema.schema_id)
 
 

@@ -155,7 +155,7 @@ class PaimonTable:
 
     def all_manifests(self, snapshot: SnapshotFile) -> list[Manifest]:
         """Return the manifests of a snapshot, older ones first."""
-        return [each for name in snapshot.lists for each in self.manifests.read_list(name)]
+        return [each for listed in snapshot.lists for each in self.manifests.read_list(listed)]
 
     def live(self, snapshot: SnapshotFile | None) -> list[Entry]:
         """Return the data files of a snapshot."""
@@ -164,7 +164,7 @@ class PaimonTable:
         return live_entries(
             entry
             for manifest in self.all_manifests(snapshot)
-            for entry in self.manifests.read(manifest.name)
+            for entry in self.manifests.read(manifest)
         )
 
     def file_path(self, entry: Entry) -> str:
