@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from headwater.aio import connect
+from headwater.aio import AsyncClient, connect
 from headwater.client.writing.receipts import BucketReceipt
 from headwater.config.client import ClientSettings
 from headwater.errors import HeadwaterError, RetryLaterError
@@ -157,9 +157,16 @@ def note_acks(history: LogHistory, sent: list[int], place: BucketReceipt) -> Non
         history.ack(operation, bucket=place.bucket, offset=at if is_said else None)
 
 
+async def reached(address: str, limits: ClientSettings) -> AsyncClient:
+    """Reach a server, however often one that is killed all the time takes longer than we wait."""
+    while True:
+        with suppress(RetryLaterError):
+            return await connect(address, settings=limits)
+
+
 async def main(kinds: str, address: str, name: str, journals: str, settings: str = "{}") -> None:
     limits = ClientSettings(**{"connect_timeout_s": CONNECT_S} | json.loads(settings))
-    async with await connect(address, settings=limits) as client:
+    async with await reached(address, limits) as client:
         await Worker(client, name, Path(journals)).run(kinds.split("+"))
 
 
