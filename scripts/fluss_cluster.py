@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from scripts import fluss_layout
-from scripts.fluss_layout import HOST, Layout
+from scripts.fluss_layout import HOST, QUICK, Jvm, Layout
 from scripts.fluss_nodes import is_listening, tablet_servers
 from scripts.fluss_processes import ProcessGroup
 from scripts.java import find_java
@@ -82,13 +82,14 @@ class FlussCluster:
         settings: Mapping[str, str] | None = None,
         version: str | None = None,
         jars: Iterable[Artifact] = (),
+        jvm: Jvm = QUICK,
     ) -> "FlussCluster":
         """Start a cluster and wait until its servers know each other."""
         scratch = tempfile.TemporaryDirectory(prefix="fluss-", ignore_cleanup_errors=True)
         with ExitStack() as ending:
             directory = Path(ending.enter_context(scratch))
             layout = Layout.planned(
-                directory, tablet_servers=tablet_servers, settings=settings or {}
+                directory, tablet_servers=tablet_servers, settings=settings or {}, jvm=jvm
             )
             group = ProcessGroup(directory)
             ending.callback(group.stop)

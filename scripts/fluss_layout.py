@@ -10,11 +10,7 @@ HOST = "127.0.0.1"
 ZOOKEEPER = "org.apache.fluss.shaded.zookeeper3.org.apache.zookeeper.server.ZooKeeperServerMain"
 COORDINATOR = "org.apache.fluss.server.coordinator.CoordinatorServer"
 TABLET_SERVER = "org.apache.fluss.server.tablet.TabletServer"
-HEAP_MB = {ZOOKEEPER: 64, COORDINATOR: 256, TABLET_SERVER: 384}
-# A short life is worth a quick start more than fast code.
 JVM_OPTIONS = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",  # Arrow reaches for direct buffers
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
@@ -35,6 +31,23 @@ SERVER_SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Jvm:
+    """Say how much memory each process may have, and how its code is run."""
+
+    heap_mb: Mapping[str, int]
+    options: tuple[str, ...] = ()
+
+
+# A short life is worth a quick start more than fast code.
+QUICK = Jvm(
+    {ZOOKEEPER: 64, COORDINATOR: 256, TABLET_SERVER: 384},
+    ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+)
+# As Java chooses for itself, with room enough: for those who measure.
+TUNED = Jvm({ZOOKEEPER: 128, COORDINATOR: 512, TABLET_SERVER: 2048})
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """Hold where the parts of a cluster are, and its settings."""
 
@@ -43,14 +56,20 @@ class Layout:
     coordinator_port: int
     tablet_ports: tuple[int, ...]
     settings: Mapping[str, str]
+    jvm: Jvm = QUICK
 
     @classmethod
     def planned(
-        cls, directory: Path, *, tablet_servers: int, settings: Mapping[str, str]
+        cls,
+        directory: Path,
+        *,
+        tablet_servers: int,
+        settings: Mapping[str, str],
+        jvm: Jvm = QUICK,
     ) -> "Layout":
         """Choose free ports; a server keeps its own over restarts."""
         zookeeper, coordinator, *tablets = free_ports(2 + tablet_servers)
-        return cls(directory, zookeeper, coordinator, tuple(tablets), settings)
+        return cls(directory, zookeeper, coordinator, tuple(tablets), settings, jvm)
 
     def place(self, name: str) -> Path:
         """Return the directory of one process, made when it is not there."""
@@ -78,7 +97,7 @@ def zookeeper(layout: Layout) -> list[str]:
     }
     file = place / "zoo.cfg"
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    return [*_jvm(place, ZOOKEEPER), ZOOKEEPER, str(file)]
+    return [*_java(layout, place, ZOOKEEPER), ZOOKEEPER, str(file)]
 
 
 def coordinator(layout: Layout) -> list[str]:
@@ -108,10 +127,11 @@ def _server(
     }
     lines = (f"{key}: {value}\n" for key, value in settings.items())
     (place / "server.yaml").write_text("".join(lines))
-    return [*_jvm(place, main_class), main_class, "--configDir", str(place)]
+    return [*_java(layout, place, main_class), main_class, "--configDir", str(place)]
 
 
-def _jvm(place: Path, main_class: str) -> list[str]:
-    heap = HEAP_MB[main_class]
+def _java(layout: Layout, place: Path, main_class: str) -> list[str]:
+    heap = layout.jvm.heap_mb[main_class]
     memory = (f"-Xmx{heap}m", f"-XX:MaxDirectMemorySize={heap}m")
-    return [*memory, *JVM_OPTIONS, f"-Djava.io.tmpdir={place / 'temporary'}"]
+    temporary = f"-Djava.io.tmpdir={place / 'temporary'}"
+    return [*memory, *layout.jvm.options, *JVM_OPTIONS, temporary]
