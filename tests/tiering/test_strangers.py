@@ -1,80 +1,148 @@
 """A server that knows no wishes and tells no states, as Apache Fluss is one."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from headwater.client.lake.values import Assignment, HeartbeatAnswer
-from headwater.model.boundary import TieringEpoch
+import pytest
+
+from headwater.errors import InvalidOptionError, LakeUnreachableError, TableMissingError
 from headwater.model.path import TablePath
-from headwater.runtime.clock import SystemClock
-from headwater.tiering.progress import Began
+from headwater.tiering.progress import Ended, Failed
+from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
+from headwater.tiering.settings import TieringSettings
+from tests.tiering.world import rows
+
+QUICK = TieringSettings(poll_interval_s=0.01)
+FRESH = {"table.datalake.freshness": "300ms"}
+LATER = {"table.datalake.freshness": "1h"}
+WISHES = {"only_tables": (), "ignore_freshness": False, "list_states": False}
+
+
+@pytest.fixture(params=["plain"])
+def lake_format(request):
+    return request.param
 
 
 @dataclass
 class Stranger:
-    """Hand out tables in a circle, whatever is asked for; what is finished waits."""
+    """Be a server that passes over what Apache Fluss does not know."""
 
-    queue: list[str]
+    client: object
     given_back: list[str] = field(default_factory=list)
-    finished: list[str] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    turns: int = 0
+    refused: str = ""
+    """A table of which it wants to hear of no snapshot."""
+    dropped: object = None
+    """A table that loses a partition as soon as somebody asks for a table."""
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
 
     @property
     def lake(self):
-        return self
-
-    @property
-    def cluster(self):
-        return self
-
-    clock = SystemClock()
-
-    async def heartbeat(self, *, finished=(), failed=(), request=False, **_wishes):
-        for each in finished:
-            (self.given_back if each.is_forced else self.finished).append(
-                each.assignment.path.table
-            )
-            self.queue += [each.assignment.path.table] if each.is_forced else []
-        self.failed += [each.assignment.path.table for each in failed]
-        if not request or not self.queue:
-            return HeartbeatAnswer(coordinator_epoch=1)
-        self.turns += 1
-        name = self.queue.pop(0)
-        assigned = Assignment(
-            path=TablePath("fluss", name), table_id=ord(name), epoch=TieringEpoch(1, self.turns)
-        )
-        return HeartbeatAnswer(coordinator_epoch=1, assigned=assigned)
-
-    async def table(self, path):
-        raise RuntimeError("This table cannot be tiered.")
+        return StrangeLake(self, self.client.lake)
 
 
-async def once(server, *tables):
-    heard = []
-    service = TieringService(server, runner=None, listener=heard.append)
+@dataclass
+class StrangeLake:
+    server: Stranger
+    lake: object
+
+    def __getattr__(self, name):
+        return getattr(self.lake, name)
+
+    async def heartbeat(self, *, finished=(), request=False, **told):
+        if request and self.server.dropped is not None:
+            await self.server.dropped.drop_partition({"day": "one"}, missing_ok=True)
+        forced = [each.assignment.path.table for each in finished if each.is_forced]
+        self.server.given_back += forced
+        answer = await self.lake.heartbeat(finished=finished, request=request, **(told | WISHES))
+        return replace(answer, storage_id=None, states=())
+
+    async def prepare(self, path, *offsets, **wishes):
+        if path.table == self.server.refused:
+            raise LakeUnreachableError("It cannot be written down.")
+        return await self.lake.prepare(path, *offsets, **wishes)
+
+
+@pytest.fixture
+def server(world):
+    return Stranger(world.hw)
+
+
+async def once(world, server, *tables):
+    """Tier once, and return what was heard of each table in the end."""
+    heard = {}
+
+    def hear(news):
+        if isinstance(news, Ended | Failed):
+            heard[news.path.table] = news
+
+    service = TieringService(
+        server, Here(world.hw), settings=QUICK, lakes=world.lakes, listener=hear
+    )
     await service.run_once(tables=[TablePath("fluss", name) for name in tables])
-    return [each.path.table for each in heard if isinstance(each, Began)]
+    return heard
 
 
-async def test_once_takes_every_table_that_is_handed_out():
-    server = Stranger(["a", "b"])
+async def test_once_waits_for_tables_that_are_not_handed_out_yet(world, server):
+    table = await world.table("a", options=FRESH)
+    for number in range(3):
+        await table.append(rows(number))
 
-    assert await once(server) == ["a", "b"]
-    assert server.failed == ["a", "b"]
+        await once(world, server)
 
-
-async def test_a_table_that_is_not_wanted_is_given_back():
-    server = Stranger(["a", "b", "c"])
-
-    assert await once(server, "b") == ["b"]
-    assert set(server.given_back) == {"a", "c"}
-    assert sorted(server.queue) == ["a", "c"]
+        await world.check(table)
+        assert world.lake_rows(table).total() == number + 1
 
 
-async def test_asking_ends_when_the_same_tables_come_round_again():
-    server = Stranger(["a", "b"])
+async def test_once_waits_for_no_table_that_is_in_the_lake_already(world, server):
+    table = await world.table("a", options=LATER)
+    await table.append(rows(1, 2, 3))
+    await TieringService(world.hw, Here(world.hw), lakes=world.lakes).run_once()
+    await world.table("empty", options=LATER)
 
-    assert await once(server, "z") == []
-    assert server.turns == 3
-    assert sorted(server.queue) == ["a", "b"]
+    assert await once(world, server) == {}
+
+
+async def test_a_table_that_is_not_wanted_is_given_back(world, server):
+    tables = {name: await world.table(name, options=FRESH) for name in "abc"}
+    for table in tables.values():
+        await table.append(rows(1, 2, 3))
+
+    heard = await once(world, server, "b")
+
+    assert set(heard) == {"b"}
+    assert set(server.given_back) <= {"a", "c"}
+    assert [world.has_lake_table(table) for table in tables.values()] == [False, True, False]
+
+
+async def test_once_goes_on_without_a_table_that_fails(world, server):
+    good, bad = await world.table("good", options=FRESH), await world.table("bad", options=FRESH)
+    await good.append(rows(1))
+    await bad.append(rows(1))
+    server.refused = "bad"
+
+    heard = await once(world, server)
+
+    assert isinstance(heard["bad"], Failed)
+    await world.check(good)
+
+
+async def test_tables_that_cannot_be_tiered_are_told(world, server):
+    await world.hw.create_table("plain", {"id": "BIGINT"})
+
+    heard = await once(world, server, "plain", "missing")
+
+    assert isinstance(heard["plain"].fault, InvalidOptionError)
+    assert isinstance(heard["missing"].fault, TableMissingError)
+
+
+async def test_once_does_not_wait_for_a_partition_that_was_dropped(world, server):
+    schema = {"id": "BIGINT", "day": "STRING"}
+    table = await world.table("a", schema=schema, partition_by="day", options=FRESH)
+    await table.append([{"id": 1, "day": "one"}, {"id": 2, "day": "two"}])
+    server.dropped = table
+
+    await once(world, server)
+
+    assert world.lake_rows(table).total() == 1

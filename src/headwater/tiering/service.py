@@ -1,7 +1,7 @@
 """A tierer that runs: asks for tables, tiers them, and tells how it went, until it is stopped."""
 
 import asyncio
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from headwater.errors import (
 from headwater.lake.lakes import Lakes
 from headwater.model.path import TablePath
 from headwater.runtime.events import Events
+from headwater.tiering.behind import Behind
 from headwater.tiering.counting import Counted
 from headwater.tiering.leases import Leases
 from headwater.tiering.progress import Began, Ended, Failed, Listener, Stepped, deaf
@@ -72,20 +73,22 @@ class TieringService:
             await self._leases.close()
 
     async def run_once(self, *, tables: Sequence[TablePath] = ()) -> None:
-        """Tier all tables, or some, to where their logs end now, however fresh they are."""
-        left, done = await self._known(tables), set[TablePath]()
+        """Tier all tables, or some, to where their logs end now, however fresh they are.
+
+        Apache Fluss hands tables out when they are due, and is waited for until then.
+        """
+        behind = Behind(self._client)
+        left = await self._known(tables, behind)
         try:
-            while not self._stopping.is_set() and left != set():
-                asked = tables if left is None else sorted(left)
-                turn = await self._next(asked, ignore_freshness=True, done=done)
+            while not self._stopping.is_set() and left:
+                turn = await self._next(sorted(left), ignore_freshness=True)
                 if turn is None:
-                    left = await self._held_by_others(left)
+                    left = await self._still_to_come(left, behind)
                     await self._pause()
                     continue
-                path, report = turn.assignment.path, await self.tier(turn)
+                report = await self.tier(turn)
                 if report is None or not report.rows_left:
-                    done.add(path)
-                    left = None if left is None else left - {path}
+                    left = left - {turn.assignment.path}
         finally:
             await self._leases.close()
 
@@ -165,11 +168,7 @@ class TieringService:
             return None
 
     async def _next(
-        self,
-        tables: Sequence[TablePath],
-        *,
-        ignore_freshness: bool = False,
-        done: Container[TablePath] = (),
+        self, tables: Sequence[TablePath], *, ignore_freshness: bool = False
     ) -> Turn | None:
         """Return a table to tier; one that is not wanted is given back, as Fluss asks no wishes."""
         seen: set[int] = set()
@@ -178,31 +177,36 @@ class TieringService:
             assigned = answer.assigned
             if assigned is None:
                 return None
-            if (not tables or assigned.path in tables) and assigned.path not in done:
+            if not tables or assigned.path in tables:
                 return Turn(assigned, answer.storage_id)
             self._leases.give_back(assigned)
             if assigned.table_id in seen:
                 return None
             seen.add(assigned.table_id)
 
-    async def _known(self, tables: Sequence[TablePath]) -> set[TablePath] | None:
-        """Return the tables to tier once; None if the server does not tell which there are."""
+    async def _known(self, tables: Sequence[TablePath], behind: Behind) -> set[TablePath]:
+        """Return the tables to tier once; tell of those that cannot be."""
         states = await self._leases.states()
         if states is None:
-            return None
-        known = {state.path for state in states}
+            known = await behind.note(tables)
+        else:
+            known = {state.path for state in states}
         for path in tables:
             if path not in known:
                 self._tell_failed(Failed(path, await self._why_not(path), 0.0))
         return known & set(tables) if tables else known
 
-    async def _held_by_others(self, left: set[TablePath] | None) -> set[TablePath]:
-        """Return the tables that are still to be waited for, as somebody else is at them."""
-        known = {state.path for state in await self._leases.states() or ()}
-        waiting = known & (left or set())
+    async def _still_to_come(self, left: set[TablePath], behind: Behind) -> set[TablePath]:
+        """Return the tables to wait for: somebody else is at them, or they are not due yet."""
+        states = await self._leases.states()
+        if states is None:
+            waiting = await behind.of(left)
+        else:
+            waiting = left & {state.path for state in states}
         if waiting and waiting != self._waited_for:
             names = ", ".join(map(str, sorted(waiting)))
-            _events.warning("waits for another tierer", tables=names)
+            reason = "not handed out yet" if states is None else "held by another tierer"
+            _events.warning("waits for tables", tables=names, reason=reason)
             self._waited_for = waiting
         return waiting
 
