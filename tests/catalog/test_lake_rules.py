@@ -53,7 +53,15 @@ def test_a_table_that_is_not_tiered_has_no_format():
 @pytest.mark.parametrize("name", ["hudi", "lance"])
 def test_a_format_that_is_not_served_is_refused(name):
     with pytest.raises(InvalidTableError, match="iceberg or paimon"):
-        accepted(log_table(properties={FORMAT: name}))
+        accepted(log_table(properties={**ENABLED, FORMAT: name}))
+
+
+def test_a_table_that_is_not_tiered_may_ask_for_the_keys_of_fluss():
+    table = accepted(keyed_table(properties={FORMAT: "lance"}))
+
+    assert table.properties[FORMAT] == "lance"
+    with pytest.raises(InvalidTableError, match="iceberg or paimon"):
+        accepted(keyed_table(properties={FORMAT: "hudi"}))
 
 
 def test_lookups_in_expired_partitions_are_not_served():

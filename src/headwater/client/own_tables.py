@@ -1,8 +1,12 @@
 """Tables that the client keeps for itself in the storage, made where nobody has used them yet."""
 
+from dataclasses import replace
+
 from headwater.client.admin import Admin
 from headwater.client.cluster import Cluster
+from headwater.config.choices import LakeFormat
 from headwater.config.client import ACKS_ALL
+from headwater.config.options import DATALAKE_FORMAT
 from headwater.errors import (
     DatabaseMissingError,
     LeaderMissingError,
@@ -17,6 +21,9 @@ from headwater.model.table import TableInfo
 
 # How long others may take to create a table.
 MADE_WITHIN_S = 10.0
+# A cluster gives tables the format of its lake, also those that never go there. Its keys are then
+# those of the format, and Iceberg's have one column only; Lance's are those of Fluss itself.
+OWN_KEYS = {DATALAKE_FORMAT.name: str(LakeFormat.LANCE)}
 
 
 async def find_table(cluster: Cluster, path: TablePath) -> TableInfo | None:
@@ -46,7 +53,8 @@ async def ensure_table(
 async def _make(cluster: Cluster, path: TablePath, descriptor: TableDescriptor) -> TableInfo:
     admin = Admin(cluster)
     await admin.create_database(path.database, exists_ok=True, comment=None, properties={})
-    return await admin.create_table(path, descriptor, exists_ok=True)
+    described = replace(descriptor, properties={**descriptor.properties, **OWN_KEYS})
+    return await admin.create_table(path, described, exists_ok=True)
 
 
 async def _made_by_others(cluster: Cluster, path: TablePath, fault: ServerFaultError) -> TableInfo:

@@ -4,8 +4,12 @@ import pytest
 
 from headwater import aio
 from headwater.client import own_tables
+from headwater.client.bucket_keys import BucketKeys
 from headwater.client.cursors import store
+from headwater.config.options import DATALAKE_FORMAT
 from headwater.errors import ServerFaultError
+from headwater.rows.bucketing import BucketFunction
+from headwater.rows.key_formats import primary_key_format
 from headwater.wire.apis import ApiKey
 
 
@@ -43,6 +47,18 @@ async def test_a_table_that_others_make_at_the_same_moment_is_used(tmp_path):
         info = await store.ensure_cursors(client.cluster)
 
         assert str(info.path) == "headwater.cursors"
+
+
+async def test_keys_are_in_the_form_of_fluss_whatever_the_lake_of_a_cluster_is(tmp_path):
+    async with await aio.open(tmp_path / "data") as client:
+        info = await store.ensure_cursors(client.cluster)
+
+        found = BucketKeys.of(info.descriptor)
+
+    # A format is named, as a cluster would put its own in the place of none.
+    assert DATALAKE_FORMAT.of(info.descriptor.properties) is not None
+    assert found.function is BucketFunction.FLUSS
+    assert primary_key_format(info.descriptor) is None
 
 
 async def test_a_table_that_is_there_by_half_is_waited_for(tmp_path):

@@ -38,6 +38,9 @@ def check_lake(table: TableDescriptor, options: LakeOptions) -> None:
         raise InvalidTableError("Lookups in expired partitions are not served from the lake yet.")
     if options.format is None:
         return
+    if options.format is LakeFormat.LANCE and not options.enabled:
+        # Then it only says how keys are written, and Lance's are those of Fluss itself.
+        return
     if options.format not in SERVED_FORMATS:
         raise InvalidTableError(
             f"The lake format {options.format} is not served.", hint="Use iceberg or paimon."
