@@ -1,5 +1,6 @@
 """Leaders are found as long as one server knows them."""
 
+import asyncio
 import json
 
 import pytest
@@ -78,6 +79,21 @@ async def test_another_server_is_asked_where_one_has_not_heard_of_the_leader():
 
     assert await cluster.leader(TableBucket(1, 0)) == 2
     assert servers.asked == [0, 0, 1, 2]
+
+
+async def test_buckets_that_are_asked_for_together_take_turns_once():
+    servers = FakeServers(None, None, 2)
+    cluster = cluster_of(servers)
+    await cluster.table(PATH)
+    buckets = [TableBucket(1, 0)] * len(servers.metadata(0).tablet_servers)
+    servers.asked.clear()
+
+    for _ in range(2):
+        answers = await asyncio.gather(*map(cluster.leader, buckets), return_exceptions=True)
+        assert all(isinstance(each, LeaderMissingError) for each in answers)
+
+    assert await cluster.leader(buckets[0]) == 2
+    assert servers.asked == [0, 1, 2]
 
 
 async def test_the_server_at_hand_is_asked_as_long_as_it_knows():

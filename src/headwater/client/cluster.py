@@ -147,17 +147,19 @@ class Cluster:
         known = self._leaders.get(bucket)
         if known is not None and known in self._nodes:
             return known
+        # Once for all who ask together: as many steps as there are servers lead back to the same.
+        following = self._turn + 1
         try:
             await self._look_up(bucket)
         except PartitionMissingError:
             await self._check_dropped(bucket)
-            self._turn += 1
+            self._turn = following
             raise LeaderMissingError(f"Not every server knows {bucket} yet.") from None
         self._check_same_table(bucket)
         known = self._leaders.get(bucket)
         if known is None or known not in self._nodes:
             # The one that was asked may have missed the news; the next one is asked then.
-            self._turn += 1
+            self._turn = following
             raise LeaderMissingError(f"No server leads {bucket} at present.")
         return known
 
