@@ -25,6 +25,7 @@ from scripts.maven import Artifact, MavenError, fetch
 VERSIONS = ("1.0.0", "0.9.1-incubating")
 VERSION_VARIABLE = "FLUSS_VERSION"
 LOGGER = Artifact("org.slf4j", "slf4j-simple", "1.7.36")
+REPLICAS_MAX = 3
 READY_WITHIN_S = 120.0
 POLL_S = 0.1
 
@@ -84,12 +85,19 @@ class FlussCluster:
         jars: Iterable[Artifact] = (),
         jvm: Jvm = QUICK,
     ) -> "FlussCluster":
-        """Start a cluster and wait until its servers know each other."""
+        """Start a cluster and wait until its servers know each other.
+
+        Tables have three replicas, or as many as there are tablet servers, unless they say else.
+        """
         scratch = tempfile.TemporaryDirectory(prefix="fluss-", ignore_cleanup_errors=True)
         with ExitStack() as ending:
             directory = Path(ending.enter_context(scratch))
+            replicas = {"default.replication.factor": str(min(tablet_servers, REPLICAS_MAX))}
             layout = Layout.planned(
-                directory, tablet_servers=tablet_servers, settings=settings or {}, jvm=jvm
+                directory,
+                tablet_servers=tablet_servers,
+                settings=replicas | dict(settings or {}),
+                jvm=jvm,
             )
             group = ProcessGroup(directory)
             ending.callback(group.stop)

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from tests.interop.cluster import running_cluster
+from tests.interop.lake_cluster import LAKES, LakeCluster, running_lake_cluster
 
 fluss = pytest.importorskip("fluss", reason="pyfluss has no wheel for this Python")
 
@@ -24,6 +25,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def fluss_bootstrap() -> Iterator[str]:
     with running_cluster() as bootstrap:
         yield bootstrap
+
+
+@pytest.fixture(scope="session", params=LAKES)
+def lake_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LakeCluster]:
+    """Give a cluster with a lake, for each format that it can have."""
+    with running_lake_cluster(request.param, tmp_path_factory.mktemp(request.param)) as running:
+        yield running
 
 
 @pytest_asyncio.fixture
