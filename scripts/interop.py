@@ -3,10 +3,12 @@
 Our contract suite and the tests marked `interop` run against a real Apache Fluss cluster, and the
 Apache Fluss client's own test suite runs against Headwater. That suite comes with the source
 distribution of pyfluss. Tests of features that are not served yet are named below with their
-reason; everything else has to pass. The tests of Spark run over Spark Connect, on a
-standalone cluster of Spark, and on the older versions that we name. Lake tables that we write are
-read, and written to, by Paimon in Java, by Iceberg's runtime on Spark, and by DuckDB. Catalogs of
-lakes are kept in PostgreSQL, and by the REST catalog that Iceberg's own clients are tested with.
+reason; everything else has to pass. On clusters that have a lake, of Iceberg or of Paimon, a
+standalone cluster of Spark writes, tiers and reads tables, and others read lake and log as one,
+while tablet servers are killed. The tests of Spark run over Spark Connect, on a standalone cluster
+of Spark, and on the older versions that we name. Lake tables that we write are read, and written
+to, by Paimon in Java, by Iceberg's runtime on Spark, and by DuckDB. Catalogs of lakes are kept in
+PostgreSQL, and by the REST catalog that Iceberg's own clients are tested with.
 """
 
 import os
@@ -39,6 +41,7 @@ PYFLUSS = "pyfluss==1.0.0"
 CONTRACT_VARIABLE = "HEADWATER_CONTRACT_AT"  # as tests/contract names it
 OTHER_READERS = "tests/interop/lake"
 OBJECT_STORES = "tests/interop/object_stores"
+CLUSTERS_WITH_LAKES = ("tests/interop/tiering", "tests/interop/pipeline")
 CATALOGS = "tests/interop/catalogs"
 ON_CATALOGS = (
     "tests/lake/contract/test_commit.py",
@@ -71,6 +74,7 @@ def main() -> int:
     return max(
         run_against_headwater(suite),
         run_against_cluster(),
+        run_on_clusters_with_lakes(),
         run_on_lakes(),
         run_on_object_store(),
         run_on_catalogs(),
@@ -147,12 +151,18 @@ def run_against_cluster() -> int:
         return 1
     with cluster:
         print(f"Apache Fluss {cluster.version} at {cluster.bootstrap}", flush=True)
-        elsewhere = (f"--ignore={OTHER_READERS}", f"--ignore={CATALOGS}")
+        elsewhere = [f"--ignore={each}" for each in (OTHER_READERS, CATALOGS, *CLUSTERS_WITH_LAKES)]
         variables = dict.fromkeys((BOOTSTRAP_VARIABLE, CONTRACT_VARIABLE), cluster.bootstrap)
         return max(
             run_tests("-m", "interop", "tests/interop", *elsewhere, **variables),
             run_tests("tests/contract", **variables),
         )
+
+
+def run_on_clusters_with_lakes() -> int:
+    """Run the whole pipeline on clusters that the tests start, as they kill parts of them."""
+    ensure_java()
+    return run_tests("-m", "interop", *CLUSTERS_WITH_LAKES)
 
 
 def run_tests(*arguments: str, **variables: str) -> int:
