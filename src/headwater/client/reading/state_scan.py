@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
 
 import pyarrow as pa
 
@@ -13,9 +14,10 @@ from headwater.client.reading.log_batch import Offsets, Place
 from headwater.client.reading.offsets import list_offsets
 from headwater.client.reading.places import Buckets, buckets_of
 from headwater.client.reading.pruning import pruned
+from headwater.client.reading.state_at import StateAt
 from headwater.client.reading.value_reader import ValueReader
 from headwater.client.reading.view import View
-from headwater.errors import NotPrimaryKeyTableError, RequestError
+from headwater.errors import NotPrimaryKeyTableError, RequestError, UnsupportedError
 from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
 from headwater.rows.row_bytes import RowBytes
@@ -111,16 +113,31 @@ class StateScan:
     async def _scan(self, place: Place, bucket: TableBucket, *, parts: "_Parts") -> None:
         limit = self._limit if self.view.filter is None else None
         scan = BucketScan(self._cluster, bucket, limit=limit)
-        values = scan.parts()
-        try:
-            async for part in values:
+        async with aclosing(scan.parts()) as values:
+            try:
+                part = await anext(values, None)
+            except UnsupportedError:
+                await self._fold(place, bucket, parts=parts)
+                return
+            while part is not None:
                 self._note(place, scan)
                 versions = await self._reader.prepare(part)
                 rows = await asyncio.to_thread(self._rows, part, versions)
                 await parts.queue.put(rows)
+                part = await anext(values, None)
             self._note(place, scan)
-        finally:
-            await values.aclose()
+
+    async def _fold(self, place: Place, bucket: TableBucket, *, parts: "_Parts") -> None:
+        """Make rows up from the changelog, where servers cannot be asked for them."""
+        buckets = {place: bucket}
+        end = (await list_offsets(self._cluster, self._table, "latest", buckets=buckets))[place]
+        self._offsets[place] = end
+        folded = StateAt(
+            self._cluster, self.view, place=place, bucket=bucket, at=end, keeps_unknown=True
+        )
+        async with aclosing(aiter(folded)) as batches:
+            async for rows in batches:
+                await parts.queue.put(rows)
 
     def _note(self, place: Place, scan: BucketScan) -> None:
         if scan.log_offset is not None:
