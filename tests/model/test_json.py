@@ -106,6 +106,14 @@ def test_a_descriptor_survives_json(buckets, properties, custom, comment):
     assert descriptor_from_json(json.loads(json.dumps(descriptor_to_json(table)))) == table
 
 
+def test_a_descriptor_names_its_bucket_key_also_when_there_is_none():
+    schema = Schema(columns=(Column(name="a", type=IntType()),))
+
+    described = descriptor_to_json(TableDescriptor(schema=schema, bucket_count=2))
+
+    assert described["bucket_key"] == []
+
+
 def test_nested_fields_are_numbered_with_the_columns():
     row = RowType(fields=(RowField(name="x", type=IntType()), RowField(name="y", type=IntType())))
     nested = MapType(key=StringType(), value=ArrayType(element=row))

@@ -65,11 +65,9 @@ class Admin:
         self, path: TablePath, descriptor: TableDescriptor, *, exists_ok: bool
     ) -> TableInfo:
         """Create a table and wait until it can be used."""
-        # Apache Fluss wants to be told of an empty bucket key as well.
-        described = {"bucket_key": [], **descriptor_to_json(descriptor)}
         request = pb.CreateTableRequest(
             table_path=wire_path(path),
-            table_json=json.dumps(described).encode(),
+            table_json=json.dumps(descriptor_to_json(descriptor)).encode(),
             ignore_if_exists=exists_ok,
         )
         await self._cluster.ask(request, pb.CreateTableResponse, coordinator=True)

@@ -41,8 +41,7 @@ def descriptor_to_json(table: TableDescriptor) -> dict[str, Json]:
     if table.comment is not None:
         json["comment"] = table.comment
     json["partition_key"] = list(table.partition_keys)
-    if table.bucket_keys:
-        json["bucket_key"] = list(table.bucket_keys)
+    json["bucket_key"] = list(table.bucket_keys)  # Java wants to be told of an empty one as well
     if table.bucket_count is not None:
         json["bucket_count"] = table.bucket_count
     json["properties"] = dict(table.properties)
