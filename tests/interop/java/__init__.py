@@ -1,0 +1,1 @@
+"""The official clients in Java against our server."""
