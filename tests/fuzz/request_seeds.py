@@ -222,6 +222,7 @@ def _keys() -> list[Message]:
             buckets_req=[pb.PrefixLookupBucketRequest(bucket_id=0, keys=prefixes)],
         ),
         pb.LimitScanRequest(table_id=KEYED, bucket_id=0, limit=5),
+        pb.GetLatestKvSnapshotsRequest(table_path=path_of("keyed")),
         pb.ScanKvRequest(
             bucket_scan_req=pb.ScanKvBucketRequest(table_id=KEYED, bucket_id=0),
             batch_size_bytes=1000,

@@ -17,6 +17,7 @@ from headwater.server.connection import Answer, Part
 from headwater.server.context import Context, Services
 from headwater.server.handlers import access, databases, lake, partitions, tables, tiering
 from headwater.server.handlers.fetch import fetch_log
+from headwater.server.handlers.kv_snapshots import get_latest_kv_snapshots
 from headwater.server.handlers.limit_scan import limit_scan
 from headwater.server.handlers.lookup import lookup, prefix_lookup
 from headwater.server.handlers.metadata import get_metadata
@@ -70,6 +71,7 @@ _HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.LOOKUP: lookup,
     ApiKey.PREFIX_LOOKUP: prefix_lookup,
     ApiKey.SCAN_KV: scan_kv,
+    ApiKey.GET_LATEST_KV_SNAPSHOTS: get_latest_kv_snapshots,
     ApiKey.GET_FILESYSTEM_SECURITY_TOKEN: lake.get_file_system_security_token,
     ApiKey.GET_LAKE_SNAPSHOT: lake.get_lake_snapshot,
     ApiKey.PREPARE_LAKE_TABLE_SNAPSHOT: lake.prepare_lake_table_snapshot,

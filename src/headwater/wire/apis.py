@@ -29,6 +29,7 @@ class ApiKey(IntEnum):
     PUT_KV = 1016
     LOOKUP = 1017
     LIST_OFFSETS = 1021
+    GET_LATEST_KV_SNAPSHOTS = 1023
     GET_FILESYSTEM_SECURITY_TOKEN = 1025
     INIT_WRITER = 1026
     COMMIT_LAKE_TABLE_SNAPSHOT = 1030
@@ -76,6 +77,11 @@ _APIS = (
     Api(ApiKey.PUT_KV, pb.PutKvRequest, pb.PutKvResponse, version_max=3),
     Api(ApiKey.LOOKUP, pb.LookupRequest, pb.LookupResponse, version_max=1),
     Api(ApiKey.LIST_OFFSETS, pb.ListOffsetsRequest, pb.ListOffsetsResponse),
+    Api(
+        ApiKey.GET_LATEST_KV_SNAPSHOTS,
+        pb.GetLatestKvSnapshotsRequest,
+        pb.GetLatestKvSnapshotsResponse,
+    ),
     Api(
         ApiKey.GET_FILESYSTEM_SECURITY_TOKEN,
         pb.GetFileSystemSecurityTokenRequest,

@@ -986,6 +986,34 @@ class GetFileSystemSecurityTokenResponse(_message.Message):
     addition_info: _containers.RepeatedCompositeFieldContainer[KeyValue]
     def __init__(self, schema: _Optional[str] = ..., token: _Optional[bytes] = ..., expiration_time: _Optional[int] = ..., addition_info: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ...) -> None: ...
 
+class GetLatestKvSnapshotsRequest(_message.Message):
+    __slots__ = ("table_path", "partition_name")
+    TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_NAME_FIELD_NUMBER: _ClassVar[int]
+    table_path: TablePath
+    partition_name: str
+    def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., partition_name: _Optional[str] = ...) -> None: ...
+
+class KvSnapshot(_message.Message):
+    __slots__ = ("bucket_id", "snapshot_id", "log_offset")
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    bucket_id: int
+    snapshot_id: int
+    log_offset: int
+    def __init__(self, bucket_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., log_offset: _Optional[int] = ...) -> None: ...
+
+class GetLatestKvSnapshotsResponse(_message.Message):
+    __slots__ = ("table_id", "partition_id", "latest_snapshots")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    LATEST_SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_id: int
+    latest_snapshots: _containers.RepeatedCompositeFieldContainer[KvSnapshot]
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., latest_snapshots: _Optional[_Iterable[_Union[KvSnapshot, _Mapping]]] = ...) -> None: ...
+
 class GetLakeSnapshotRequest(_message.Message):
     __slots__ = ("table_path", "snapshot_id", "readable")
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]
