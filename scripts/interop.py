@@ -3,12 +3,13 @@
 Our contract suite and the tests marked `interop` run against a real Apache Fluss cluster, and the
 Apache Fluss client's own test suite runs against Headwater. That suite comes with the source
 distribution of pyfluss. Tests of features that are not served yet are named below with their
-reason; everything else has to pass. On clusters that have a lake, of Iceberg or of Paimon, a
-standalone cluster of Spark writes, tiers and reads tables, and others read lake and log as one,
-while tablet servers are killed. The tests of Spark run over Spark Connect, on a standalone cluster
-of Spark, and on the older versions that we name. Lake tables that we write are read, and written
-to, by Paimon in Java, by Iceberg's runtime on Spark, and by DuckDB. Catalogs of lakes are kept in
-PostgreSQL, and by the REST catalog that Iceberg's own clients are tested with.
+reason; everything else has to pass. The official Java client and the official connector for Flink
+use Headwater as well. On clusters that have a lake, of Iceberg or of Paimon, a standalone cluster
+of Spark writes, tiers and reads tables, and others read lake and log as one, while tablet servers
+are killed. The tests of Spark run over Spark Connect, on a standalone cluster of Spark, and on the
+older versions that we name. Lake tables that we write are read, and written to, by Paimon in Java,
+by Iceberg's runtime on Spark, and by DuckDB. Catalogs of lakes are kept in PostgreSQL, and by the
+REST catalog that Iceberg's own clients are tested with.
 """
 
 import os
@@ -42,6 +43,7 @@ CONTRACT_VARIABLE = "HEADWATER_CONTRACT_AT"  # as tests/contract names it
 OTHER_READERS = "tests/interop/lake"
 OBJECT_STORES = "tests/interop/object_stores"
 CLUSTERS_WITH_LAKES = ("tests/interop/tiering", "tests/interop/pipeline")
+IN_JAVA = "tests/interop/java"
 CATALOGS = "tests/interop/catalogs"
 ON_CATALOGS = (
     "tests/lake/contract/test_commit.py",
@@ -78,8 +80,15 @@ def main() -> int:
         run_on_lakes(),
         run_on_object_store(),
         run_on_catalogs(),
+        run_java_against_headwater(),
         run_on_spark(),
     )
+
+
+def run_java_against_headwater() -> int:
+    """Have the official Java client, and Flink with the official connector, use our server."""
+    ensure_java()
+    return run_tests("-m", "interop", IN_JAVA)
 
 
 def run_on_spark() -> int:
@@ -151,7 +160,8 @@ def run_against_cluster() -> int:
         return 1
     with cluster:
         print(f"Apache Fluss {cluster.version} at {cluster.bootstrap}", flush=True)
-        elsewhere = [f"--ignore={each}" for each in (OTHER_READERS, CATALOGS, *CLUSTERS_WITH_LAKES)]
+        apart = (OTHER_READERS, CATALOGS, IN_JAVA, *CLUSTERS_WITH_LAKES)
+        elsewhere = [f"--ignore={each}" for each in apart]
         variables = dict.fromkeys((BOOTSTRAP_VARIABLE, CONTRACT_VARIABLE), cluster.bootstrap)
         return max(
             run_tests("-m", "interop", "tests/interop", *elsewhere, **variables),

@@ -5,6 +5,7 @@ named.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 # What Arrow and Flink reach for inside Java, which its modules do not open by themselves.
 OPENED = ("java.lang", "java.net", "java.nio", "java.time", "java.util", "java.util.concurrent")
 HEAP = "-Xmx1g"
+WARNINGS = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 @contextmanager
@@ -24,11 +26,11 @@ def java_gateway(jars: str, *options: str) -> Iterator[JavaGateway]:
     port, token = launch_gateway(
         jarpath=str(_gateway_jar()),
         classpath=jars,
-        javaopts=[HEAP, *places, *options],
+        javaopts=[HEAP, WARNINGS, *places, *options],
         java_path=str(Path(os.environ["JAVA_HOME"]) / "bin" / "java"),
         die_on_exit=True,
         enable_auth=True,
-        redirect_stderr=None,
+        redirect_stderr=sys.stderr,
     )
     gateway = JavaGateway(
         gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True)
