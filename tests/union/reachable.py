@@ -16,7 +16,9 @@ def must_work(story: Story, position: Position) -> bool:
     starts = story.log_starts()
     if story.has_dropped:
         return own_snapshot_serves(story, position)
-    choices = [*story.kept_snapshots(), None]
+    choices: list[LakeSnapshot | None] = [*story.kept_snapshots()]
+    if position.snapshot_id is None or not story.traits.is_partitioned:
+        choices.append(None)  # Of partitions, only the lake tells what there was before.
     return any(_serves(story, position, each, starts) for each in choices)
 
 

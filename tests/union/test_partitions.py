@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from headwater.errors import PositionMissingError
 from tests.union.engines import ENGINES, Engine
 from tests.union.machine import counted
 from tests.union.story import Story, Traits
@@ -146,3 +147,39 @@ def test_a_token_from_before_a_drop_gives_all_of_it_or_an_error(story):
 
     view = story.table.view(token=token)
     assert counted(view.scan().to_arrow()) == story.expected(position)
+
+
+def test_a_token_whose_snapshot_is_gone_is_refused_where_the_lake_alone_had_a_dropped_partition(
+    story,
+):
+    story.write(rows("mon", 1, 2))
+    story.tier()
+    story.drop_partition("mon")
+    token, before = story.table.view().token(), found(story)
+    assert before.total() == 2  # The lake still shows what it holds.
+
+    for number in range(3):
+        story.write(rows("mon", 1, n=number))
+        story.tier()
+    story.expire_snapshots(keep=1)
+
+    with pytest.raises(PositionMissingError):
+        story.table.view(token=token).scan().to_arrow()
+
+
+def test_a_token_whose_snapshot_is_gone_is_refused_where_a_partition_was_made_anew_before(story):
+    story.write(rows("mon", 1, 2))
+    story.tier()
+    story.drop_partition("mon")
+    story.write(rows("mon", 3))
+    story.tier()
+    token, before = story.table.view().token(), found(story)
+    assert before.total() == 3
+
+    for number in range(3):
+        story.write(rows("mon", 4, n=number))
+        story.tier()
+    story.expire_snapshots(keep=1)
+
+    with pytest.raises(PositionMissingError):
+        story.table.view(token=token).scan().to_arrow()

@@ -248,7 +248,9 @@ class _Look:
         """Tell whether the lake may hold partitions that were dropped, which only it can show."""
         if not self._table.is_partitioned:
             return False
-        if not kept:
+        if sought.preferred is not None or not kept:
+            # Made anew since, a partition hides that there was another of its name; only the
+            # snapshot of the token could tell what it showed.
             return sought.preferred is not None
         plan = await self._plans.plan(self._table, kept[0].snapshot_id)
         keys = self._table.descriptor.partition_keys
