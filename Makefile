@@ -30,7 +30,7 @@ check: $(READY) ## Lint, format, types, layers and tidiness
 	$(BIN)/python -m pytest -q tests/test_tidy.py
 
 interop: $(READY) ## Test against an Apache Fluss cluster, and with clients and readers of others
-	$(BIN)/python -m scripts.interop
+	$(BIN)/python -m scripts.interop $(INTEROP)
 
 bench: $(READY) ## Measure throughput and latency on this machine
 	$(BIN)/python -m benchmarks

@@ -9,15 +9,19 @@ of Spark writes, tiers and reads tables, and others read lake and log as one, wh
 are killed. The tests of Spark run over Spark Connect, on a standalone cluster of Spark, and on the
 older versions that we name. Lake tables that we write are read, and written to, by Paimon in Java,
 by Iceberg's runtime on Spark, and by DuckDB. Catalogs of lakes are kept in PostgreSQL, and by the
-REST catalog that Iceberg's own clients are tested with.
+REST catalog that Iceberg's own clients are tested with. All of that runs in named parts, one after
+the other; whatever became of one, the next one runs, and at the end stands what failed.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.interop.cluster import BOOTSTRAP_VARIABLE
@@ -71,18 +75,54 @@ asyncio_default_test_loop_scope = session
 
 
 def main() -> int:
+    options = _options()
+    known = _parts()
+    wanted = [name.strip() for name in options.parts.split(",") if name.strip()] or list(known)
+    if unknown := [name for name in wanted if name not in known]:
+        sys.exit(f"There is no part {', '.join(unknown)}; see --help.")
+    failed = [name for name in wanted if not _succeeds(name, known[name])]
+    print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(wanted)}", flush=True)
+    return int(bool(failed))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m scripts.interop", description=__doc__)
+    names = ", ".join(_parts())
+    parser.add_argument("--parts", default="", help=f"only these, with commas between: {names}")
+    return parser.parse_args()
+
+
+def _parts() -> dict[str, Callable[[], int]]:
+    return {
+        "pyfluss": run_pyfluss_against_headwater,
+        "cluster": run_against_cluster,
+        "pipeline": run_on_clusters_with_lakes,
+        "lakes": run_on_lakes,
+        "objects": run_on_object_store,
+        "catalogs": run_on_catalogs,
+        "java": run_java_against_headwater,
+        "spark": run_on_spark,
+    }
+
+
+def _succeeds(name: str, part: Callable[[], int]) -> bool:
+    print(f"{time.strftime('%H:%M:%S')}  {name}", flush=True)
+    began = time.monotonic()
+    try:
+        code = part()
+    except subprocess.CalledProcessError as fault:
+        print(fault, file=sys.stderr)
+        code = 1
+    result = "failed" if code else "passed"
+    minutes = (time.monotonic() - began) / 60
+    print(f"{time.strftime('%H:%M:%S')}  {name}: {result} in {minutes:.1f} min", flush=True)
+    return code == 0
+
+
+def run_pyfluss_against_headwater() -> int:
+    """Compare what the official client sends with what we do, and run its own suite on us."""
     suite = fetch_suite()
-    run(sys.executable, "-m", "pytest", "-q", "tests/conformance", cwd=ROOT)
-    return max(
-        run_against_headwater(suite),
-        run_against_cluster(),
-        run_on_clusters_with_lakes(),
-        run_on_lakes(),
-        run_on_object_store(),
-        run_on_catalogs(),
-        run_java_against_headwater(),
-        run_on_spark(),
-    )
+    return max(run_tests("tests/conformance"), run_against_headwater(suite))
 
 
 def run_java_against_headwater() -> int:
