@@ -149,6 +149,33 @@ async def test_a_sync_requested_while_one_runs_is_not_forgotten(setting):
     assert setting.executor.jobs == []
 
 
+async def test_a_sync_that_somebody_waits_for_comes_at_once(setting):
+    setting.log.end_offset = 5
+    setting.commit.request()
+    await settle()
+
+    setting.commit.request(at_once=True)
+    await setting.executor.run_next()
+
+    assert setting.log.synced_offset == 5
+    await setting.clock.wake_all()
+    assert setting.executor.jobs == []  # the one that was planned has nothing left to do
+
+
+async def test_a_sync_wanted_at_once_while_one_runs_follows_it(setting):
+    await setting.write()
+    setting.log.captured = 1
+    setting.log.end_offset += 1
+    setting.commit.request(at_once=True)
+
+    await setting.executor.run_next()
+    setting.log.captured = None
+    await setting.executor.run_next()
+
+    assert setting.log.synced_offset == 2
+    assert setting.executor.jobs == []
+
+
 async def test_a_checkpoint_follows_in_the_same_job_when_due(setting):
     setting.log.is_checkpoint_due = True
     waiter = await setting.write()
@@ -179,3 +206,15 @@ async def test_closing_drops_a_planned_sync(setting):
     setting.commit.request()
 
     assert setting.executor.jobs == []
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_nothing_is_synced_after_closing(setting, at_once):
+    await setting.commit.close()
+    setting.log.end_offset += 1
+
+    setting.commit.request(at_once=at_once)
+    await settle()
+
+    assert setting.executor.jobs == []
+    assert setting.clock.sleepers == []

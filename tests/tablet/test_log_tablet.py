@@ -187,6 +187,31 @@ async def test_listeners_hear_of_every_advance_until_they_leave(tablet):
     assert heard == [1, 2]
 
 
+@pytest.mark.parametrize("acks", [0, 1])
+async def test_rows_that_a_reader_waits_for_are_made_durable_without_delay(acks):
+    executor, clock = HeldExecutor(), ManualClock()
+    tablet = LogTablet(open_log(MemoryDisk()), executor=executor, clock=clock)
+
+    def reader():
+        pass
+
+    tablet.listen(reader)
+    await put(tablet, "a", acks=acks)
+    assert executor.jobs == []  # it listens, but does not wait yet
+    tablet.hurry(reader)
+    await executor.run_next()
+    first = tablet.high_watermark
+    await put(tablet, "b", acks=acks)
+    await executor.run_next()
+    second = tablet.high_watermark
+    tablet.unlisten(reader)
+    await put(tablet, "c", acks=acks)
+    await settle()
+
+    assert (first, second) == (1, 2)
+    assert executor.jobs == []
+
+
 async def test_a_read_is_served_from_memory_or_in_a_thread(tmp_path, executor):
     log = open_log(LocalDisk(tmp_path))
     tablet = LogTablet(log, executor=executor, clock=SystemClock())

@@ -71,6 +71,7 @@ class GroupCommit:
         self._idle.set()
         self._is_flush_planned = False
         self._is_flush_due = False
+        self._is_closed = False
         self._failure = ""
 
     @property
@@ -93,25 +94,30 @@ class GroupCommit:
         self._start()
         await waiter
 
-    def request(self) -> None:
-        """Sync soon, without waiting for it."""
-        if self._is_flush_planned or self._failure:
+    def request(self, *, at_once: bool = False) -> None:
+        """Have a sync soon, or as soon as may be, without waiting for it."""
+        if self._is_closed or self._failure:
             return
-        self._is_flush_planned = True
-        self._tasks.start(self._flush_later(), name="flush")
+        if at_once:
+            self._is_flush_due = True
+            self._start()
+        elif not self._is_flush_planned:
+            self._is_flush_planned = True
+            self._tasks.start(self._flush_later(), name="flush")
 
     async def close(self) -> None:
         """Wait for the sync that runs and plan no other."""
+        self._is_closed = True
         await self._tasks.stop()
-        self._is_flush_planned = True
         while not self._idle.is_set():
             await self._idle.wait()
 
     async def _flush_later(self) -> None:
         await self._clock.sleep(self._flush_delay_ms / 1000)
         self._is_flush_planned = False
-        self._is_flush_due = True
-        self._start()
+        if self._log.synced_offset < self._log.end_offset:
+            self._is_flush_due = True
+            self._start()
 
     def _start(self) -> None:
         """Start a sync, unless one runs: its end starts the next where that is wanted."""

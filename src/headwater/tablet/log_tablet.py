@@ -51,6 +51,7 @@ class LogTablet:
         # The log is needed from this offset on, whatever its age.
         self.needed_from: Callable[[], int] = lambda: self.high_watermark
         self._listeners: list[Listener] = []
+        self._hurried: set[Listener] = set()
         self._announced = log.synced_offset
         self._commit = GroupCommit(
             log, executor, clock=clock, on_synced=self._announce, tally=self._tally
@@ -97,7 +98,7 @@ class LogTablet:
         if acks == ACKS_DURABLE:
             await self._commit.durable(end_offset)
         else:
-            self._commit.request()
+            self._commit.request(at_once=bool(self._hurried))
 
     async def read(
         self, offset: int, *, bytes_max: int, up_to: int, at_least_one: bool = True
@@ -179,9 +180,16 @@ class LogTablet:
         """Have a callback run in the loop whenever the high watermark advances."""
         self._listeners.append(listener)
 
+    def hurry(self, listener: Listener) -> None:
+        """Make rows durable without delay for as long as one listens that waits for them."""
+        self._hurried.add(listener)
+        if self.log.end_offset > self.high_watermark:
+            self._commit.request(at_once=True)
+
     def unlisten(self, listener: Listener) -> None:
         """Forget a callback."""
         self._listeners.remove(listener)
+        self._hurried.discard(listener)
 
     async def close(self) -> None:
         """Finish what runs, then sync and close the log."""

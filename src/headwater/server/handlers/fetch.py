@@ -36,6 +36,9 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
                 # Some clients ask again at once, for ever: they shall not do so at full speed.
                 await clock.sleep(min(left_s, FAULT_DELAY_S))
                 break
+            for table in tables:
+                for tablet in table.tablets:
+                    tablet.hurry(wake)
             await _wait(wake, left_s)
         finally:
             _unlisten(tables, wake, context)
