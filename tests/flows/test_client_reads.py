@@ -62,6 +62,17 @@ async def polled(tail, count) -> list[tuple]:
 # ---- scans
 
 
+async def test_a_scan_finds_what_was_answered_before_it_though_nothing_was_durable_then(server):
+    async with writing_client(server.port, acks=1) as client:
+        table = await client.create(LOG, buckets=2)
+        appender, places = client.appender(table), await buckets_of(client.cluster, table)
+        for number in range(1, 21):
+            await appender.append([batch_of(table, *many(number, number + 1))])
+
+            assert len(await rows_of(LogScan(client.cluster, table))) == number
+            assert await count_rows(client.cluster, table, buckets=places) == number
+
+
 async def test_a_scan_returns_every_row_once(client):
     table = await client.create(LOG, buckets=3)
     await client.appender(table).append([batch_of(table, *many(0, 1000))])

@@ -46,6 +46,11 @@ async def put(tablet, *texts, acks=-1, admit=admitted):
     return await tablet.append(records, acks=acks, admit=admit)
 
 
+def fail_syncs(operation, path):
+    if operation == "sync":
+        raise OSError(errno.EIO, "injected")
+
+
 def started(work):
     return asyncio.get_running_loop().create_task(work)
 
@@ -212,6 +217,38 @@ async def test_rows_that_a_reader_waits_for_are_made_durable_without_delay(acks)
     assert executor.jobs == []
 
 
+async def test_whoever_asks_for_the_end_gets_all_that_was_answered_before(tablet):
+    for number, text in enumerate("abc"):
+        await put(tablet, text, acks=1)
+        assert await tablet.settled() == number + 1
+
+    assert tablet.high_watermark == 3
+
+
+async def test_rows_that_nobody_was_answered_for_hold_up_nobody_who_asks_for_the_end():
+    executor = HeldExecutor()
+    tablet = LogTablet(open_log(MemoryDisk()), executor=executor, clock=ManualClock())
+    writer = started(put(tablet, "a"))
+    await settle()
+
+    end = await tablet.settled()
+
+    assert (end, writer.done()) == (0, False)
+    await executor.run_next()
+    await writer
+
+
+async def test_the_end_of_a_log_whose_disk_failed_is_that_of_its_durable_rows(executor):
+    disk = InterposedDisk(MemoryDisk())
+    tablet = LogTablet(open_log(disk), executor=executor, clock=SystemClock())
+    await put(tablet, "durable")
+    disk.before = fail_syncs
+    await put(tablet, "lost", acks=1)
+
+    assert await tablet.settled() == 1
+    await tablet.close()
+
+
 async def test_a_read_is_served_from_memory_or_in_a_thread(tmp_path, executor):
     log = open_log(LocalDisk(tmp_path))
     tablet = LogTablet(log, executor=executor, clock=SystemClock())
@@ -236,12 +273,7 @@ async def test_a_failed_sync_refuses_appends_but_not_reads(executor):
     disk = InterposedDisk(MemoryDisk())
     tablet = LogTablet(open_log(disk), executor=executor, clock=SystemClock())
     await put(tablet, "durable")
-
-    def fail(operation, path):
-        if operation == "sync":
-            raise OSError(errno.EIO, "injected")
-
-    disk.before = fail
+    disk.before = fail_syncs
     for _ in range(2):
         with pytest.raises(BucketFencedError):
             await put(tablet, "lost")

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from headwater.errors import InvalidAcksError
+from headwater.errors import BucketFencedError, InvalidAcksError
 from headwater.log.log import Log
 from headwater.log.retention import expired_segments, should_roll_expired
 from headwater.metrics.tallies import WriteTally
@@ -53,6 +54,7 @@ class LogTablet:
         self._listeners: list[Listener] = []
         self._hurried: set[Listener] = set()
         self._announced = log.synced_offset
+        self._answered = log.synced_offset  # before it are all rows that were answered for
         self._commit = GroupCommit(
             log, executor, clock=clock, on_synced=self._announce, tally=self._tally
         )
@@ -98,7 +100,17 @@ class LogTablet:
         if acks == ACKS_DURABLE:
             await self._commit.durable(end_offset)
         else:
+            self._answered = max(self._answered, end_offset)
             self._commit.request(at_once=bool(self._hurried))
+
+    async def settled(self) -> int:
+        """Return the offset after the durable rows, which are all that writers had answers for.
+
+        On a disk that failed, what was durable before is all that there is.
+        """
+        with suppress(BucketFencedError):
+            await self._commit.durable(self._answered)
+        return self.high_watermark
 
     async def read(
         self, offset: int, *, bytes_max: int, up_to: int, at_least_one: bool = True

@@ -45,7 +45,7 @@ async def _some_rows(request: pb.LimitScanRequest, context: Context) -> pb.Limit
 async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
     _check_limit(request.limit)
     tablet = await context.tablets.tablet(bucket_of(request.table_id, request))
-    end = tablet.high_watermark
+    end = await tablet.settled()
     offset = max(tablet.start_offset, end - request.limit)
     bytes_max = context.services.settings.request_bytes_max
     parts: list[memoryview] = []

@@ -33,7 +33,7 @@ async def _offset(bucket: TableBucket, request: pb.ListOffsetsRequest, context: 
         case OffsetType.EARLIEST:
             return tablet.start_offset
         case OffsetType.LATEST:
-            return tablet.high_watermark
+            return await tablet.settled()
         case OffsetType.TIMESTAMP:
             now_ms = context.services.clock.now_ms()
             if request.start_timestamp > now_ms:
@@ -74,4 +74,4 @@ async def _row_count(bucket: TableBucket, context: Context) -> int:
     if context.catalog.tables.by_id(bucket.table_id).descriptor.is_keyed:
         return (await context.tablets.pk_tablet(bucket)).row_count
     tablet = await context.tablets.tablet(bucket)
-    return tablet.high_watermark - tablet.start_offset
+    return await tablet.settled() - tablet.start_offset
