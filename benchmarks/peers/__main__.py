@@ -25,11 +25,11 @@ from benchmarks.peers.kafka import Kafka, KafkaServer
 from benchmarks.peers.measuring import Rounds
 from benchmarks.peers.nats import Nats, NatsServer
 from benchmarks.peers.own_client import OwnClient
-from benchmarks.peers.peer import Peak, Peer, Server, peak_of
+from benchmarks.peers.peer import Peer, Server
 from benchmarks.peers.programs import ROOT, ensure_packages
 from benchmarks.peers.pyfluss_client import PyflussClient
 from benchmarks.peers.redis_streams import Redis, RedisServer
-from benchmarks.peers.results import Line, lines_of, markdown, told
+from benchmarks.peers.results import Line, lines_of, markdown, short_markdown, told
 from benchmarks.peers.starting import Started, start
 from benchmarks.peers.work import Sizes
 
@@ -47,13 +47,12 @@ SHARES = {"NATS JetStream": 0.1, "Redis": 0.2}
 
 @dataclass(slots=True)
 class Machine:
-    """Hold all servers that run, how they started, and how much memory they took."""
+    """Hold all servers that run, and how they started."""
 
     stack: ExitStack
     scratch: Path
     servers: dict[str, Server] = field(default_factory=dict)
     started: dict[str, Started] = field(default_factory=dict)
-    peaks: dict[str, Peak] = field(default_factory=dict)
     peers: list[Peer] = field(default_factory=list)
 
     async def start(self, names: Sequence[str]) -> None:
@@ -65,8 +64,6 @@ class Machine:
             _tell(f"{server.name} {server.version}: {began.median_s:.2f} s to the first row")
             self.servers[server.name], self.started[server.name] = server, began
             self.peers += [client(server) for client in clients]
-        for server in self.servers.values():
-            self.peaks[server.name] = self.stack.enter_context(peak_of(server))
 
     async def run(self, sizes: Sizes) -> Rounds:
         """Give all peers their work in turns."""
@@ -79,7 +76,7 @@ class Machine:
         return rounds
 
     def lines(self, rounds: Rounds) -> list[Line]:
-        peaks = {name: peak.bytes for name, peak in self.peaks.items()}
+        peaks = {name: server.memory_bytes_most for name, server in self.servers.items()}
         return lines_of(rounds.measured, self.started, peaks, [each.name for each in self.peers])
 
 
@@ -97,7 +94,8 @@ async def main() -> None:
         growth = Growth(machine.servers["Headwater"], _tell)
         if options.rows_max:
             await growth.run(rows_max=options.rows_max)
-    texts = [_about(machine, sizes), markdown(lines, names), _left_out(rounds)]
+    texts = [_about(machine, sizes), short_markdown(lines, list(machine.servers))]
+    texts += [markdown(lines, names), _left_out(rounds)]
     texts += [_growth(growth)] if growth.costs else []
     text = "\n\n".join(texts) + "\n"
     print(text)

@@ -4,12 +4,19 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+
 from benchmarks.peers.own_client import OwnClient
 from benchmarks.peers.peer import Server
-from benchmarks.peers.work import BUCKETS
+from benchmarks.peers.work import BUCKETS, KEY, batches
+from benchmarks.rows import NARROW
 
 BUCKET_COUNTS = (1, 10, 100)
 ROW_COUNTS = (1_000_000, 10_000_000, 100_000_000)
+KEYS_MAX = 10_000_000
+LOOKED_UP = 100
+LOOKUPS = 200
 ROWS_PER_TURN = 1_000_000
 ROUNDS = 3
 
@@ -41,6 +48,7 @@ class Growth:
             for buckets in BUCKET_COUNTS:
                 await self._with_buckets(buckets, number)
         await self._with_rows([count for count in ROW_COUNTS if count <= rows_max])
+        await self._with_keys([count for count in ROW_COUNTS if count <= min(rows_max, KEYS_MAX)])
         await self._client.close()
 
     async def _with_buckets(self, buckets: int, number: int) -> None:
@@ -69,6 +77,36 @@ class Growth:
             self.costs.append(clock.cost("append of the last million", held, ROWS_PER_TURN))
             await self._read_all(held)
             self._tell(f"{held // 1_000_000} million rows")
+
+    async def _with_keys(self, counts: Sequence[int]) -> None:
+        await self._client.new_keyed("keys", buckets=BUCKETS)
+        held = 0
+        for count in counts:
+            while held < count:
+                clock = _Clock(self._server)
+                await self._upsert(held)
+                held += ROWS_PER_TURN
+            self.costs.append(clock.cost("upsert of the last million keys", held, ROWS_PER_TURN))
+            await self._look_up(held)
+            self._tell(f"{held // 1_000_000} million keys")
+
+    async def _upsert(self, first: int) -> None:
+        """Upsert the next million keys, in an order by chance."""
+        keys = np.random.default_rng(first).permutation(ROWS_PER_TURN) + first
+        place = NARROW.get_field_index(KEY)
+        async with self._client.table("keys").writer() as writer:
+            for number, batch in enumerate(batches(ROWS_PER_TURN)):
+                some = keys[number * batch.num_rows : (number + 1) * batch.num_rows]
+                await writer.write(batch.set_column(place, NARROW.field(KEY), pa.array(some)))
+
+    async def _look_up(self, held: int) -> None:
+        chosen = np.random.default_rng(held).integers(0, held, (LOOKUPS, LOOKED_UP))
+        clock = _Clock(self._server)
+        for keys in chosen:
+            asked = pa.table({KEY: pa.array(keys)})
+            assert (await self._client.table("keys").lookup(asked)).num_rows == LOOKED_UP
+        cost = clock.cost(f"lookup of {LOOKED_UP} keys", held, LOOKUPS * LOOKED_UP)
+        self.costs.append(cost)
 
     async def _read_all(self, held: int) -> None:
         clock, seen = _Clock(self._server), 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.peers.peer import NotOffered, Peer
-from benchmarks.peers.work import BUCKETS, Sizes, Work
+from benchmarks.peers.work import BATCH_ROWS, BUCKETS, Sizes, Work
 
 LOOKED_UP_TOGETHER = 100
 WARM_UP = 0
@@ -62,7 +62,8 @@ class Rounds:
             self.measured.append(found)
 
     async def _measure(self, peer: Peer, work: Work, number: int) -> Measured:
-        rows = int(self.sizes.append_rows * self.shares.get(peer.name, 1.0))
+        share = self.sizes.append_rows * self.shares.get(peer.name, 1.0)
+        rows = max(1, int(share // BATCH_ROWS)) * BATCH_ROWS
         turn = _Turn(peer, f"{peer.client}_{number}_{self.peers.index(peer)}", rows, self.sizes)
         if work == Work.LOOKUP and (peer.name, Work.UPSERT) in self.not_offered:
             await peer.fill(turn.keyed, self.sizes.upsert_rows)

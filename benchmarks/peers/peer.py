@@ -2,14 +2,10 @@
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from threading import Event, Thread
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-SAMPLE_S = 0.1
 
 
 class NotOffered(Exception):  # noqa: N818 - it is no error
@@ -61,8 +57,13 @@ class Server:
 
     @property
     def memory_bytes(self) -> int:
-        """Return the memory of its processes; what they share is counted once."""
-        return sum(_memory_bytes(pid) for pid in self.pids)
+        """Return the memory that its processes have now."""
+        return sum(_memory_bytes(pid, "VmRSS") for pid in self.pids)
+
+    @property
+    def memory_bytes_most(self) -> int:
+        """Return the most memory that its processes ever had."""
+        return sum(_memory_bytes(pid, "VmHWM") for pid in self.pids)
 
 
 class Peer:
@@ -137,36 +138,11 @@ async def each_timed(work: Callable[[int], Awaitable[object]], count: int) -> li
     return taken
 
 
-@dataclass(slots=True)
-class Peak:
-    """Hold the most memory that was seen."""
-
-    bytes: int = 0
-
-
-@contextmanager
-def peak_of(server: Server) -> Iterator[Peak]:
-    """Look at a server's memory again and again."""
-    peak, done = Peak(server.memory_bytes), Event()
-
-    def look() -> None:
-        while not done.wait(SAMPLE_S):
-            peak.bytes = max(peak.bytes, server.memory_bytes)
-
-    thread = Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield peak
-    finally:
-        done.set()
-        thread.join()
-
-
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
-def _memory_bytes(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
+def _memory_bytes(pid: int, field: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:")) * 1024

@@ -57,11 +57,11 @@ def lines_of(
 
 def _of_work(work: Work, measured: Sequence[Measured], peers: Sequence[str]) -> list[Line]:
     if work in RATES:
-        rate = Line(work, "M rows/s", is_more_better=True)
+        rate = Line(work, "thousand rows/s", is_more_better=True)
         cpu = Line(f"{work}: processor, client + server", "µs per row", is_more_better=False)
         for name in peers:
             if found := _of(measured, name, work):
-                rate.values[name] = _spread([each.rows / each.wall_s / 1e6 for each in found])
+                rate.values[name] = _spread([each.rows / each.wall_s / 1e3 for each in found])
                 spent = [each.client_cpu_s + each.server_cpu_s for each in found]
                 cpu.values[name] = _spread(
                     [1e6 * cost / each.rows for cost, each in zip(spent, found, strict=True)]
@@ -105,12 +105,31 @@ def markdown(lines: Sequence[Line], peers: Sequence[str]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
 
 
+def short_markdown(lines: Sequence[Line], servers: Sequence[str]) -> str:
+    """Return the medians of each server with its first client, without 99th percentiles."""
+    shown = [line for line in lines if "p99" not in line.what and "processor" not in line.what]
+    head = ["what", *servers]
+    rows = [
+        [
+            f"{line.what.removesuffix(', p50')}, {line.unit}",
+            *(_middle(line, name) if name in line.values else "" for name in servers),
+        ]
+        for line in shown
+    ]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+
+
 def _cell(line: Line, name: str) -> str:
     if (value := line.values.get(name)) is None:
         return ""
-    best = max if line.is_more_better else min
-    is_best = value.middle == best(each.middle for each in line.values.values())
-    middle = f"**{told(value.middle)}**" if is_best else told(value.middle)
+    middle = _middle(line, name)
     if value.least == value.most:
         return middle
     return f"{middle} ({told(value.least)} to {told(value.most)})"
+
+
+def _middle(line: Line, name: str) -> str:
+    middle = line.values[name].middle
+    best = max if line.is_more_better else min
+    is_best = middle == best(each.middle for each in line.values.values())
+    return f"**{told(middle)}**" if is_best else told(middle)
