@@ -40,3 +40,35 @@ def test_a_command_has_memory_that_is_given_back():
 
 def test_memory_that_the_user_chose_is_kept():
     assert pool(**{VARIABLE: "system"}) == "system"
+
+
+LISTING = """
+import sys
+from headwater.cli.entry import main
+sys.argv = ["headwater", "serve", "--help"]
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
+
+
+def test_a_command_loads_no_other_commands():
+    done = subprocess.run(
+        [sys.executable, "-c", LISTING], capture_output=True, text=True, check=True
+    )
+
+    help_text, modules = done.stdout.rstrip().rsplit("\n", 1)
+    assert "serve" in help_text
+    assert "headwater.cli.serve" in modules.split()
+    assert not {"headwater.cli.lake", "headwater.client"} & set(modules.split())
+
+
+def test_a_command_that_is_not_there_is_refused_with_a_hint():
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater", "serv"], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode != 0
+    assert "No such command" in done.stderr
+    assert "serve" in done.stderr

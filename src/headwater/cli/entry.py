@@ -16,6 +16,8 @@ def settle_memory() -> None:
 
 
 def main() -> None:
-    """Run the command."""
+    """Run the command, without loading what only others need."""
     settle_memory()
-    import_module("headwater.cli.main").app()
+    commands = import_module("headwater.cli.commands")
+    wanted = [word for word in sys.argv[1:2] if word in commands.COMMANDS]
+    commands.app_of(wanted or commands.COMMANDS)()
