@@ -36,9 +36,7 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
                 # Some clients ask again at once, for ever: they shall not do so at full speed.
                 await clock.sleep(min(left_s, FAULT_DELAY_S))
                 break
-            for table in tables:
-                for tablet in table.tablets:
-                    tablet.hurry(wake)
+            _hurry(tables, wake)
             await _wait(wake, left_s)
         finally:
             _unlisten(tables, wake, context)
@@ -74,6 +72,12 @@ def _unlisten(tables: list[TableFetch], wake: "Wake", context: Context) -> None:
     for table in tables:
         for tablet in table.tablets:
             tablet.unlisten(wake)
+
+
+def _hurry(tables: list[TableFetch], wake: "Wake") -> None:
+    for table in tables:
+        for tablet in table.tablets:
+            tablet.hurry(wake)
 
 
 async def _wait(wake: "Wake", seconds: float) -> None:
