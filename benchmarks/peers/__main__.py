@@ -9,6 +9,7 @@ it, into a folder.
 import argparse
 import asyncio
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -17,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 
 from benchmarks.peers import chart
 from benchmarks.peers.fluss_servers import Fluss, Headwater
@@ -82,6 +84,8 @@ class Machine:
 
 async def main() -> None:
     options = _options()
+    # As Ctrl-C does, so that whoever ends us leaves no servers behind.
+    asyncio.get_running_loop().add_signal_handler(SIGTERM, os.kill, os.getpid(), SIGINT)
     ensure_packages()
     sizes = Sizes(rounds=options.rounds).scaled(options.times)
     with ExitStack() as stack:
