@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from headwater.errors import CorruptBatchError
 from headwater.rows.log_batch import BatchHeader, build_batch, read_sections
+from headwater.rows.message_write import MessageWriter
 
 _ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
@@ -20,7 +21,9 @@ def build_changelog(
 ) -> bytes:
     """Build a batch for the log; without changes it only carries writer and sequence."""
     writer_id, sequence = writer
-    message = b"" if rows is None or not len(types) else _message(rows, codec)
+    message: bytes | memoryview = b""
+    if rows is not None and len(types):
+        message = MessageWriter(rows.schema, codec).write(rows)
     return build_batch(
         message,
         schema_id=schema_id,
@@ -29,16 +32,6 @@ def build_changelog(
         sequence=sequence,
         changes=types.tobytes(),
     )
-
-
-def _message(rows: pa.RecordBatch, codec: pa.Codec | None) -> memoryview:
-    options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)
-    sink = pa.BufferOutputStream()
-    writer = pa.ipc.new_stream(sink, rows.schema, options=options)
-    writer.write_batch(rows)
-    end = sink.tell()
-    # The writer puts the schema before the first batch.
-    return memoryview(sink.getvalue())[rows.schema.serialize().size : end]
 
 
 def read_changelog(

@@ -19,6 +19,7 @@ from headwater.errors import InvalidTableError, UnsupportedError, error_of_code
 from headwater.model.arrow import arrow_schema
 from headwater.model.table import TableInfo
 from headwater.rows.log_batch import build_batch
+from headwater.rows.message_write import MessageWriter
 from headwater.rows.statistics import encode_statistics
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, Api, ApiKey
@@ -95,8 +96,7 @@ class LogLane:
         self._schema_id = table.schema_id
         self._schema = table.schema
         self.arrow = arrow_schema(table.schema)
-        self._head_bytes = self.arrow.serialize().size
-        self._codec = _codec_of(table)
+        self._messages = MessageWriter(self.arrow, _codec_of(table))
         chosen = statistics_columns(STATISTICS_COLUMNS.of(properties) or (), table.schema)
         self._statistics = tuple(table.schema.index_of(column.name) for column in chosen)
 
@@ -106,17 +106,9 @@ class LogLane:
         assert len(batches) == len(rows)
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         statistics = encode_statistics(batch, self._schema, self._statistics)
-        return LogPayload(self._message(batch), statistics, self._schema_id, batch.num_rows)
-
-    def _message(self, batch: pa.RecordBatch) -> memoryview:
         is_large = batch.nbytes >= _THREADS_BYTES_MIN
-        options = pa.ipc.IpcWriteOptions(compression=self._codec, use_threads=is_large)
-        sink = pa.BufferOutputStream()
-        writer = pa.ipc.new_stream(sink, self.arrow, options=options)
-        writer.write_batch(batch)
-        end = sink.tell()
-        # The writer puts the schema before the first batch.
-        return memoryview(sink.getvalue())[self._head_bytes : end]
+        message = self._messages.write(batch, use_threads=is_large)
+        return LogPayload(message, statistics, self._schema_id, batch.num_rows)
 
     def request(
         self, buckets: Sequence[BucketRecords], *, acks: int, timeout_ms: int

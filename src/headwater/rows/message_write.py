@@ -1,0 +1,27 @@
+"""Rows as one Arrow message, as batches of a log hold them."""
+
+import pyarrow as pa
+
+COMPRESSED_BYTES_MIN = 1024
+"""Fewer bytes are written as they are: each buffer is compressed alone, and small ones get larger
+by it. It takes a codec ten times as long to begin as it takes to write a few rows."""
+
+
+class MessageWriter:
+    """Write rows of one schema."""
+
+    def __init__(self, schema: pa.Schema, codec: pa.Codec | None) -> None:
+        self._schema = schema
+        self._head_bytes = schema.serialize().size
+        self._codec = codec
+
+    def write(self, rows: pa.RecordBatch, *, use_threads: bool = False) -> memoryview:
+        """Return the message of these rows, without that of their schema."""
+        codec = self._codec if rows.nbytes >= COMPRESSED_BYTES_MIN else None
+        options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=use_threads)
+        sink = pa.BufferOutputStream()
+        writer = pa.ipc.new_stream(sink, self._schema, options=options)
+        writer.write_batch(rows)
+        end = sink.tell()
+        # The writer puts the schema before the first batch.
+        return memoryview(sink.getvalue())[self._head_bytes : end]

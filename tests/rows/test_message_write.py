@@ -1,0 +1,41 @@
+"""Rows as messages: which are compressed."""
+
+import pyarrow as pa
+import pytest
+
+from headwater.rows.message import read_layout
+from headwater.rows.message_write import MessageWriter
+
+SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
+
+
+def rows_of(count: int) -> pa.RecordBatch:
+    return pa.record_batch([list(range(count)), ["tea"] * count], schema=SCHEMA)
+
+
+def read_back(message: memoryview) -> pa.RecordBatch:
+    stream = b"".join((SCHEMA.serialize().to_pybytes(), message))
+    return pa.ipc.open_stream(stream).read_next_batch()
+
+
+@pytest.mark.parametrize("codec", [None, pa.Codec("zstd"), pa.Codec("lz4")])
+@pytest.mark.parametrize("count", [1, 2, 1000])
+def test_rows_are_read_back_however_they_were_written(codec, count):
+    message = MessageWriter(SCHEMA, codec).write(rows_of(count))
+
+    assert read_back(message).equals(rows_of(count))
+
+
+def test_a_few_rows_are_not_compressed_which_makes_them_smaller():
+    few, many = rows_of(5), rows_of(1000)
+    plain, packed = MessageWriter(SCHEMA, None), MessageWriter(SCHEMA, pa.Codec("zstd"))
+
+    assert packed.write(few) == plain.write(few)
+    assert read_layout(packed.write(few), message_bytes=len(packed.write(few))).compression is None
+    assert len(packed.write(many)) < len(plain.write(many))
+
+
+def test_rows_of_a_schema_with_notes_of_others_are_written_without_them():
+    noted = rows_of(3).replace_schema_metadata({"pandas": "x" * 1000})
+
+    assert read_back(MessageWriter(SCHEMA, None).write(noted)).equals(rows_of(3))
