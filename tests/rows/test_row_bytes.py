@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.rows import row_bytes
-from headwater.rows.row_bytes import RowBytes
+from headwater.rows.row_bytes import PADDING, RowBytes
 
 strings = st.lists(st.binary(max_size=40), max_size=12)
 
@@ -30,6 +30,14 @@ def test_strings_are_taken_in_any_order(values, data):
 
     assert taken.to_list() == taken.to_arrow().to_pylist() == [values[i] for i in order]
     assert taken.lengths.tolist() == [len(values[i]) for i in order]
+
+
+@given(st.lists(st.lists(st.binary(max_size=20), max_size=4), max_size=4))
+def test_parts_are_joined_in_their_order(parts):
+    joined = RowBytes.joined([RowBytes.of(part) for part in parts])
+
+    assert joined.to_list() == [value for part in parts for value in part]
+    assert len(joined.data) >= int(joined.ends.max(initial=0)) + PADDING
 
 
 def test_a_null_becomes_an_empty_string():

@@ -62,6 +62,20 @@ class RowBytes:
         return cls(data, places[:-1], places[1:])
 
     @classmethod
+    def joined(cls, parts: Sequence["RowBytes"]) -> "RowBytes":
+        """Return the strings of all parts, in their order."""
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.of(())
+        shifts = starts_of(np.array([len(part.data) for part in parts], np.int64)).tolist()
+        return cls(
+            np.concatenate([part.data for part in parts]),
+            np.concatenate([part.starts + by for part, by in zip(parts, shifts, strict=False)]),
+            np.concatenate([part.ends + by for part, by in zip(parts, shifts, strict=False)]),
+        )
+
+    @classmethod
     def from_arrow(cls, array: pa.BinaryArray) -> "RowBytes":
         """Copy the strings of an Arrow array; a null becomes empty."""
         if not len(array):

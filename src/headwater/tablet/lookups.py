@@ -17,7 +17,7 @@ from headwater.tablet.log_tablet import ACKS_DURABLE, LogTablet
 from headwater.tablet.unsynced import DURABLE, Unsynced
 
 # Fewer keys are found sooner one by one.
-SCALAR_KEYS_MAX = 24
+SCALAR_KEYS_MAX = 128
 # More keys are looked up in a thread, so that nobody else has to wait for them.
 LOOP_KEYS_MAX = 16_384
 

@@ -1,4 +1,4 @@
-"""Rows that were found bucket by bucket, put in the order of what was asked for."""
+"""Rows that were found, put in the order of what was asked for."""
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,11 @@ class FoundRows:
         self._rows: list[pa.RecordBatch] = []
         self._places: list[Longs] = []
 
-    def add(self, rows: pa.RecordBatch, places: Longs, counts: Longs) -> None:
-        """Take the rows of one bucket; `counts` tells how many each place has."""
+    def add(self, rows: pa.RecordBatch, places: Longs) -> None:
+        """Take rows and the place of each."""
         if rows.num_rows:
             self._rows.append(self._view.given(rows))
-            self._places.append(np.repeat(places, counts))
+            self._places.append(places)
 
     def by_key(self) -> pa.Table:
         """Return at most one row for each key, in the order of the keys."""
