@@ -15,7 +15,7 @@ from headwater.wire.messages import decode_message
 
 _BUCKETS_RESP, _VALUES = 1, 5
 _PARTITION_ID, _BUCKET_ID = 1, 2
-_SMALL_BYTES_MAX = 4096
+_SMALL_BYTES_MAX = 32 * 1024
 _OUTER_TAG, _INNER_TAG = VALUE_TAGS
 
 
