@@ -46,7 +46,8 @@ class Rounds:
         """Run one round to warm up, and then those that count."""
         for number in range(self.sizes.rounds + 1):
             for work in Work:
-                for peer in self.peers:
+                first = number % len(self.peers)  # nobody is always the first
+                for peer in (*self.peers[first:], *self.peers[:first]):
                     await self._run_once(peer, work, number)
             self.tell(f"round {number} of {self.sizes.rounds}")
 
