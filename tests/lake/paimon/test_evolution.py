@@ -26,6 +26,7 @@ from headwater.model.types import (
     TimestampType,
     TimeType,
 )
+from headwater.tiering.system_columns import with_system_columns
 from tests.lake.contract.changes import added, dropped, renamed
 
 COLUMNS = {"id": BigIntType(nullable=False), "a": StringType(), "b": IntType()}
@@ -66,6 +67,18 @@ def test_columns_are_followed_by_their_ids(spec):
 
     assert changes[:3] == (DropField("b"), RenameField("a", "c"), AddField("d", "INT", None))
     assert ids_after(changes) == {"0": 0, "1": 1, "2": ~2, "3": 3}
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "of others"])
+def test_columns_of_apache_fluss_stay_the_last_ones(spec, is_ours):
+    there = held(with_system_columns(spec))
+    options = there.options if is_ours else {**there.options, COLUMN_IDS_OPTION: None}
+    there = replace(there, options={key: each for key, each in options.items() if each is not None})
+    wider = with_system_columns(added(spec, "d", IntType()))
+
+    changes = plan_changes(wider, there)
+
+    assert changes[0] == AddField("d", "INT", None, before="__bucket")
 
 
 def test_an_added_row_takes_as_many_ids_as_it_has_fields(spec):

@@ -15,7 +15,7 @@ from pypaimon.catalog.catalog_exception import (
 )
 from pypaimon.common.json_util import JSON
 from pypaimon.schema.data_types import DataField, DataTypeParser
-from pypaimon.schema.schema_change import SchemaChange
+from pypaimon.schema.schema_change import Move, SchemaChange
 
 from headwater.errors import LakeTableDiffersError, LakeUnreachableError
 from headwater.lake.paimon.databases import database_faults
@@ -162,9 +162,10 @@ def _new_schema(spec: LakeTableSpec) -> Schema:
 
 def _translated(change: Change) -> object:
     match change:
-        case AddField(name=name, type=data_type, comment=comment):
+        case AddField(name=name, type=data_type, comment=comment, before=before):
             parsed = DataTypeParser.parse_data_type(data_type)
-            return SchemaChange.add_column(name, parsed, comment)
+            move = None if before is None else Move.before(name, before)
+            return SchemaChange.add_column(name, parsed, comment, move)
         case RenameField(name=name, new_name=new_name):
             return SchemaChange.rename_column(name, new_name)
         case DropField(name=name):

@@ -51,11 +51,12 @@ class RenameField:
 
 @dataclass(frozen=True, slots=True)
 class AddField:
-    """Put a field, which may be null, behind the others."""
+    """Put a field, which may be null, behind the others, or before a certain one."""
 
     name: str
     type: Json
     comment: str | None
+    before: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,8 @@ def _changes_by_name(spec: LakeTableSpec, held: LakeSchema) -> tuple[Change, ...
     names = {column.name for column in spec.schema.columns}
     if foreign := [field.name for field in held.fields if field.name not in names]:
         raise _differs(spec, [f"it has the columns {', '.join(foreign)}, the table has not"])
-    return tuple(_added(column) for column in spec.schema.columns if held.field_of(column) is None)
+    missing = [column for column in spec.schema.columns if held.field_of(column) is None]
+    return tuple(_added(column, held) for column in missing)
 
 
 def _changes_by_id(
@@ -157,7 +159,7 @@ def _changes_by_id(
         if field is not None and field.name != column.name
     }
     _check_keys_stay(spec, held, [*renames, *(each.name for each in dropped)])
-    added = [_added(column) for column, field in kept if field is None]
+    added = [_added(column, held) for column, field in kept if field is None]
     changes: list[Change] = [*dropped, *_renamed(renames, held), *added]
     if not changes:
         return ()
@@ -204,9 +206,12 @@ def _renamed(renames: Mapping[str, str], held: LakeSchema) -> Iterator[RenameFie
             yield RenameField(f"{_RENAMING_PREFIX}{new}", new)
 
 
-def _added(column: Column) -> AddField:
+def _added(column: Column, held: LakeSchema) -> AddField:
     text = paimon_type(column.type, iter(range(2**31)).__next__)
-    return AddField(column.name, _nullable(text), column.comment)
+    # Apache Fluss takes the last fields for its own, whatever they are called.
+    system = [field.name for field in held.fields if field.name in _SYSTEM_COLUMNS]
+    before = system[0] if system and column.name not in _SYSTEM_COLUMNS else None
+    return AddField(column.name, _nullable(text), column.comment, before)
 
 
 def _nullable(node: Json) -> Json:
