@@ -9,12 +9,14 @@ from pypaimon import CatalogFactory
 import headwater
 from headwater import aio
 from headwater.lake.registry import open_lake
+from headwater.model.path import TablePath
 from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
 from tests.cli.commanding import Storage, ok
 
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
 ROUNDS = 7
+CLICKS = TablePath("fluss", "clicks")
 
 
 @pytest.fixture(params=["iceberg", "paimon"])
@@ -36,6 +38,13 @@ async def _tiered(directory, options) -> None:
 
 def append(at: Storage, number: int) -> None:
     ok(at("append", "clicks", stdin=f'{{"id":{number},"text":"b"}}\n'))
+
+
+def lake_columns(at: Storage) -> tuple[str, ...]:
+    """Return the columns of the lake table; none if there is no such table."""
+    shown = {row["property"]: row["value"] for row in at.rows("lake", "where", "clicks")}
+    shown.pop("table")
+    return open_lake(shown.pop("format"), shown).catalog().column_names(CLICKS)
 
 
 def test_it_is_shown_how_far_lake_tables_are_behind(at):
@@ -122,6 +131,51 @@ def test_a_dropped_lake_table_is_made_anew(at):
     assert (shown["snapshot"], shown["lag_rows"]) == (None, ROUNDS)
     with headwater.open(at.at) as hw:
         assert hw.table("clicks").count() == ROUNDS
+
+
+def test_a_lake_table_is_made_for_others_to_fill(at):
+    ok(at("lake", "drop", "clicks", "--yes"))
+    assert lake_columns(at) == ()
+
+    ok(at("lake", "create", "clicks"))
+
+    assert lake_columns(at) == ("id", "text")
+    assert at.rows("lake", "status")[0]["snapshot"] is None
+
+
+@pytest.mark.parametrize("at", ["paimon"], indirect=True)
+def test_system_columns_stay_behind_those_of_the_table(at):
+    ok(at("lake", "drop", "clicks", "--yes"))
+    ok(at("lake", "create", "clicks", "--system-columns"))
+    ok(at("table", "alter", "clicks", "--add-column", "more:INT"))
+
+    ok(at("lake", "create", "clicks", "--system-columns"))
+
+    assert lake_columns(at) == ("id", "text", "more", "__bucket", "__offset", "__timestamp")
+
+
+@pytest.mark.parametrize(
+    ("at", "told"), [("paimon", "lake drop"), ("iceberg", "'paimon'")], indirect=["at"]
+)
+def test_a_lake_table_that_cannot_have_system_columns_is_left_alone(at, told):
+    result = at("lake", "create", "clicks", "--system-columns")
+
+    assert result.exit_code in (3, 4, 5)
+    assert told in result.stderr
+    assert lake_columns(at) == ("id", "text")
+
+
+def test_the_lake_table_of_an_earlier_table_is_left_alone(at):
+    with headwater.open(at.at) as hw:
+        form = hw.table("clicks").info.descriptor.properties["table.datalake.format"]
+        options = {"table.datalake.enabled": True, "table.datalake.format": form}
+        hw.drop_table("clicks")
+        hw.create_table("clicks", {"other": "BIGINT"}, options=options)
+
+    result = at("lake", "create", "clicks")
+
+    assert "earlier table" in result.stderr
+    assert lake_columns(at) == ("id", "text")
 
 
 def test_nobody_drops_a_lake_table_without_being_asked(at):

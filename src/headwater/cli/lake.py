@@ -92,6 +92,31 @@ def lake_where(session: Session, table: TableName, *, lake: LakeOptions = None) 
     session.documents(rows, columns={"property": pa.string(), "value": pa.string()})
 
 
+@app.command("create")
+@command()
+def create_lake_table(
+    session: Session,
+    table: TableName,
+    *,
+    system_columns: Annotated[
+        bool,
+        typer.Option(
+            "--system-columns",
+            help="With the columns that the Flink tiering service of Apache Fluss 0.9 fills.",
+        ),
+    ] = False,
+    lake: LakeOptions = None,
+) -> None:
+    """Make the lake table of a table, or bring its columns up to date; rows do not come with it.
+
+    headwater tier does so by itself; other tierers want to find it.
+
+    Example: headwater lake create clicks --system-columns --at db.internal:9123
+    """
+    _tables(session, lake).create(table, has_system_columns=system_columns)
+    session.done(f"The lake table of {table} is ready.", {"table": table, "status": "ready"})
+
+
 @app.command("compact")
 @command()
 def compact_lake_table(session: Session, table: TableName, *, lake: LakeOptions = None) -> None:

@@ -22,8 +22,8 @@ from headwater.runtime.clock import SystemClock
 from headwater.tiering.reporting import report_snapshot
 from headwater.tiering.runner import Here
 from headwater.tiering.status import TableLakeStatus, lake_status
-from headwater.tiering.targets import found_target
-from headwater.tiering.turn import Target
+from headwater.tiering.targets import ensured_fluss_target, ensured_target, found_target
+from headwater.tiering.turn import Target, identity_in
 from headwater.tiering.upkeep import compact
 
 
@@ -44,6 +44,13 @@ class LakeTables:
         """Return a row for each snapshot that the lake still has."""
         target = self._target(name)
         return [_snapshot_row(each) for each in target.lake.source(target.spec).snapshots()]
+
+    def create(self, name: str, *, has_system_columns: bool) -> None:
+        """Make a lake table, or bring its columns up to date."""
+        table = self.client.table(name).info
+        storage_id = self.client.lake.heartbeat().storage_id
+        ensure = ensured_fluss_target if has_system_columns else ensured_target
+        ensure(self._lakes, table, identity=identity_in(storage_id, table))
 
     def compact(self, name: str) -> int:
         """Compact, tell the server, and return how many files were rewritten."""

@@ -1,10 +1,14 @@
 """The lake table of a table, with all the columns that it has."""
 
+from dataclasses import replace
+
+from headwater.config.choices import LakeFormat
+from headwater.errors import LakeTableDiffersError, UnsupportedError
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.model.boundary import TableIdentity
 from headwater.model.table import TableInfo
 from headwater.tiering.plan import check_same_table
-from headwater.tiering.system_columns import NAMES, with_system_columns
+from headwater.tiering.system_columns import NAMES, has_system_columns, with_system_columns
 from headwater.tiering.turn import Target
 
 
@@ -20,8 +24,30 @@ def ensured_target(lakes: Lakes, table: TableInfo, *, identity: TableIdentity) -
 
     That of another table, which had the same name, is refused before anything is changed.
     """
+    return _ensured(found_target(lakes, table), identity=identity)
+
+
+def ensured_fluss_target(lakes: Lakes, table: TableInfo, *, identity: TableIdentity) -> Target:
+    """Do the same with the columns that the tiering service of Apache Fluss fills."""
     target = found_target(lakes, table)
-    catalog = target.lake.catalog()
+    if target.lake.format != LakeFormat.PAIMON:
+        raise UnsupportedError(
+            f"Lake tables of {target.lake.format} are not made with the columns of Apache Fluss.",
+            hint="Make the table with 'table.datalake.format' = 'paimon', or run: headwater tier",
+        )
+    if has_system_columns(target.spec):
+        return _ensured(target, identity=identity)
+    if target.lake.catalog().exists(table.path):
+        raise LakeTableDiffersError(
+            f"The lake table {table.path} is there, without the columns {', '.join(NAMES)}.",
+            hint=f"To make it anew: headwater lake drop {table.path}",
+        )
+    filled = replace(target, spec=with_system_columns(target.spec))
+    return _ensured(filled, identity=identity)
+
+
+def _ensured(target: Target, *, identity: TableIdentity) -> Target:
+    table, catalog = target.table, target.lake.catalog()
     if catalog.exists(table.path):
         head = target.lake.committer(target.spec).head()
         held = None if head is None else head.boundary

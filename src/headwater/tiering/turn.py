@@ -28,7 +28,12 @@ class Turn:
 
     def identity(self, table: TableInfo) -> TableIdentity:
         """Return what tells the table apart from others of its name or id."""
-        return TableIdentity(self.storage_id or f"created-{table.created_ms}", table.table_id)
+        return identity_in(self.storage_id, table)
+
+
+def identity_in(storage_id: str | None, table: TableInfo) -> TableIdentity:
+    """Return what tells a table of a storage apart from others of its name or id."""
+    return TableIdentity(storage_id or f"created-{table.created_ms}", table.table_id)
 
 
 @dataclass(frozen=True, slots=True)
