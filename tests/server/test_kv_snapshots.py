@@ -3,11 +3,13 @@
 import pytest
 
 from headwater import aio, errors
+from headwater.model.boundary import LakeBucket
 from headwater.server.tablets import StorageSettings
 from headwater.wire import fluss_pb2 as pb
 from tests.server.support import SMALL_SEGMENTS, connected, running
 
 COLUMNS = {"id": "BIGINT", "day": "STRING"}
+ROWS = 100
 BY_SIZE = {"table.log.retention.bytes": "2000b"}
 
 
@@ -60,17 +62,40 @@ async def test_a_log_table_has_no_snapshots(tmp_path):
             await asked(server, "t")
 
 
+async def write_much(server, table) -> None:
+    for number in range(ROWS):
+        await table.upsert([{"id": number, "day": "mo"}])
+        if number % 20 == 0:
+            await server.upkeep.save_states()
+
+
 async def test_readers_are_told_when_the_beginning_of_the_log_is_gone(tmp_path):
     async with (
         running(tmp_path, storage=StorageSettings(SMALL_SEGMENTS)) as server,
         await aio.connect(f"127.0.0.1:{server.port}") as client,
     ):
         table = await client.create_table("t", COLUMNS, primary_key="id", options=BY_SIZE)
-        for number in range(100):
-            await table.upsert([{"id": number, "day": "mo"}])
-            if number % 20 == 0:
-                await server.upkeep.save_states()
+        await write_much(server, table)
         await server.upkeep.expire_rows()
 
         with pytest.raises(errors.SnapshotMissingError, match="begins at offset"):
             await asked(server, "t")
+
+
+async def test_a_log_whose_beginning_is_in_the_lake_has_a_snapshot_that_nobody_can_read(tmp_path):
+    async with (
+        running(tmp_path, storage=StorageSettings(SMALL_SEGMENTS)) as server,
+        await aio.connect(f"127.0.0.1:{server.port}") as client,
+    ):
+        options = {**BY_SIZE, "table.datalake.enabled": True}
+        table = await client.create_table("t", COLUMNS, primary_key="id", options=options)
+        await write_much(server, table)
+        ends = {LakeBucket(None, 0): ROWS}
+        path = await client.lake.prepare(table.path, table.info.table_id, ends)
+        await client.lake.commit(table.info.table_id, 1, path, ends=ends)
+        await server.upkeep.expire_rows()
+
+        (found,) = (await asked(server, "t")).latest_snapshots
+
+        assert found.HasField("snapshot_id")
+        assert 0 < found.log_offset < ROWS
