@@ -7,7 +7,7 @@ from headwater.lake.lakes import Lakes
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.tiering.status import lake_status, waiting_offsets
-from tests.tiering.values import boundary, bucket
+from tests.tiering.values import bucket
 from tests.tiering.world import rows
 
 
@@ -63,6 +63,6 @@ def test_what_waits_begins_where_the_lake_ends_or_the_log_begins():
         bucket(2): OffsetRange(0, 4),
     }
 
-    waiting = waiting_offsets(logs, boundary({0: (0, 4), 2: (0, 4)}))
+    waiting = waiting_offsets(logs, {bucket(0): 4, bucket(2): 4})
 
     assert waiting == {bucket(0): OffsetRange(4, 9), LakeBucket(None, 1): OffsetRange(3, 5)}

@@ -18,13 +18,16 @@ async def look_at(client: AsyncClient, table: TableInfo, *, turn: Turn) -> Table
     """Look at a table; after the lake's head, so that nothing in there can be news to the logs."""
     buckets = await buckets_of(client.cluster, table)
     known = await client.lake.snapshot(table.path)
+    if known is not None and known.table_id != table.table_id:
+        known = None
     return TableView(
         path=table.path,
         identity=turn.identity(table),
         is_keyed=table.is_keyed,
         logs=await log_ranges(client, table, buckets),
         partitions=partitions_of(buckets),
-        reported=known.ends if known is not None and known.table_id == table.table_id else {},
+        reported={} if known is None else known.ends,
+        reported_id=None if known is None else known.snapshot_id,
         unsettled=turn.assignment.unsettled,
     )
 

@@ -29,6 +29,8 @@ class TableView:
     """Id and name of every partition there is."""
     reported: Mapping[LakeBucket, int] = field(default_factory=dict)
     """The ends that the server was told last; never a source of offsets, only of doubt."""
+    reported_id: int | None = None
+    """The snapshot that it was told to hold them."""
     unsettled: int | None = None
     """The last turn whose tierer may still be alive; None where the server does not tell."""
 

@@ -7,18 +7,21 @@ from headwater.client.client import AsyncClient
 from headwater.errors import BoundaryMovedError, LakeRewrittenError, TableMissingError
 from headwater.lake.lakes import Lakes
 from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult
+from headwater.model.boundary import Boundary
 from headwater.model.partition import spec_of_name
 from headwater.runtime.aside import aside
 from headwater.runtime.ids import random_bytes
 from headwater.tiering.committing import Commitment, Proposal
 from headwater.tiering.confirming import confirmed
 from headwater.tiering.looking import check_columns, look_at
+from headwater.tiering.others import OFFSETS_PROPERTY, check_ours
 from headwater.tiering.plan import (
     Limits,
     RoundPlan,
     TableView,
     check_same_table,
     check_turn,
+    is_report_ahead,
     is_report_behind,
     plan_round,
 )
@@ -80,9 +83,10 @@ class Tierer:
         """Tier what is new.
 
         1. Read the table, and make its lake table or bring its columns up to date. 2. Look at the
-        newest snapshot, then at the logs, then whether the columns are still those. 3. Report
-        that snapshot, if the server does not know it. 4. Plan. 5. Claim the lake table, if others
-        may be alive. 6. Write. 7. Have the offsets prepared. 8. Commit. 9. Report.
+        newest snapshot, then at the logs, then whether the columns are still those, and whether
+        others tier the table. 3. Report that snapshot, if the server does not know it. 4. Plan.
+        5. Claim the lake table, if others may be alive. 6. Write. 7. Have the offsets prepared.
+        8. Commit. 9. Report.
         """
         target = await self._target()
         committer = await aside(target.lake.committer, target.spec)
@@ -93,6 +97,7 @@ class Tierer:
         await self._watch(Step.LOGS)
         view = await look_at(self._client, target.table, turn=self._turn)
         await check_columns(self._client, target.table)
+        await self._check_ours(target, held, view)
         adopted = await self._adopt(head, view)
         await self._watch(Step.PLAN)
         plan = plan_round(held, view, epoch=self._turn.epoch, limits=limits)
@@ -119,6 +124,16 @@ class Tierer:
             )
         await self._watch(Step.LAKE_TABLE)
         return await aside(ensured_target, self._lakes, table, identity=self._turn.identity(table))
+
+    # ---- 2. who else tiers it
+
+    async def _check_ours(self, target: Target, held: Boundary | None, view: TableView) -> None:
+        if view.reported_id is None:
+            return
+        if is_report_ahead(view.reported, held, partitions=view.partitions):
+            source = await aside(target.lake.source, target.spec)
+            reported = await aside(source.snapshot, view.reported_id)
+            check_ours(reported, path=view.path)
 
     # ---- 3. what an earlier tierer did not live to report
 
@@ -191,7 +206,7 @@ class Tierer:
             held=plan.held,
             boundary=boundary,
             results=results,
-            properties={"commit-user": COMMIT_USER, "fluss-offsets": path},
+            properties={"commit-user": COMMIT_USER, OFFSETS_PROPERTY: path},
         )
         snapshot = await self._commitment(committer, proposal)
         await self._watch(Step.REPORT)

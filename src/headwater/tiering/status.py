@@ -11,12 +11,13 @@ from headwater.config.options import DATALAKE_ENABLED
 from headwater.errors import HeadwaterError
 from headwater.lake.lakes import Lakes, lake_format, lake_spec
 from headwater.lake.spi import LakeSnapshot
-from headwater.model.boundary import Boundary, LakeBucket
+from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
 from headwater.runtime.aside import aside
 from headwater.tiering.looking import log_ranges
+from headwater.tiering.reporting import ends_of
 
 _MS = 1000
 
@@ -77,7 +78,7 @@ async def _completed(
     now_ms = client.cluster.clock.now_ms()
     buckets = await buckets_of(client.cluster, table)
     logs = await log_ranges(client, table, buckets)
-    waiting = waiting_offsets(logs, None if head is None else head.boundary)
+    waiting = waiting_offsets(logs, await _tiered_ends(client, table, head))
     oldest = await oldest_ms(client.cluster, table, waiting, partitions=partitions_of(buckets))
     return replace(
         status,
@@ -88,12 +89,26 @@ async def _completed(
     )
 
 
-def waiting_offsets(logs: Mapping[LakeBucket, OffsetRange], held: Boundary | None) -> Waiting:
+async def _tiered_ends(
+    client: AsyncClient, table: TableInfo, head: LakeSnapshot | None
+) -> Mapping[LakeBucket, int]:
+    """Return where the rows of the lake end, as it says, or as another tierer told the server."""
+    if head is None:
+        return {}
+    if BOUNDARY_PROPERTY not in head.properties:
+        known = await client.lake.snapshot(table.path)
+        if known is not None and known.snapshot_id == head.snapshot_id:
+            return known.ends
+    return {} if head.boundary is None else ends_of(head.boundary)
+
+
+def waiting_offsets(
+    logs: Mapping[LakeBucket, OffsetRange], tiered: Mapping[LakeBucket, int]
+) -> Waiting:
     """Return what logs hold and the lake does not."""
     waiting: Waiting = {}
     for bucket, log in logs.items():
-        end = None if held is None else held.end(bucket)
-        start = log.start if end is None else max(end, log.start)
+        start = max(tiered.get(bucket, 0), log.start)
         if start < log.end:
             waiting[bucket] = OffsetRange(start, log.end)
     return waiting

@@ -277,15 +277,22 @@ class _Look:
                 committed_ms=found.committed_ms,
                 ranges={},
             )
+        partitions = await self._partitions(viewed)
         return TableView(
             table=await self._columns(None),
             snapshot=viewed,
-            logs=_logs_of_snapshot(table, viewed),
-            partitions=viewed.partitions,
+            logs=_logs_of_snapshot(table, viewed, partitions),
+            partitions=partitions,
             read_ms=self._cluster.clock.now_ms(),
             is_newest=False,
             notes=("The lake is read alone.",),
         )
+
+    async def _partitions(self, snapshot: ViewedSnapshot) -> Mapping[int, str]:
+        """Return the partitions of a snapshot; where its tierer names none, those there are."""
+        if snapshot.partitions or not self._table.is_partitioned:
+            return snapshot.partitions
+        return partitions_of(await buckets_of(self._cluster, self._table))
 
     # ---- the logs
 
@@ -384,8 +391,15 @@ def _ranges(sought: Sought) -> dict[LakeBucket, OffsetRange]:
     }
 
 
-def _logs_of_snapshot(table: TableInfo, snapshot: ViewedSnapshot) -> dict[LakeBucket, OffsetRange]:
-    ends = {bucket: held.end for bucket, held in snapshot.ranges.items()}
+def _logs_of_snapshot(
+    table: TableInfo, snapshot: ViewedSnapshot, partitions: Mapping[int, str]
+) -> dict[LakeBucket, OffsetRange]:
+    """Return where a snapshot ends in the logs; those of partitions without a name are gone."""
+    ends = {
+        bucket: held.end
+        for bucket, held in snapshot.ranges.items()
+        if bucket.partition_id is None or bucket.partition_id in partitions
+    }
     if not table.is_partitioned:
         ends = {LakeBucket(None, each): 0 for each in range(table.bucket_count)} | ends
     return {bucket: OffsetRange(end, end) for bucket, end in ends.items()}
