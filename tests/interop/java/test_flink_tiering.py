@@ -1,0 +1,206 @@
+"""The tiering service of Apache Fluss, a Flink job, tiers tables of our server."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from scripts.flink import flink_tiering_to_paimon
+from scripts.foreign import Foreign, foreign
+
+import headwater
+from headwater.client.lake.values import Assignment
+from headwater.engines.spark.java import java_home
+from headwater.errors import LakeTableDiffersError
+from headwater.lake.lakes import Lakes
+from headwater.model.boundary import TieringEpoch
+from headwater.tiering.plan import Limits
+from headwater.tiering.round import tier_round
+from headwater.tiering.runner import Here
+from headwater.tiering.turn import Turn
+from tests.cli.commanding import Storage, ok
+from tests.serving import ServerProcess
+from tests.torture.processes import wait_until
+from tests.torture.server import MODULE, told
+
+pytestmark = pytest.mark.timeout(900)  # Flink has to start
+NAMES = ("log", "parted", "keyed")
+COLUMNS = {"id": "INT NOT NULL", "name": "STRING"}
+# The service also ends a round after that time, done or not, and shorter ones get nowhere quickly.
+TIERED = {"table.datalake.enabled": "true", "table.datalake.freshness": "10s"}
+TIERED_WITHIN_S = 300
+STEP = 20
+# So small that retention takes the beginning of logs as soon as it is in the lake.
+SEGMENT = 500
+SHORT = {"table.log.retention.bytes": f"{SEGMENT}b"}
+
+Row = dict[str, object]
+
+
+@dataclass
+class Tables:
+    """Write to some tables, and remember which rows they hold."""
+
+    hw: headwater.Client
+    end: int = 0
+    log: list[Row] = field(default_factory=list)
+    keyed: dict[object, Row] = field(default_factory=dict)
+
+    def make(self) -> None:
+        self.hw.create_table("log", COLUMNS, options=TIERED, buckets=2)
+        days = {**COLUMNS, "day": "STRING"}
+        self.hw.create_table("parted", days, options=TIERED, partition_by="day")
+        options = {**TIERED, **SHORT}
+        self.hw.create_table("keyed", COLUMNS, primary_key="id", options=options, buckets=2)
+
+    def write(self, **more: object) -> None:
+        """Write some rows, in the log with more columns; change one before, delete another."""
+        new: list[Row] = [
+            {"id": at, "name": f"row {at}"} for at in range(self.end, self.end + STEP)
+        ]
+        self.log += [{**row, **more} for row in new]
+        self.hw.table("log").append(self.log[-STEP:])
+        self.hw.table("parted").append(_with_days(new))
+        gone = max(self.end - 1, 2)
+        for row in [*new, {"id": 0, "name": f"changed at {self.end}"}]:
+            self.hw.table("keyed").upsert([row])
+            self.keyed[row["id"]] = row
+        self.hw.table("keyed").delete([{"id": gone}])
+        del self.keyed[gone]
+        self.end += STEP
+
+    def rows(self, name: str) -> list[Row]:
+        """Return the rows that a table holds now."""
+        columns = self.hw.table(name).schema.names
+        kept = {"log": self.log, "parted": _with_days(self.log), "keyed": self.keyed.values()}
+        return in_order({column: row.get(column) for column in columns} for row in kept[name])
+
+    def are_tiered(self) -> bool:
+        """Tell whether the lake holds all that the logs hold; no round may fail meanwhile."""
+        states = self.hw.lake.heartbeat(list_states=True).states
+        assert not [each for each in states if each.failures]
+        return all(map(self._is_tiered, NAMES))
+
+    def _is_tiered(self, name: str) -> bool:
+        known = self.hw.lake.snapshot(name)
+        ends = self.hw.table(name).offsets().values()
+        return known is not None and sum(known.ends.values()) == sum(ends)
+
+    def has_short_log(self) -> bool:
+        """Tell whether the beginning of a log is gone, which only the lake holds then."""
+        return any(self.hw.table("keyed").offsets("earliest").values())
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    return tmp_path_factory.mktemp("lake")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, lake) -> Iterator[ServerProcess]:
+    options = ["--datalake-format", "paimon"]
+    for each in ("metastore=filesystem", f"warehouse={lake}"):
+        options += ["--lake", f"datalake.paimon.{each}"]
+    directory = tmp_path_factory.mktemp("tiered") / "data"
+    variables = told(log=SEGMENT, retention_check_interval_s=1.0)
+    server = ServerProcess(directory, *options, module=MODULE, variables=variables)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def tables(server) -> Iterator[Tables]:
+    with headwater.connect(server.address) as hw:
+        yield Tables(hw)
+
+
+@pytest.fixture(scope="module")
+def in_java(tmp_path_factory, server, lake, tables) -> dict[str, list[Row]]:
+    """Have all tables tiered in two rounds, and return what Java then reads from the lake."""
+    create = ("lake", "create", "--system-columns")
+    tables.make()
+    tables.write()
+    for name in NAMES:
+        ok(Storage(server.address)(*create, name))
+    with foreign(
+        "scripts.flink_tiering_in_java",
+        log=tmp_path_factory.mktemp("tiering") / "log",
+        JAVA_HOME=str(java_home()),
+        JARS=flink_tiering_to_paimon(),
+        SERVER=server.address,
+        LAKE=str(lake),
+    ) as service:
+        service.ask("start")
+        wait_until(tables.are_tiered, within_s=TIERED_WITHIN_S)
+        wait_until(tables.has_short_log, within_s=TIERED_WITHIN_S)
+        tables.hw.table("log").add_column("more", "INT")
+        ok(Storage(server.address)(*create, "log"))
+        tables.write(more=7)
+        wait_until(tables.are_tiered, within_s=TIERED_WITHIN_S)
+        return {name: rows_in_java(service, f"fluss.{name}") for name in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_comes_to_the_lake(in_java, tables, name):
+    columns = tables.hw.table(name).schema.names
+
+    found = [{column: row[column] for column in columns} for row in in_java[name]]
+
+    assert found == tables.rows(name)
+
+
+def test_rows_in_the_lake_tell_where_they_stood_in_the_log(in_java, tables):
+    ends = {place.bucket: end for place, end in tables.hw.table("log").offsets().items()}
+
+    found = sorted((row["__bucket"], row["__offset"]) for row in in_java["log"])
+
+    assert found == [(bucket, at) for bucket, end in sorted(ends.items()) for at in range(end)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lake_and_log_are_read_as_one(in_java, tables, name):
+    table = tables.hw.table(name)
+
+    assert in_order(table.scan(mode="lake").to_pylist()) == tables.rows(name)
+    assert in_order(table.scan().to_pylist()) == tables.rows(name)
+
+
+def test_rows_that_came_since_are_read_with_those_of_the_lake(in_java, tables):
+    tables.write(more=8)
+
+    for name in NAMES:
+        table = tables.hw.table(name)
+        assert len(table.scan(mode="lake").to_pylist()) < len(tables.rows(name))
+        assert in_order(table.scan().to_pylist()) == tables.rows(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_our_tierer_leaves_these_tables_alone(in_java, tables, name):
+    table = tables.hw.table(name)
+    epoch = TieringEpoch(coordinator=99, turn=1)
+    turn = Turn(Assignment(path=table.path, table_id=table.info.table_id, epoch=epoch))
+
+    with pytest.raises(LakeTableDiffersError, match="tiering service of Apache Fluss"):
+        # Not as a service, which waits until the one that was ended is not heard of for long.
+        tables.hw.run(
+            lambda client: tier_round(
+                turn,
+                client=client,
+                runner=Here(client),
+                lakes=Lakes(),
+                limits=Limits(rows_max=1_000),
+            )
+        )
+
+
+def rows_in_java(service: Foreign, table: str) -> list[Row]:
+    """Return the rows that Java reads from a lake table, with all columns."""
+    found = service.ask("rows", table=table)
+    return in_order(dict(zip(found["names"], row, strict=True)) for row in found["rows"])
+
+
+def in_order(rows) -> list[Row]:
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def _with_days(rows: list[Row]) -> list[Row]:
+    return [{**row, "day": f"day-{row['name'][-1]}"} for row in rows]
