@@ -155,6 +155,24 @@ async def test_a_long_poll_is_answered_when_rows_become_durable_and_not_before(t
         assert not (await written).error_code
 
 
+async def test_a_client_is_told_at_once_that_its_poll_has_come(tmp_path):
+    async with running(tmp_path) as server, connected(server) as connection:
+        table_id = await create_table(connection)
+        (served,) = server.listener._connections
+        told = []
+        served.session.received = lambda: told.append(len(server._services.polls))
+        await append(connection, table_id, rows=3)
+
+        await fetch(connection, table_id, 0, 0, wait_ms=20_000)
+        without_a_wait = list(told)
+        poll = asyncio.ensure_future(fetch(connection, table_id, 0, 3, wait_ms=20_000))
+        await until(lambda: bool(told))
+        await append(connection, table_id, rows=1)
+
+        assert not without_a_wait
+        assert (await poll).high_watermark == 4
+
+
 async def test_a_long_poll_without_rows_ends_at_its_time(tmp_path):
     async with running(tmp_path) as server, connected(server) as connection:
         table_id = await create_table(connection)

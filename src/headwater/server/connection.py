@@ -11,7 +11,7 @@ from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks
 from headwater.server.budget import Budget
-from headwater.server.keep_alive import keep_alive
+from headwater.server.keep_alive import acknowledge, keep_alive
 from headwater.server.session import Session
 from headwater.wire.frames import (
     FrameAssembler,
@@ -91,6 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         )
         if (opened := transport.get_extra_info("socket")) is not None:
             keep_alive(opened)
+            self.session.received = partial(acknowledge, opened)
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.session.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         if local:

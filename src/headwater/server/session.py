@@ -13,6 +13,8 @@ class Session:
     local_host: str
     local_port: int
     writable: Callable[[], Awaitable[object]]
+    # Call it before a request waits for long: see `keep_alive.acknowledge`.
+    received: Callable[[], object] = lambda: None
     principal: str | None = None
     # Large answers are read and written one at a time, so that a client holds one at most.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -37,6 +37,7 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
                 await clock.sleep(min(left_s, FAULT_DELAY_S))
                 break
             _hurry(tables, wake)
+            context.session.received()
             await _wait(wake, left_s)
         finally:
             _unlisten(tables, wake, context)
