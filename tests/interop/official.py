@@ -33,7 +33,8 @@ async def _is_led(admin: fluss.FlussAdmin, path: fluss.TablePath, buckets: int) 
     try:
         await admin.list_offsets(path, list(range(buckets)), fluss.OffsetSpec.earliest())
     except fluss.FlussError as fault:
-        if not fault.is_retriable:
+        # In the first moments of a cluster it calls that an error of its own.
+        if not fault.is_retriable and "No leader found" not in str(fault):
             raise
         return False
     return True

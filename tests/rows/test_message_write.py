@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.rows.message import read_layout
-from headwater.rows.message_write import MessageWriter
+from headwater.rows.message_write import PLAIN_BYTES_MAX, MessageWriter
 
 SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
 
@@ -21,18 +21,27 @@ def read_back(message: memoryview) -> pa.RecordBatch:
 @pytest.mark.parametrize("codec", [None, pa.Codec("zstd"), pa.Codec("lz4")])
 @pytest.mark.parametrize("count", [1, 2, 1000])
 def test_rows_are_read_back_however_they_were_written(codec, count):
-    message = MessageWriter(SCHEMA, codec).write(rows_of(count))
+    message = MessageWriter(SCHEMA, codec).write(rows_of(count), plain_bytes_max=PLAIN_BYTES_MAX)
 
     assert read_back(message).equals(rows_of(count))
 
 
-def test_a_few_rows_are_not_compressed_which_makes_them_smaller():
+def test_a_few_rows_are_smaller_without_compression():
     few, many = rows_of(5), rows_of(1000)
     plain, packed = MessageWriter(SCHEMA, None), MessageWriter(SCHEMA, pa.Codec("zstd"))
 
-    assert packed.write(few) == plain.write(few)
-    assert read_layout(packed.write(few), message_bytes=len(packed.write(few))).compression is None
-    assert len(packed.write(many)) < len(plain.write(many))
+    written = packed.write(few, plain_bytes_max=PLAIN_BYTES_MAX)
+
+    assert written == plain.write(few)
+    assert read_layout(written, message_bytes=len(written)).compression is None
+    assert len(written) < len(packed.write(few))
+    assert len(packed.write(many, plain_bytes_max=PLAIN_BYTES_MAX)) < len(plain.write(many))
+
+
+def test_all_rows_are_compressed_where_nothing_else_is_said():
+    written = MessageWriter(SCHEMA, pa.Codec("zstd")).write(rows_of(1))
+
+    assert read_layout(written, message_bytes=len(written)).compression == "zstd"
 
 
 def test_rows_of_a_schema_with_notes_of_others_are_written_without_them():

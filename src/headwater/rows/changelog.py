@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from headwater.errors import CorruptBatchError
 from headwater.rows.log_batch import BatchHeader, build_batch, read_sections
-from headwater.rows.message_write import MessageWriter
+from headwater.rows.message_write import PLAIN_BYTES_MAX, MessageWriter
 
 _ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
@@ -23,7 +23,7 @@ def build_changelog(
     writer_id, sequence = writer
     message: bytes | memoryview = b""
     if rows is not None and len(types):
-        message = MessageWriter(rows.schema, codec).write(rows)
+        message = MessageWriter(rows.schema, codec).write(rows, plain_bytes_max=PLAIN_BYTES_MAX)
     return build_batch(
         message,
         schema_id=schema_id,

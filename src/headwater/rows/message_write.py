@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-COMPRESSED_BYTES_MIN = 1024
-"""Fewer bytes are written as they are: each buffer is compressed alone, and small ones get larger
-by it. It takes a codec ten times as long to begin as it takes to write a few rows."""
+PLAIN_BYTES_MAX = 1024
+"""So many bytes are better written as they are: each buffer is compressed alone, and small ones get
+larger by it. It takes a codec ten times as long to begin as it takes to write a few rows."""
 
 
 class MessageWriter:
@@ -15,9 +15,15 @@ class MessageWriter:
         self._head_bytes = schema.serialize().size
         self._codec = codec
 
-    def write(self, rows: pa.RecordBatch, *, use_threads: bool = False) -> memoryview:
-        """Return the message of these rows, without that of their schema."""
-        codec = self._codec if rows.nbytes >= COMPRESSED_BYTES_MIN else None
+    def write(
+        self, rows: pa.RecordBatch, *, plain_bytes_max: int = 0, use_threads: bool = False
+    ) -> memoryview:
+        """Return the message of these rows, without that of their schema; few are not compressed.
+
+        Only for readers that look at each message: a server of Apache Fluss that leaves out columns
+        takes all of a table for compressed.
+        """
+        codec = self._codec if rows.nbytes > plain_bytes_max else None
         options = pa.ipc.IpcWriteOptions(compression=codec, use_threads=use_threads)
         sink = pa.BufferOutputStream()
         writer = pa.ipc.new_stream(sink, self._schema, options=options)

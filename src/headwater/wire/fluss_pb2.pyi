@@ -481,10 +481,12 @@ class InitWriterRequest(_message.Message):
     def __init__(self, table_path: _Optional[_Iterable[_Union[TablePath, _Mapping]]] = ...) -> None: ...
 
 class InitWriterResponse(_message.Message):
-    __slots__ = ("writer_id",)
+    __slots__ = ("writer_id", "plain_bytes_max")
     WRITER_ID_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     writer_id: int
-    def __init__(self, writer_id: _Optional[int] = ...) -> None: ...
+    plain_bytes_max: int
+    def __init__(self, writer_id: _Optional[int] = ..., plain_bytes_max: _Optional[int] = ...) -> None: ...
 
 class ProduceLogBucketRequest(_message.Message):
     __slots__ = ("partition_id", "bucket_id", "records")

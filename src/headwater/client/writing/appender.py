@@ -20,7 +20,7 @@ class Appender:
 
     def __init__(self, cluster: Cluster, table: TableInfo, writers: Writers) -> None:
         self._settings = cluster.settings
-        self._lane = LogLane(table)
+        self._lane = LogLane(table, plain_bytes_max=lambda: writers.plain_bytes_max)
         self._router = Router.of(table.descriptor)
         self._target: Target[None] = Target(cluster, table, writers=writers, plan=self._plan)
         self._pipeline = Pipeline(self._target, writers)

@@ -1,6 +1,6 @@
 """Rows of log tables: Arrow batches, compressed here and stored as they are sent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -83,7 +83,7 @@ class LogLane:
 
     api: Api = APIS[ApiKey.PRODUCE_LOG]
 
-    def __init__(self, table: TableInfo) -> None:
+    def __init__(self, table: TableInfo, *, plain_bytes_max: Callable[[], int] = lambda: 0) -> None:
         if table.is_keyed:
             raise InvalidTableError(
                 f"{table.path} has a primary key, so rows cannot be appended to it.",
@@ -96,6 +96,7 @@ class LogLane:
         self._schema_id = table.schema_id
         self._schema = table.schema
         self.arrow = arrow_schema(table.schema)
+        self._plain_bytes_max = plain_bytes_max
         self._messages = MessageWriter(self.arrow, _codec_of(table))
         chosen = statistics_columns(STATISTICS_COLUMNS.of(properties) or (), table.schema)
         self._statistics = tuple(table.schema.index_of(column.name) for column in chosen)
@@ -107,7 +108,9 @@ class LogLane:
         batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
         statistics = encode_statistics(batch, self._schema, self._statistics)
         is_large = batch.nbytes >= _THREADS_BYTES_MIN
-        message = self._messages.write(batch, use_threads=is_large)
+        message = self._messages.write(
+            batch, plain_bytes_max=self._plain_bytes_max(), use_threads=is_large
+        )
         return LogPayload(message, statistics, self._schema_id, batch.num_rows)
 
     def request(

@@ -27,6 +27,7 @@ class Writers:
         self._working: set[asyncio.Task[None]] = set()
         self._queues: dict[TableBucket, BucketQueue] = {}
         self._paths: dict[int, TablePath] = {}
+        self.plain_bytes_max = 0  # so many bytes need no compression, as far as the server says
         self._writer_id: int | None = None
         self._asking = asyncio.Lock()
         self._is_closed = False
@@ -64,6 +65,7 @@ class Writers:
                     pb.InitWriterRequest(table_path=map(wire_path, paths)), pb.InitWriterResponse
                 )
                 self._writer_id = answer.writer_id
+                self.plain_bytes_max = answer.plain_bytes_max
             return self._writer_id
 
     def start(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 from headwater.errors import InvalidTableError
 from headwater.model.bucket import TableBucket
+from headwater.rows.message_write import PLAIN_BYTES_MAX
 from headwater.server.context import Context
 from headwater.server.handlers.writes import refusals, time_limit, together
 from headwater.tablet.log_tablet import ACKS_DURABLE, check_acks
@@ -14,7 +15,9 @@ from headwater.wire.produce import ProduceRequest
 
 async def init_writer(_: pb.InitWriterRequest, context: Context) -> pb.InitWriterResponse:
     """Hand out a writer id that nobody had before."""
-    return pb.InitWriterResponse(writer_id=context.catalog.next_writer_id())
+    return pb.InitWriterResponse(
+        writer_id=context.catalog.next_writer_id(), plain_bytes_max=PLAIN_BYTES_MAX
+    )
 
 
 async def produce_log(request: ProduceRequest, context: Context) -> pb.ProduceLogResponse:
