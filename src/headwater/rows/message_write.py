@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-PLAIN_BYTES_MAX = 1024
+PLAIN_BYTES_MAX = 512
 """So many bytes are better written as they are: each buffer is compressed alone, and small ones get
 larger by it. It takes a codec ten times as long to begin as it takes to write a few rows."""
 

@@ -21,7 +21,7 @@ from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings
 
 SMALL = StorageSettings(
-    LogSettings(segment_bytes_max=3_000, index_interval_bytes=700),
+    LogSettings(segment_bytes_max=2_800, index_interval_bytes=700),
     KvSettings(segment_bytes_max=4_000),
 )
 ROWS = {"id": "BIGINT", "name": "STRING"}

@@ -21,7 +21,7 @@ def test_a_few_rows_are_not_compressed_once_the_server_has_said_that_it_takes_th
     said = [0]
     lane = LogLane(TABLE, plain_bytes_max=lambda: said[0])
     before = compression_of(lane, 1)
-    said[0] = 1024
+    said[0] = 512
 
     after = compression_of(lane, 1), compression_of(lane, 10_000)
 
