@@ -112,7 +112,7 @@ def short_markdown(lines: Sequence[Line], servers: Sequence[str]) -> str:
     rows = [
         [
             f"{line.what.removesuffix(', p50')}, {line.unit}",
-            *(_middle(line, name) if name in line.values else "" for name in servers),
+            *(_middle(line, name, servers) if name in line.values else "" for name in servers),
         ]
         for line in shown
     ]
@@ -122,14 +122,14 @@ def short_markdown(lines: Sequence[Line], servers: Sequence[str]) -> str:
 def _cell(line: Line, name: str) -> str:
     if (value := line.values.get(name)) is None:
         return ""
-    middle = _middle(line, name)
+    middle = _middle(line, name, list(line.values))
     if value.least == value.most:
         return middle
     return f"{middle} ({told(value.least)} to {told(value.most)})"
 
 
-def _middle(line: Line, name: str) -> str:
+def _middle(line: Line, name: str, among: Sequence[str]) -> str:
     middle = line.values[name].middle
     best = max if line.is_more_better else min
-    is_best = middle == best(each.middle for each in line.values.values())
+    is_best = middle == best(line.values[each].middle for each in among if each in line.values)
     return f"**{told(middle)}**" if is_best else told(middle)
