@@ -21,6 +21,7 @@ from headwater.errors import (
     HeadwaterError,
     PartitionMissingError,
     ScannerExpiredError,
+    ScannerLimitError,
     ScannerMissingError,
     StorageError,
     TableMissingError,
@@ -65,6 +66,9 @@ async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCount
             proof.notes.append("the servers do not tell how many rows there are")
             return proof
         end = await offset_of_state(audited)
+        if before is None or end is None:
+            proof.notes.append("too many scans of it are open to see where it stands")
+            return proof
         if before != end or end < walk.check.offset:
             continue
         await walk.go_to(end)
@@ -179,15 +183,18 @@ def _verb(wrong: Wrong, tally: Tally) -> str:
 # ---- asking
 
 
-async def offset_of_state(audited: AuditedBucket) -> int:
+async def offset_of_state(audited: AuditedBucket) -> int | None:
     """Return the offset that a state stands at, or where its log ends, if no server tells.
 
+    With too many scans open nobody knows: the state may be ahead of what is durable of the log.
     Raise what is wrong with a state that the server refuses to serve, without long retries.
     """
     try:
         found = await _scanned_offset(audited)
     except UnsupportedError:
         found = None
+    except ScannerLimitError:
+        return None
     return await audited.offset("latest") if found is None else found
 
 
@@ -211,6 +218,8 @@ async def _scanned_offset(audited: AuditedBucket) -> int | None:
         fault = error_of_code(answer.error_code, answer.error_message)
         if not answer.error_code:
             return answer.log_offset
+        if isinstance(fault, ScannerLimitError):
+            raise fault
         if not isinstance(fault, StorageError):
             return None
         if attempt == DAMAGED_READS_MAX:
