@@ -1,7 +1,7 @@
 """Apache Flink with the connector of Apache Fluss: which jars they are made of."""
 
 from scripts.fluss_jars import FLUSS, class_path
-from scripts.fluss_lake import HADOOP, LOG4J, PAIMON
+from scripts.fluss_lake import LOG4J, ClusterLake
 from scripts.maven import Artifact
 
 FLINK = "1.20.3"
@@ -76,8 +76,7 @@ def flink_with_fluss(*others: Artifact) -> str:
     )
 
 
-def flink_tiering_to_paimon() -> str:
-    """Return the class path of the tiering service of Fluss with all that Paimon tables need."""
-    parts = ("fluss-flink-tiering", "fluss-lake-paimon")
-    service = (Artifact("org.apache.fluss", name, FLUSS) for name in parts)
-    return flink_with_fluss(*service, PAIMON, HADOOP, LOG4J)
+def flink_tiering(lake: ClusterLake) -> str:
+    """Return the class path of the tiering service of Fluss with all that a lake needs."""
+    service = Artifact("org.apache.fluss", "fluss-flink-tiering", FLUSS)
+    return flink_with_fluss(service, *lake.jars, LOG4J)

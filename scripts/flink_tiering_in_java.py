@@ -1,25 +1,24 @@
-"""The tiering service of Apache Fluss on Flink, into Paimon tables in files; see `foreign`."""
+"""The tiering service of Apache Fluss on Flink, started when asked to; see `foreign`."""
 
+import json
 import os
+from collections.abc import Mapping
 
 from py4j.java_gateway import JavaGateway
 
 from scripts.foreign import Answer, serve
 from scripts.java_gateway import java_gateway
-from scripts.paimon_in_java import Paimon
 
 
 class Tiering:
     """Run the service."""
 
-    def __init__(self, gateway: JavaGateway, server: str, warehouse: str) -> None:
+    def __init__(self, gateway: JavaGateway, server: str, lake: Mapping[str, str]) -> None:
         self._gateway = gateway
         self._settings = {
             "fluss.bootstrap.servers": server,
             "fluss.tiering.poll.table.interval": "1s",
-            "datalake.format": "paimon",
-            "datalake.paimon.metastore": "filesystem",
-            "datalake.paimon.warehouse": warehouse,
+            **lake,
         }
 
     def start(self) -> Answer:
@@ -33,10 +32,10 @@ class Tiering:
 
 
 def main() -> None:
+    lake = json.loads(os.environ["LAKE"])
     with java_gateway(os.environ["JARS"]) as gateway:
-        tiering = Tiering(gateway, os.environ["SERVER"], os.environ["LAKE"])
-        paimon = Paimon(gateway, os.environ["LAKE"])
-        serve({"start": tiering.start, "rows": paimon.rows})
+        tiering = Tiering(gateway, os.environ["SERVER"], lake)
+        serve({"start": tiering.start})
 
 
 if __name__ == "__main__":

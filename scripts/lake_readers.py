@@ -1,9 +1,12 @@
-"""Fetch other people's readers of lake tables: DuckDB, Spark with Iceberg's runtime, Paimon."""
+"""Other people's readers of lake tables, fetched and run: DuckDB, Iceberg on Spark, Paimon."""
 
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from headwater.engines.spark.java import java_home
+from scripts.foreign import Foreign, foreign
 from scripts.maven import Artifact, fetch
 
 WORK = Path(__file__).parents[1] / ".interop"
@@ -15,25 +18,32 @@ SQLITE = Artifact("org.xerial", "sqlite-jdbc", "3.54.1.0")
 PAIMON = Artifact("org.apache.paimon", "paimon-bundle", "1.4.2")
 
 
-def duckdb_packages() -> Path:
-    """Return where DuckDB and its Iceberg extension are installed, apart from our packages."""
+def duckdb_reader(*, log: Path) -> AbstractContextManager[Foreign]:
+    """Run DuckDB with its Iceberg extension, installed apart from our packages."""
     extensions = (f"duckdb-extension-{name}=={DUCKDB}" for name in ("avro", "iceberg"))
-    return _installed(f"duckdb-{DUCKDB}", f"duckdb=={DUCKDB}", *extensions)
+    packages = _installed(f"duckdb-{DUCKDB}", f"duckdb=={DUCKDB}", *extensions)
+    return foreign("scripts.duckdb_reader", log=log, packages=packages)
 
 
-def spark_for_iceberg() -> Path:
-    """Return where the Spark that Iceberg's runtime is made for is installed."""
-    return _installed(f"pyspark-{ICEBERG_SPARK}", f"pyspark=={ICEBERG_SPARK}")
+def iceberg_reader(catalog: str, directory: Path, *, log: Path) -> AbstractContextManager[Foreign]:
+    """Run Iceberg's own runtime on Spark, for the tables of a catalog in SQLite."""
+    return foreign(
+        "scripts.iceberg_on_spark",
+        log=log,
+        packages=_installed(f"pyspark-{ICEBERG_SPARK}", f"pyspark=={ICEBERG_SPARK}"),
+        JAVA_HOME=str(java_home()),
+        JARS=",".join(str(fetch(artifact)) for artifact in (ICEBERG, SQLITE)),
+        CATALOG=catalog,
+        LAKE=str(directory),
+        PYSPARK_PYTHON=sys.executable,
+    )
 
 
-def iceberg_jars() -> str:
-    """Return the jars that Spark needs for Iceberg tables in a catalog of SQLite."""
-    return ",".join(str(fetch(artifact)) for artifact in (ICEBERG, SQLITE))
-
-
-def paimon_jar() -> str:
-    """Return the jar of Apache Paimon."""
-    return str(fetch(PAIMON))
+def paimon_reader(warehouse: str, *, log: Path) -> AbstractContextManager[Foreign]:
+    """Run Paimon in Java, for the tables of a warehouse."""
+    jar = str(fetch(PAIMON))
+    home = str(java_home())
+    return foreign("scripts.paimon_in_java", log=log, JAVA_HOME=home, JARS=jar, LAKE=warehouse)
 
 
 def _installed(name: str, *wanted: str) -> Path:

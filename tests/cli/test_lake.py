@@ -143,7 +143,6 @@ def test_a_lake_table_is_made_for_others_to_fill(at):
     assert at.rows("lake", "status")[0]["snapshot"] is None
 
 
-@pytest.mark.parametrize("at", ["paimon"], indirect=True)
 def test_system_columns_stay_behind_those_of_the_table(at):
     ok(at("lake", "drop", "clicks", "--yes"))
     ok(at("lake", "create", "clicks", "--system-columns"))
@@ -154,14 +153,11 @@ def test_system_columns_stay_behind_those_of_the_table(at):
     assert lake_columns(at) == ("id", "text", "more", "__bucket", "__offset", "__timestamp")
 
 
-@pytest.mark.parametrize(
-    ("at", "told"), [("paimon", "lake drop"), ("iceberg", "'paimon'")], indirect=["at"]
-)
-def test_a_lake_table_that_cannot_have_system_columns_is_left_alone(at, told):
+def test_a_lake_table_without_system_columns_is_left_alone(at):
     result = at("lake", "create", "clicks", "--system-columns")
 
-    assert result.exit_code in (3, 4, 5)
-    assert told in result.stderr
+    assert result.exit_code == 5
+    assert "lake drop" in result.stderr
     assert lake_columns(at) == ("id", "text")
 
 

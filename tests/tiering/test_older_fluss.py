@@ -7,10 +7,11 @@ import pytest
 from headwater.client.lake.values import Assignment, HeartbeatAnswer
 from headwater.errors import TieringFencedError
 from headwater.lake.lakes import lake_spec
+from headwater.lake.table import SYSTEM_COLUMNS
 from headwater.model.boundary import Boundary, TableIdentity, TieringEpoch
 from headwater.model.path import TablePath
 from headwater.tiering.confirming import confirmed
-from headwater.tiering.system_columns import NAMES, with_system_columns
+from headwater.tiering.system_columns import with_system_columns
 from headwater.tiering.turn import Turn
 from tests.tiering.world import rows
 
@@ -75,7 +76,7 @@ def system_values(world, table):
     source = world.lakes.of(table.info).source(spec)
     splits = source.plan(source.snapshot().snapshot_id)
     found = [row for split in splits for batch in source.read(split) for row in batch.to_pylist()]
-    return {row["id"]: [row[name] for name in NAMES] for row in found}
+    return {row["id"]: [row[name] for name in SYSTEM_COLUMNS] for row in found}
 
 
 async def test_rows_of_a_log_come_with_bucket_offset_and_time(world):

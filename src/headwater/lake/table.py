@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 from headwater.model.path import TablePath
 from headwater.model.schema import Schema
 
+BUCKET_COLUMN = "__bucket"
+SYSTEM_COLUMNS = (BUCKET_COLUMN, "__offset", "__timestamp")
+"""The columns that Apache Fluss before 1.0 gives its lake tables, and expects to be the last."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeTableSpec:

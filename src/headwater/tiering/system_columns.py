@@ -10,19 +10,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.client.reading.log_batch import LogBatch
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.table import SYSTEM_COLUMNS, LakeTableSpec
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
 from headwater.model.schema import Column, Schema
-from headwater.model.types import BigIntType, IntType, TimestampLtzType
+from headwater.model.types import BigIntType, DataType, IntType, TimestampLtzType
 
-# Ids that no column of a table has.
-COLUMNS = (
-    Column(name="__bucket", type=IntType(nullable=False), column_id=-4),
-    Column(name="__offset", type=BigIntType(nullable=False), column_id=-3),
-    Column(name="__timestamp", type=TimestampLtzType(precision=3, nullable=False), column_id=-2),
+_TYPES: tuple[DataType, ...] = (
+    IntType(nullable=False),
+    BigIntType(nullable=False),
+    TimestampLtzType(precision=3, nullable=False),
 )
-NAMES = tuple(column.name for column in COLUMNS)
+# With ids that no column of a table has.
+COLUMNS = tuple(
+    Column(name=name, type=kind, column_id=at - 4)
+    for at, (name, kind) in enumerate(zip(SYSTEM_COLUMNS, _TYPES, strict=True))
+)
 _FIELDS = list(arrow_schema(Schema(columns=COLUMNS)))
 _UNKNOWN = -1
 

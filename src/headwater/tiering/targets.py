@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from headwater.config.choices import LakeFormat
-from headwater.errors import LakeTableDiffersError, UnsupportedError
+from headwater.errors import LakeTableDiffersError
 from headwater.lake.lakes import Lakes, lake_spec
+from headwater.lake.table import SYSTEM_COLUMNS
 from headwater.model.boundary import TableIdentity
 from headwater.model.table import TableInfo
 from headwater.tiering.plan import check_same_table
-from headwater.tiering.system_columns import NAMES, has_system_columns, with_system_columns
+from headwater.tiering.system_columns import has_system_columns, with_system_columns
 from headwater.tiering.turn import Target
 
 
@@ -16,7 +16,7 @@ def found_target(lakes: Lakes, table: TableInfo) -> Target:
     """Open the lake of a table, and describe its lake table, there or not; this may block."""
     lake, spec = lakes.of(table), lake_spec(table)
     names = set(lake.catalog().column_names(table.path)) - set(table.schema.names)
-    return Target(table, lake, with_system_columns(spec) if names >= set(NAMES) else spec)
+    return Target(table, lake, with_system_columns(spec) if names >= set(SYSTEM_COLUMNS) else spec)
 
 
 def ensured_target(lakes: Lakes, table: TableInfo, *, identity: TableIdentity) -> Target:
@@ -30,16 +30,12 @@ def ensured_target(lakes: Lakes, table: TableInfo, *, identity: TableIdentity) -
 def ensured_fluss_target(lakes: Lakes, table: TableInfo, *, identity: TableIdentity) -> Target:
     """Do the same with the columns that the tiering service of Apache Fluss fills."""
     target = found_target(lakes, table)
-    if target.lake.format != LakeFormat.PAIMON:
-        raise UnsupportedError(
-            f"Lake tables of {target.lake.format} are not made with the columns of Apache Fluss.",
-            hint="Make the table with 'table.datalake.format' = 'paimon', or run: headwater tier",
-        )
     if has_system_columns(target.spec):
         return _ensured(target, identity=identity)
     if target.lake.catalog().exists(table.path):
+        names = ", ".join(SYSTEM_COLUMNS)
         raise LakeTableDiffersError(
-            f"The lake table {table.path} is there, without the columns {', '.join(NAMES)}.",
+            f"The lake table {table.path} is there, without the columns {names}.",
             hint=f"To make it anew: headwater lake drop {table.path}",
         )
     filled = replace(target, spec=with_system_columns(target.spec))

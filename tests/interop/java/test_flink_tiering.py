@@ -1,16 +1,23 @@
 """The tiering service of Apache Fluss, a Flink job, tiers tables of our server."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from scripts.flink import flink_tiering_to_paimon
-from scripts.foreign import Foreign, foreign
+from scripts.flink import flink_tiering
+from scripts.fluss_jars import FLUSS
+from scripts.fluss_lake import ICEBERG_CATALOG, ClusterLake
+from scripts.foreign import foreign
+from scripts.lake_readers import iceberg_reader, paimon_reader
 
 import headwater
 from headwater.client.lake.values import Assignment
 from headwater.engines.spark.java import java_home
-from headwater.errors import LakeTableDiffersError
+from headwater.errors import LakeTableDiffersError, UnsupportedError
 from headwater.lake.lakes import Lakes
 from headwater.model.boundary import TieringEpoch
 from headwater.tiering.plan import Limits
@@ -18,6 +25,7 @@ from headwater.tiering.round import tier_round
 from headwater.tiering.runner import Here
 from headwater.tiering.turn import Turn
 from tests.cli.commanding import Storage, ok
+from tests.interop.lake_cluster import LAKES, config_of
 from tests.serving import ServerProcess
 from tests.torture.processes import wait_until
 from tests.torture.server import MODULE, told
@@ -34,6 +42,19 @@ SEGMENT = 500
 SHORT = {"table.log.retention.bytes": f"{SEGMENT}b"}
 
 Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Lake:
+    format: str
+    directory: Path
+    in_java: ClusterLake
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Return what Python needs to reach it."""
+        at = f"datalake.{self.format}.warehouse"
+        return {"warehouse": self.in_java.settings[at], **config_of(self.format, self.directory)}
 
 
 @dataclass
@@ -90,16 +111,17 @@ class Tables:
         return any(self.hw.table("keyed").offsets("earliest").values())
 
 
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory):
-    return tmp_path_factory.mktemp("lake")
+@pytest.fixture(scope="module", params=list(LAKES))
+def lake(request, tmp_path_factory) -> Lake:
+    directory = tmp_path_factory.mktemp("lake")
+    return Lake(request.param, directory, LAKES[request.param](FLUSS, directory))
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, lake) -> Iterator[ServerProcess]:
-    options = ["--datalake-format", "paimon"]
-    for each in ("metastore=filesystem", f"warehouse={lake}"):
-        options += ["--lake", f"datalake.paimon.{each}"]
+    options = ["--datalake-format", lake.format]
+    for key, value in lake.properties.items():
+        options += ["--lake", f"datalake.{lake.format}.{key}={value}"]
     directory = tmp_path_factory.mktemp("tiered") / "data"
     variables = told(log=SEGMENT, retention_check_interval_s=1.0)
     server = ServerProcess(directory, *options, module=MODULE, variables=variables)
@@ -111,6 +133,12 @@ def server(tmp_path_factory, lake) -> Iterator[ServerProcess]:
 def tables(server) -> Iterator[Tables]:
     with headwater.connect(server.address) as hw:
         yield Tables(hw)
+
+
+@pytest.fixture
+def readable(lake) -> tuple[str, ...]:
+    """Return the tables that we can read from the lake."""
+    return NAMES if lake.format == "paimon" else ("log", "parted")
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +153,9 @@ def in_java(tmp_path_factory, server, lake, tables) -> dict[str, list[Row]]:
         "scripts.flink_tiering_in_java",
         log=tmp_path_factory.mktemp("tiering") / "log",
         JAVA_HOME=str(java_home()),
-        JARS=flink_tiering_to_paimon(),
+        JARS=flink_tiering(lake.in_java),
         SERVER=server.address,
-        LAKE=str(lake),
+        LAKE=json.dumps(lake.in_java.settings),
     ) as service:
         service.ask("start")
         wait_until(tables.are_tiered, within_s=TIERED_WITHIN_S)
@@ -136,7 +164,8 @@ def in_java(tmp_path_factory, server, lake, tables) -> dict[str, list[Row]]:
         ok(Storage(server.address)(*create, "log"))
         tables.write(more=7)
         wait_until(tables.are_tiered, within_s=TIERED_WITHIN_S)
-        return {name: rows_in_java(service, f"fluss.{name}") for name in NAMES}
+    with reader_of(lake, tmp_path_factory.mktemp("reader")) as rows:
+        return {name: rows(name) for name in NAMES}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -156,18 +185,23 @@ def test_rows_in_the_lake_tell_where_they_stood_in_the_log(in_java, tables):
     assert found == [(bucket, at) for bucket, end in sorted(ends.items()) for at in range(end)]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_lake_and_log_are_read_as_one(in_java, tables, name):
-    table = tables.hw.table(name)
+def test_lake_and_log_are_read_as_one(in_java, tables, readable):
+    for name in readable:
+        table = tables.hw.table(name)
+        assert in_order(table.scan(mode="lake").to_pylist()) == tables.rows(name)
+        assert in_order(table.scan().to_pylist()) == tables.rows(name)
 
-    assert in_order(table.scan(mode="lake").to_pylist()) == tables.rows(name)
-    assert in_order(table.scan().to_pylist()) == tables.rows(name)
+
+@pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
+def test_keyed_tables_whose_rows_are_deleted_by_equality_are_refused(in_java, tables):
+    with pytest.raises(UnsupportedError, match="by equality"):
+        tables.hw.table("keyed").scan().to_pylist()
 
 
-def test_rows_that_came_since_are_read_with_those_of_the_lake(in_java, tables):
+def test_rows_that_came_since_are_read_with_those_of_the_lake(in_java, tables, readable):
     tables.write(more=8)
 
-    for name in NAMES:
+    for name in readable:
         table = tables.hw.table(name)
         assert len(table.scan(mode="lake").to_pylist()) < len(tables.rows(name))
         assert in_order(table.scan().to_pylist()) == tables.rows(name)
@@ -192,10 +226,27 @@ def test_our_tierer_leaves_these_tables_alone(in_java, tables, name):
         )
 
 
-def rows_in_java(service: Foreign, table: str) -> list[Row]:
-    """Return the rows that Java reads from a lake table, with all columns."""
-    found = service.ask("rows", table=table)
-    return in_order(dict(zip(found["names"], row, strict=True)) for row in found["rows"])
+@contextmanager
+def reader_of(lake: Lake, place: Path) -> Iterator[Callable[[str], list[Row]]]:
+    """Give what reads lake tables in Java, with all columns."""
+
+    def by_paimon(name: str) -> list[Row]:
+        found = reader.ask("rows", table=f"fluss.{name}")
+        return in_order(dict(zip(found["names"], row, strict=True)) for row in found["rows"])
+
+    def by_spark(name: str) -> list[Row]:
+        sql, out = f"SELECT * FROM {ICEBERG_CATALOG}.fluss.{name}", place / name
+        reader.ask("rows", sql=sql, out=str(out))
+        with pa.ipc.open_file(out) as file:
+            return in_order(file.read_all().to_pylist())
+
+    log = place / "log"
+    if lake.format == "paimon":
+        with paimon_reader(str(lake.directory), log=log) as reader:
+            yield by_paimon
+    else:
+        with iceberg_reader(ICEBERG_CATALOG, lake.directory, log=log) as reader:
+            yield by_spark
 
 
 def in_order(rows) -> list[Row]:

@@ -1,16 +1,14 @@
 """Readers of other people, each in a process of its own, and lakes that we wrote for them."""
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from scripts.foreign import Foreign, foreign
-from scripts.lake_readers import duckdb_packages, iceberg_jars, paimon_jar, spark_for_iceberg
+from scripts.foreign import Foreign
+from scripts.lake_readers import duckdb_reader, iceberg_reader, paimon_reader
 
 from headwater.config.lake import ICEBERG_CATALOG_NAME
-from headwater.engines.spark.java import java_home
 from tests.interop.lake.coded import coded_rows
 from tests.lake.formats import config_of, opened
 from tests.lake.tables import Tables
@@ -39,36 +37,21 @@ def paimon(paimon_place) -> Tables:
 @pytest.fixture(scope="session")
 def duckdb(tmp_path_factory) -> Iterator[Foreign]:
     log = tmp_path_factory.mktemp("duckdb") / "log"
-    with foreign("scripts.duckdb_reader", log=log, packages=duckdb_packages()) as asked:
+    with duckdb_reader(log=log) as asked:
         yield asked
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory, iceberg_place) -> Iterator[Foreign]:
     log = tmp_path_factory.mktemp("spark") / "log"
-    with foreign(
-        "scripts.iceberg_on_spark",
-        log=log,
-        packages=spark_for_iceberg(),
-        JAVA_HOME=str(java_home()),
-        JARS=iceberg_jars(),
-        CATALOG=ICEBERG_CATALOG_NAME,
-        LAKE=str(iceberg_place),
-        PYSPARK_PYTHON=sys.executable,
-    ) as asked:
+    with iceberg_reader(ICEBERG_CATALOG_NAME, iceberg_place, log=log) as asked:
         yield asked
 
 
 @pytest.fixture(scope="session")
 def java(tmp_path_factory, paimon_place) -> Iterator[Foreign]:
     log = tmp_path_factory.mktemp("java") / "log"
-    with foreign(
-        "scripts.paimon_in_java",
-        log=log,
-        JAVA_HOME=str(java_home()),
-        JARS=paimon_jar(),
-        LAKE=config_of("paimon", paimon_place)["warehouse"],
-    ) as asked:
+    with paimon_reader(config_of("paimon", paimon_place)["warehouse"], log=log) as asked:
         yield asked
 
 

@@ -13,6 +13,7 @@ from headwater.lake.table import LakeTableSpec
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema, with_column_ids
 from headwater.model.types import BigIntType, IntType, StringType
+from headwater.tiering.system_columns import with_system_columns
 
 
 def spec_of(*columns: Column, highest: int = 1) -> LakeTableSpec:
@@ -76,6 +77,16 @@ def test_a_column_that_others_added_stays():
 
     assert evolution is not None
     assert [each.name for each in evolution.schema.fields] == ["id", "n", "extra"]
+
+
+def test_columns_of_apache_fluss_stay_the_last_ones():
+    wider = spec_of(ID, NAME, Column(name="x", type=IntType(), column_id=2), highest=2)
+
+    evolution = evolved(held_of(with_system_columns(SPEC)), with_system_columns(wider))
+
+    assert evolution is not None
+    names = [each.name for each in evolution.schema.fields]
+    assert names == ["id", "name", "x", "__bucket", "__offset", "__timestamp"]
 
 
 @pytest.mark.parametrize(

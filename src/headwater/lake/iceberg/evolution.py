@@ -17,7 +17,7 @@ from headwater.lake.iceberg.layout import (
     transforms,
 )
 from headwater.lake.iceberg.types import iceberg_type
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.table import SYSTEM_COLUMNS, LakeTableSpec
 from headwater.model.schema import Column
 
 FORMAT_VERSION = 2
@@ -56,7 +56,7 @@ def evolved(held: Held, spec: LakeTableSpec) -> Evolution | None:
         raise _differs(spec, faults)
     kept = _kept_fields(held, spec, ids)
     added = _added_fields(held, spec, ids)
-    fields = [*kept, *added.values()]
+    fields = _placed(kept, list(added.values()))
     known = {**ids.fields, **{column: field.field_id for column, field in added.items()}}
     kept_ids = {each.column_id: known[each.column_id] for each in spec.schema.columns}
     found = ColumnIds(
@@ -151,6 +151,15 @@ def _added_fields(held: Held, spec: LakeTableSpec, ids: ColumnIds) -> dict[int, 
         for column in spec.schema.columns
         if column.column_id not in ids.fields
     }
+
+
+def _placed(
+    kept: Sequence[ice.NestedField], added: Sequence[ice.NestedField]
+) -> list[ice.NestedField]:
+    """Return all fields, new ones behind those of the table and before those of Apache Fluss."""
+    fields = [*kept, *added]
+    system = [field for field in fields if field.name in SYSTEM_COLUMNS]
+    return [field for field in fields if field.name not in SYSTEM_COLUMNS] + system
 
 
 def _new_field(column: Column, next_id: Callable[[], int]) -> ice.NestedField:

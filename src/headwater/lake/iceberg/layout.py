@@ -11,7 +11,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from headwater.errors import CorruptFileError, UnsupportedError
 from headwater.lake.iceberg.types import iceberg_type
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.table import BUCKET_COLUMN, LakeTableSpec
 from headwater.model.schema import Column
 from headwater.model.types import DoubleType, FloatType, TimeType
 from headwater.rows.lake_keys import IcebergKeys
@@ -19,9 +19,6 @@ from headwater.rows.lake_keys import IcebergKeys
 COLUMN_IDS = "headwater.column-ids"
 Parted = tuple[str, IdentityTransform[str] | BucketTransform[str]]
 """A column, and what is taken of it; types of values do not matter here."""
-
-BUCKET_COLUMN = "__bucket"
-"""By this column Apache Fluss before 1.0 parts a log table whose rows go to any bucket."""
 
 _FIRST_PARTITION_FIELD_ID = 1000
 _MILLIS_PRECISION_MAX = 3
@@ -133,6 +130,7 @@ def transforms(spec: LakeTableSpec) -> tuple[Parted, ...]:
     if spec.bucket_keys:
         parted.append((_bucket_key(spec), BucketTransform(spec.bucket_count)))
     elif BUCKET_COLUMN in spec.schema.names:
+        # As Apache Fluss before 1.0 parts a log table whose rows go to any bucket.
         parted.append((BUCKET_COLUMN, IdentityTransform()))
     return tuple(parted)
 

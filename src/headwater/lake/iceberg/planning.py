@@ -15,14 +15,13 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from headwater.errors import CorruptFileError, LakeTableDiffersError, UnsupportedError
 from headwater.lake.damage import decoded
 from headwater.lake.iceberg.fields import field_ids
-from headwater.lake.iceberg.layout import BUCKET_COLUMN
 from headwater.lake.iceberg.listing import listed_manifests, whole
 from headwater.lake.iceberg.tasks import HeldFile
 from headwater.lake.iceberg.types import parquet_field
 from headwater.lake.iceberg.values import PartitionField
 from headwater.lake.spi import PartitionValues
 from headwater.lake.split import UNKNOWN_BUCKET
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.table import BUCKET_COLUMN, LakeTableSpec
 from headwater.model.arrow import arrow_type
 from headwater.model.partition_values import partition_texts
 

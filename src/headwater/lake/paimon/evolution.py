@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from headwater.errors import LakeTableDiffersError, UnsupportedError
 from headwater.lake.paimon.schema import COLUMN_IDS_OPTION, LakeField, LakeSchema
 from headwater.lake.paimon.types import paimon_type, type_text
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.table import SYSTEM_COLUMNS, LakeTableSpec
 from headwater.model.schema import Column
 from headwater.model.type_json import Json
 
-_SYSTEM_COLUMNS = frozenset({"__bucket", "__offset", "__timestamp"})
 _RENAMING_PREFIX = "__headwater_renaming_"
 # Set by the layout of the table, so that nobody else may.
 _STRUCTURAL = ("bucket", "bucket-key", "partition.legacy-name", COLUMN_IDS_OPTION)
@@ -209,8 +208,8 @@ def _renamed(renames: Mapping[str, str], held: LakeSchema) -> Iterator[RenameFie
 def _added(column: Column, held: LakeSchema) -> AddField:
     text = paimon_type(column.type, iter(range(2**31)).__next__)
     # Apache Fluss takes the last fields for its own, whatever they are called.
-    system = [field.name for field in held.fields if field.name in _SYSTEM_COLUMNS]
-    before = system[0] if system and column.name not in _SYSTEM_COLUMNS else None
+    system = [field.name for field in held.fields if field.name in SYSTEM_COLUMNS]
+    before = system[0] if system and column.name not in SYSTEM_COLUMNS else None
     return AddField(column.name, _nullable(text), column.comment, before)
 
 
@@ -244,7 +243,7 @@ def _check_layout(spec: LakeTableSpec, held: LakeSchema) -> None:
     faults += [
         f"it has the system column '{field.name}' of an older version of Apache Fluss"
         for field in held.fields
-        if field.name in _SYSTEM_COLUMNS and field.name not in spec.schema.names
+        if field.name in SYSTEM_COLUMNS and field.name not in spec.schema.names
     ]
     faults += [
         f"its option {key} is {held.options[key]}"
