@@ -106,6 +106,8 @@ def _driven(arguments) -> int:
     """Run a driver until it dies, and leave nothing of its session behind."""
     command = [sys.executable, "-m", "tests.engines.spark.tiering.dying_driver", *arguments]
     environment = os.environ | {"PYTHONPATH": ROOT}
+    # Where this process talks to Spark over Connect, the driver is still one of its own.
+    environment.pop("SPARK_CONNECT_MODE_ENABLED", None)
     with subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True) as process:
         try:
             return process.wait(WITHIN_S)
