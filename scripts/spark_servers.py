@@ -5,6 +5,7 @@ They end at the latest with the process that started them.
 
 import json
 import os
+import secrets
 import socket
 import sys
 import time
@@ -20,6 +21,7 @@ from scripts.fluss_processes import ProcessGroup
 
 HOST = "127.0.0.1"
 READY_WITHIN_S = 90
+PORTS = range(20_000, 30_000)
 PAUSE_S = 0.1
 LOCAL = "local[2,4]"  # two tasks at once, each tried up to four times
 CONNECT_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -105,9 +107,10 @@ def script(name: str) -> str:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.create_server((HOST, 0)) as server:
-        return int(server.getsockname()[1])
+    """Return a port that nobody listens on; not one of those that systems hand out themselves."""
+    while is_open(port := secrets.choice(PORTS)):
+        continue
+    return port
 
 
 def wait_for(group: ProcessGroup, port: int) -> None:

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 
 import pytest
+from scripts.spark_servers import cluster_settings, standalone_cluster
 
 from tests.interop.pipeline.pipeline import orders
 from tests.torture.processes import run_command
@@ -39,6 +40,12 @@ def expected_of(table) -> Counter:
     return Counter([*orders(30, 100), *changed, *orders(300, 1000)])
 
 
+def to_reach(pipeline) -> list[str]:
+    """Return the options by which commands find the cluster and its lake."""
+    lake = [f"--lake={key}={value}" for key, value in pipeline.lake.items()]
+    return ["--at", pipeline.address, *lake]
+
+
 KINDS = pytest.mark.parametrize("is_keyed", [False, True], ids=["log", "keyed"])
 
 
@@ -60,10 +67,20 @@ def test_the_coordinator_knows_the_snapshot_and_where_it_ends(pipeline, table):
 
 
 @KINDS
-def test_an_audit_of_a_tiered_table_finds_nothing(pipeline, table):
-    lake = [f"--lake={key}={value}" for key, value in pipeline.lake.items()]
+def test_the_command_tiers_on_a_spark_cluster(pipeline, table, tmp_path):
+    settings = [f"--spark={key}={value}" for key, value in cluster_settings().items()]
 
-    done = run_command("audit", table.name, "--deep", "--json", "--at", pipeline.address, *lake)
+    # On a cluster of its own: the session of the other tests has taken all cores of theirs.
+    with standalone_cluster(tmp_path, workers=1) as master:
+        on_cluster = (*settings, "--master", master)
+        run_command("tier", table.name, "--once", *on_cluster, *to_reach(pipeline))
+
+    assert pipeline.lake_rows(table) == expected_of(table)
+
+
+@KINDS
+def test_an_audit_of_a_tiered_table_finds_nothing(pipeline, table):
+    done = run_command("audit", table.name, "--deep", "--json", *to_reach(pipeline))
 
     report = json.loads(done.stdout)
     assert report["findings"] == []
