@@ -233,3 +233,8 @@ class Rows:
         request = pb.GetTableStatsRequest(table_id=self.table_id, buckets_req=[bucket])
         answer = await self.connection.call(request, pb.GetTableStatsResponse)
         return answer.buckets_resp[0].row_count
+
+
+def many(count, score=0):
+    """Return rows that differ in their keys."""
+    return [(number, f"n{number}", score) for number in range(count)]

@@ -164,6 +164,7 @@ class SimLink:
     def fail(self, reason: str) -> None:
         """Break; whoever waits hears of it."""
         self.is_open = False
+        self._session.is_closed = True
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_exception(DisconnectedError(reason))
@@ -193,7 +194,7 @@ class SimLink:
         if network.strikes(weather.twice):
             late = at_s + network.delay_s() + network.delay_s()
             network.note(f"{name} again at {late:.6f}")
-            another = Session(PEER, "", 0, _never_full, principal=PEER)
+            another = Session(PEER, "", 0, _never_full, principal=PEER, is_closed=True)
             self._deliver(late, frame, another, network.loop.create_future())
 
     def _arrival_s(self) -> float:

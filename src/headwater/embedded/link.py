@@ -43,6 +43,7 @@ class InProcessLink:
     async def close(self) -> None:
         """Take no further requests."""
         self.is_open = False
+        self._session.is_closed = True
 
 
 class InProcessDialer:

@@ -105,6 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._assembler.receiving_bytes:
             self._requests.give(self._assembler.receiving_bytes)
         self._writable.set()
+        self.session.is_closed = True
         self._registry.closed(self)
         self._tasks.cancel()
         self._lost.set()

@@ -1,6 +1,7 @@
 """Scans of rows that clients have open."""
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headwater.config.server import ServerSettings
@@ -8,6 +9,7 @@ from headwater.errors import ScannerExpiredError, ScannerLimitError, ScannerMiss
 from headwater.model.bucket import TableBucket
 from headwater.runtime.clock import Clock
 from headwater.runtime.ids import random_bytes
+from headwater.server.session import Session
 from headwater.tablet.state_scan import StateScan
 
 SCANNER_ID_BYTES = 16
@@ -22,6 +24,7 @@ class Scanner:
     scanner_id: bytes
     bucket: TableBucket
     scan: StateScan
+    session: Session
     used_at: float
     next_call: int = FIRST_CALL
     is_busy: bool = False
@@ -40,40 +43,37 @@ class Scanners:
         return len(self._open)
 
     def check_room(self, bucket: TableBucket) -> None:
-        """Refuse a scan where too many are open."""
+        """Refuse a scan where too many are open; those of clients that are gone make room."""
         self.expire()
-        in_bucket = sum(scanner.bucket == bucket for scanner in self._open.values())
-        settings = self._settings
-        if len(self._open) >= settings.kv_scanners_max:
+        if self._crowd(bucket) is not None:
+            self._let_go([each for each in self._open.values() if each.session.is_closed])
+        if (crowd := self._crowd(bucket)) is not None:
             raise ScannerLimitError(
-                f"{len(self._open)} scans are open, as many as there may be.",
-                hint="Close scans that are not needed, or try again later.",
-            )
-        if in_bucket >= settings.kv_scanners_per_bucket_max:
-            raise ScannerLimitError(
-                f"{in_bucket} scans are open in {bucket}, as many as there may be.",
+                f"{crowd}, as many as there may be.",
                 hint="Close scans that are not needed, or try again later.",
             )
 
-    def add(self, bucket: TableBucket, scan: StateScan) -> Scanner:
+    def add(self, bucket: TableBucket, scan: StateScan, session: Session) -> Scanner:
         """Take a scan, unless others were quicker to take the room."""
         self.check_room(bucket)
-        scanner = Scanner(random_bytes(SCANNER_ID_BYTES), bucket, scan, self._clock.monotonic())
-        self._open[scanner.scanner_id] = scanner
+        scanner_id, now = random_bytes(SCANNER_ID_BYTES), self._clock.monotonic()
+        scanner = Scanner(scanner_id, bucket, scan, session, now)
+        self._open[scanner_id] = scanner
         return scanner
 
-    def find(self, scanner_id: bytes) -> Scanner:
-        """Return an open scan, or tell what became of it."""
+    def find(self, scanner_id: bytes, session: Session) -> Scanner:
+        """Return an open scan, which this session goes on with, or tell what became of it."""
         self.expire()
         scanner = self._open.get(scanner_id)
         if scanner is None and scanner_id in self._expired:
             raise ScannerExpiredError(
-                f"The scan was not used for {self._settings.kv_scanner_ttl_s:g} seconds.",
+                f"The scan was not used for {self._settings.kv_scanner_ttl_s:g} seconds, or had to"
+                " make room after its connection had ended.",
                 hint="Start it again.",
             )
         if scanner is None:
             raise ScannerMissingError("There is no such scan.", hint="Start it again.")
-        scanner.used_at = self._clock.monotonic()
+        scanner.session, scanner.used_at = session, self._clock.monotonic()
         return scanner
 
     def close(self, scanner_id: bytes) -> None:
@@ -83,8 +83,20 @@ class Scanners:
     def expire(self) -> None:
         """Let go of scans that nobody used for long."""
         before = self._clock.monotonic() - self._settings.kv_scanner_ttl_s
-        for scanner in tuple(self._open.values()):
-            if scanner.used_at < before and not scanner.is_busy:
+        self._let_go([each for each in self._open.values() if each.used_at < before])
+
+    def _crowd(self, bucket: TableBucket) -> str | None:
+        """Tell how many scans are open, if that is too many for one more."""
+        in_bucket = sum(scanner.bucket == bucket for scanner in self._open.values())
+        if len(self._open) >= self._settings.kv_scanners_max:
+            return f"{len(self._open)} scans are open"
+        if in_bucket >= self._settings.kv_scanners_per_bucket_max:
+            return f"{in_bucket} scans are open in {bucket}"
+        return None
+
+    def _let_go(self, scanners: Iterable[Scanner]) -> None:
+        for scanner in scanners:
+            if not scanner.is_busy:
                 del self._open[scanner.scanner_id]
                 self._expired[scanner.scanner_id] = None
         while len(self._expired) > EXPIRED_KEPT:

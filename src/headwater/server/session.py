@@ -16,6 +16,8 @@ class Session:
     # Call it before a request waits for long: see `keep_alive.acknowledge`.
     received: Callable[[], object] = lambda: None
     principal: str | None = None
+    # What it left open when it ended is kept only while nobody needs the room.
+    is_closed: bool = False
     # Large answers are read and written one at a time, so that a client holds one at most.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Projections name columns by position, so it matters which schema versions a client has seen.

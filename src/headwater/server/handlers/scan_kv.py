@@ -23,7 +23,7 @@ async def scan_kv(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespo
             await context.session.writable()
             if request.HasField("bucket_scan_req"):
                 return await _begin(request, context)
-            scanner = context.services.scanners.find(request.scanner_id)
+            scanner = context.services.scanners.find(request.scanner_id, context.session)
             return await _next(scanner, request, context)
     except HeadwaterError as fault:
         return pb.ScanKvResponse(error_code=fault.code, error_message=str(fault))
@@ -52,7 +52,7 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
     scan = await tablet.scan(limit=asked.limit if asked.limit > 0 else None)
     if scan.is_done:
         return pb.ScanKvResponse(has_more_results=False, log_offset=scan.offset)
-    scanner = scanners.add(bucket, scan)
+    scanner = scanners.add(bucket, scan, context.session)
     try:
         answer = await _next(scanner, request, context)
     except BaseException:
