@@ -54,6 +54,17 @@ def test_protobuf_reads_what_was_encoded_by_hand(tables):
         for bucket, expected in zip(table.buckets_resp, answer.buckets, strict=True):
             assert told(bucket) == told(expected.fields)
             assert bucket.records == b"".join(expected.records)
+            # The Java client drops the whole answer where a bucket without records has none.
+            assert bucket.HasField("records")
+
+
+def test_a_bucket_that_was_refused_has_no_records():
+    refused = BucketAnswer(pb.FetchLogBucketResponse(bucket_id=1, error_code=2))
+
+    encoded = encode_fetch_answer([TableAnswer(3, [refused])])
+
+    (bucket,) = pb.FetchLogResponse.FromString(b"".join(encoded)).tables_resp[0].buckets_resp
+    assert (bucket.error_code, bucket.HasField("records")) == (2, False)
 
 
 @given(tables)

@@ -47,8 +47,9 @@ def encode_fetch_answer(tables: Sequence[TableAnswer]) -> list[Part]:
 
 def _bucket_parts(bucket: BucketAnswer) -> list[Part]:
     fields = bucket.fields.SerializeToString()
-    if not bucket.records:
+    if bucket.fields.HasField("error_code"):
         return [fields]
+    # Also where there are none: clients in Java give up on an answer that lacks them.
     return [fields + bytes_head(_RECORDS, bucket.size), *bucket.records]
 
 

@@ -86,6 +86,23 @@ def test_rows_are_spread_over_buckets_by_their_key(java, hw, name):
     assert {bucket for _, bucket, *_ in records} == {0, 1, 2}
 
 
+@pytest.mark.parametrize("chosen", [0, 1, 2])
+def test_rows_of_one_bucket_are_read_while_others_have_nothing_new(java, hw, name, chosen):
+    ours = hw.create_table(name, COLUMNS, buckets=3, bucket_by="id")
+    ours.append([dict(zip(COLUMNS, row, strict=True)) for row in ROWS])
+    records = java.ask("scan", table=name, count=len(ROWS), buckets=3)["records"]
+    again = next(row for _, bucket, _, _, row in records if bucket == chosen)
+    ends = java.ask("offsets", table=name, at="latest", buckets=3)["offsets"]
+
+    java.ask("append", table=name, rows=[again, again])
+
+    found = java.ask("scan", table=name, count=2, start=ends)["records"]
+    assert [(bucket, offset) for _, bucket, offset, *_ in found] == [
+        (chosen, ends[chosen]),
+        (chosen, ends[chosen] + 1),
+    ]
+
+
 def test_rows_find_their_partitions(java, hw, name):
     java.ask("create_table", table=name, columns=COLUMNS, partitioned_by=["name"])
     for day in ("mo", "tu"):
