@@ -2,7 +2,8 @@
 
 import pytest
 
-from headwater.tiering.system_columns import NAMES, has_system_columns
+from headwater.lake.table import SYSTEM_COLUMNS
+from headwater.tiering.system_columns import has_system_columns
 from headwater.tiering.targets import found_target
 from tests.tiering.world import rows
 
@@ -31,7 +32,7 @@ async def test_columns_of_older_versions_tell_where_a_row_stood_in_the_log(world
     found = columns_of(world, table)
     assert len(found) == 20
     for row in found:
-        bucket, offset, stamp = (row[name] for name in NAMES)
+        bucket, offset, stamp = (row[name] for name in SYSTEM_COLUMNS)
         assert (bucket, offset, stamp.timestamp() * 1000) == logged[row["id"]]
 
 
@@ -43,7 +44,7 @@ async def test_rows_by_key_have_a_value_in_the_columns_of_older_versions(world):
 
     await world.tier(table)
 
-    found = {row["id"]: [row[name] for name in NAMES] for row in columns_of(world, table)}
+    found = {row["id"]: [row[name] for name in SYSTEM_COLUMNS] for row in columns_of(world, table)}
     assert found[1][1] == -1
     assert found[2][1] > 0
     assert all(None not in values for values in found.values())
