@@ -8,6 +8,10 @@ from scripts.maven import Artifact
 
 # Fluss reaches the files of a lake through Hadoop, also those of the local disk.
 HADOOP = Artifact("org.apache.flink", "flink-shaded-hadoop-2-uber", "2.8.3-10.0")
+# The readers of Iceberg need a newer one.
+HADOOP_3 = tuple(
+    Artifact("org.apache.hadoop", f"hadoop-client-{part}", "3.4.1") for part in ("api", "runtime")
+)
 PAIMON = Artifact("org.apache.paimon", "paimon-bundle", "1.3.1")  # the one Fluss 0.9 was built with
 SQLITE = Artifact("org.xerial", "sqlite-jdbc", "3.46.1.3")
 LOG4J = Artifact("ch.qos.reload4j", "reload4j", "1.2.25")  # which that Hadoop looks for
@@ -45,7 +49,7 @@ def iceberg_lake(version: str, directory: Path) -> ClusterLake:
         "datalake.iceberg.jdbc.schema-version": "V1",
         "datalake.iceberg.warehouse": f"file://{directory}/warehouse",
     }
-    return ClusterLake((_plugin("iceberg", version), HADOOP, LOG4J, SQLITE), settings)
+    return ClusterLake((_plugin("iceberg", version), *HADOOP_3, LOG4J, SQLITE), settings)
 
 
 def _plugin(name: str, version: str) -> Artifact:

@@ -1,17 +1,17 @@
 """The tiering service of Apache Fluss, a Flink job, tiers tables of our server."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from scripts.flink import flink_tiering
+from scripts.flink import flink_tiering, flink_with_fluss
 from scripts.fluss_jars import FLUSS
-from scripts.fluss_lake import ICEBERG_CATALOG, ClusterLake
-from scripts.foreign import foreign
+from scripts.fluss_lake import ICEBERG_CATALOG, LOG4J, ClusterLake
+from scripts.foreign import Foreign, foreign
 from scripts.lake_readers import iceberg_reader, paimon_reader
 
 import headwater
@@ -37,6 +37,8 @@ COLUMNS = {"id": "INT NOT NULL", "name": "STRING"}
 TIERED = {"table.datalake.enabled": "true", "table.datalake.freshness": "10s"}
 TIERED_WITHIN_S = 300
 STEP = 20
+# Of one write: rows, and by key, beside these, one that replaces another and one that is deleted.
+CHANGES = {"log": STEP, "parted": STEP, "keyed": STEP + 3}
 # So small that retention takes the beginning of logs as soon as it is in the lake.
 SEGMENT = 500
 SHORT = {"table.log.retention.bytes": f"{SEGMENT}b"}
@@ -51,10 +53,9 @@ class Lake:
     in_java: ClusterLake
 
     @property
-    def properties(self) -> Mapping[str, str]:
-        """Return what Python needs to reach it."""
-        at = f"datalake.{self.format}.warehouse"
-        return {"warehouse": self.in_java.settings[at], **config_of(self.format, self.directory)}
+    def in_python(self) -> dict[str, str]:
+        """Return what our clients call otherwise than Java, whose names the server tells."""
+        return config_of(self.format, self.directory)
 
 
 @dataclass
@@ -79,7 +80,9 @@ class Tables:
             {"id": at, "name": f"row {at}"} for at in range(self.end, self.end + STEP)
         ]
         self.log += [{**row, **more} for row in new]
-        self.hw.table("log").append(self.log[-STEP:])
+        for row in self.log[-STEP:]:
+            # Each to any bucket: Flink waits for ever for one that is empty.
+            self.hw.table("log").append([row])
         self.hw.table("parted").append(_with_days(new))
         gone = max(self.end - 1, 2)
         for row in [*new, {"id": 0, "name": f"changed at {self.end}"}]:
@@ -94,6 +97,18 @@ class Tables:
         columns = self.hw.table(name).schema.names
         kept = {"log": self.log, "parted": _with_days(self.log), "keyed": self.keyed.values()}
         return in_order({column: row.get(column) for column in columns} for row in kept[name])
+
+    def folded(self, name: str, changes: list[list[object]]) -> list[Row]:
+        """Return the rows that are left after changes, each with its kind before its values."""
+        columns = self.hw.table(name).schema.names
+        rows: dict[object, Row] = {}
+        for kind, *values in changes:
+            row = dict(zip(columns, values, strict=True))
+            if kind in ("-U", "-D"):
+                assert rows.pop(row["id"]) == row
+            else:
+                assert rows.setdefault(row["id"], row) is row
+        return in_order(rows.values())
 
     def are_tiered(self) -> bool:
         """Tell whether the lake holds all that the logs hold; no round may fail meanwhile."""
@@ -120,8 +135,9 @@ def lake(request, tmp_path_factory) -> Lake:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, lake) -> Iterator[ServerProcess]:
     options = ["--datalake-format", lake.format]
-    for key, value in lake.properties.items():
-        options += ["--lake", f"datalake.{lake.format}.{key}={value}"]
+    for key, value in lake.in_java.settings.items():
+        if key != "datalake.format":
+            options += ["--lake", f"{key}={value}"]
     directory = tmp_path_factory.mktemp("tiered") / "data"
     variables = told(log=SEGMENT, retention_check_interval_s=1.0)
     server = ServerProcess(directory, *options, module=MODULE, variables=variables)
@@ -130,21 +146,44 @@ def server(tmp_path_factory, lake) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="module")
-def tables(server) -> Iterator[Tables]:
-    with headwater.connect(server.address) as hw:
+def tables(server, lake) -> Iterator[Tables]:
+    with headwater.connect(server.address, lake=lake.in_python) as hw:
         yield Tables(hw)
+
+
+@pytest.fixture(scope="module")
+def in_lake(in_java, tables) -> dict[str, int]:
+    """Write rows that only the logs have, and return how many are in the lake."""
+    counts = {name: len(tables.rows(name)) for name in NAMES}
+    tables.write(more=8)
+    return counts
+
+
+@pytest.fixture(scope="module")
+def flink(tmp_path_factory, server, lake) -> Iterator[Foreign]:
+    """Run a Flink that can reach the lake, too."""
+    log = tmp_path_factory.mktemp("flink") / "log"
+    jars = flink_with_fluss(*lake.in_java.jars, LOG4J)
+    catalog = f"WITH ('type' = 'fluss', 'bootstrap.servers' = '{server.address}')"
+    home = str(java_home())
+    with foreign("scripts.flink_in_java", log=log, JAVA_HOME=home, JARS=jars) as asked:
+        for mode in ("streaming", "batch"):
+            asked.ask("run", text=f"CREATE CATALOG hw {catalog}", mode=mode)
+            asked.ask("run", text="USE CATALOG hw", mode=mode)
+        yield asked
 
 
 @pytest.fixture
 def readable(lake) -> tuple[str, ...]:
-    """Return the tables that we can read from the lake."""
+    """Return the tables that we, and Flink in batches, can read from the lake."""
     return NAMES if lake.format == "paimon" else ("log", "parted")
 
 
 @pytest.fixture(scope="module")
 def in_java(tmp_path_factory, server, lake, tables) -> dict[str, list[Row]]:
     """Have all tables tiered in two rounds, and return what Java then reads from the lake."""
-    create = ("lake", "create", "--system-columns")
+    ours = [f"--lake={key}={value}" for key, value in lake.in_python.items()]
+    create = ("lake", "create", "--system-columns", *ours)
     tables.make()
     tables.write()
     for name in NAMES:
@@ -198,17 +237,30 @@ def test_keyed_tables_whose_rows_are_deleted_by_equality_are_refused(in_java, ta
         tables.hw.table("keyed").scan().to_pylist()
 
 
-def test_rows_that_came_since_are_read_with_those_of_the_lake(in_java, tables, readable):
-    tables.write(more=8)
-
+def test_rows_that_came_since_are_read_with_those_of_the_lake(in_lake, tables, readable):
     for name in readable:
         table = tables.hw.table(name)
-        assert len(table.scan(mode="lake").to_pylist()) < len(tables.rows(name))
+        assert len(table.scan(mode="lake").to_pylist()) == in_lake[name]
         assert in_order(table.scan().to_pylist()) == tables.rows(name)
 
 
+def test_flink_reads_lake_and_log_as_one(in_lake, tables, flink, readable):
+    for name in readable:
+        found = flink.ask("rows", text=f"SELECT * FROM {name}", mode="batch")["rows"]
+        assert tables.folded(name, found) == tables.rows(name)
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_our_tierer_leaves_these_tables_alone(in_java, tables, name):
+def test_flink_goes_on_with_the_log_where_the_lake_ends(in_lake, tables, flink, name):
+    count = in_lake[name] + CHANGES[name]
+
+    found = flink.ask("rows", text=f"SELECT * FROM {name}", count=count)["rows"]
+
+    assert tables.folded(name, found) == tables.rows(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_our_tierer_leaves_these_tables_alone(in_java, tables, lake, name):
     table = tables.hw.table(name)
     epoch = TieringEpoch(coordinator=99, turn=1)
     turn = Turn(Assignment(path=table.path, table_id=table.info.table_id, epoch=epoch))
@@ -220,7 +272,7 @@ def test_our_tierer_leaves_these_tables_alone(in_java, tables, name):
                 turn,
                 client=client,
                 runner=Here(client),
-                lakes=Lakes(),
+                lakes=Lakes(config=lake.in_python),
                 limits=Limits(rows_max=1_000),
             )
         )
