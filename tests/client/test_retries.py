@@ -7,25 +7,7 @@ import pytest
 from headwater.client.retries import Retries
 from headwater.config.client import ClientSettings
 from headwater.errors import DisconnectedError, TableMissingError, TimedOutError
-
-
-class InstantClock:
-    """Let time pass at once, and remember the pauses."""
-
-    def __init__(self):
-        self.now = 0.0
-        self.pauses = []
-
-    def now_ms(self):
-        return int(self.now * 1000)
-
-    def monotonic(self):
-        return self.now
-
-    async def sleep(self, seconds):
-        self.pauses.append(seconds)
-        self.now += seconds
-        await asyncio.sleep(0)
+from tests.clocks import InstantClock
 
 
 def retries(**settings):
@@ -74,7 +56,7 @@ async def test_the_deadline_ends_it_with_the_last_fault_told():
     with pytest.raises(TimedOutError, match=r"Reading did not succeed within 3 s.*gone"):
         await subject.run(Failing(10_000), what="Reading")
 
-    assert clock.now <= 3.0
+    assert clock.now_s <= 3.0
 
 
 async def test_pauses_grow_and_have_a_limit():
@@ -82,9 +64,9 @@ async def test_pauses_grow_and_have_a_limit():
 
     await subject.run(Failing(10), what="Reading")
 
-    assert all(0.05 <= pause <= 1.0 for pause in clock.pauses)
-    assert clock.pauses[0] <= 0.1
-    assert clock.pauses[-1] >= 0.5
+    assert all(0.05 <= pause <= 1.0 for pause in clock.slept)
+    assert clock.slept[0] <= 0.1
+    assert clock.slept[-1] >= 0.5
 
 
 async def test_an_attempt_that_hangs_is_ended_by_the_deadline():

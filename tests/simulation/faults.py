@@ -63,11 +63,11 @@ class Fates:
         if self._tierers is not None and self._chance.random() < 0.7:
             await self._strike("pause of a tierer")
         for _ in range(self._world.plan.faults):
-            await self._sleep(self._world.plan.fault_pause_s)
+            await self._wait(self._world.plan.fault_pause_s)
             await self._strike(self._chance.choice([*self._kinds, *self._frequent]))
             if self._world.machine.is_down:
                 audit_image(self._world, self._world.machine.disk)
-                await self._sleep(1.0)
+                await self._wait(1.0)
                 await self._start()
         await self.heal()
 
@@ -100,8 +100,8 @@ class Fates:
     def _somebody_hangs(self) -> bool:
         return any(process.is_alive and process.is_paused for process in self._hanging)
 
-    async def _sleep(self, seconds: float) -> None:
-        await self._world.clock.sleep(self._chance.random() * 2 * seconds)
+    async def _wait(self, seconds: float) -> None:
+        await self._world.pause(self._chance, 2 * seconds)
 
     # ---- the server
 
@@ -181,13 +181,13 @@ class Fates:
 
     async def _lake(self) -> None:
         self._world.lake.fault_share = self._chance.choice((0.1, 0.5))
-        await self._sleep(3.0)
+        await self._wait(3.0)
         self._world.lake.fault_share = 0.0
 
     async def _storm(self) -> None:
         self._world.network.weather = stormy(self._chance)
         self._world.note(f"{self._world.network.weather}")
-        await self._sleep(5.0)
+        await self._wait(5.0)
         self._world.network.calm()
 
     async def _jump(self) -> None:

@@ -106,6 +106,10 @@ class World:
             else:
                 return AsyncClient(cluster)
 
+    async def pause(self, chance: random.Random, most_s: float) -> None:
+        """Wait for as long as chance has it."""
+        await self.clock.sleep(chance.random() * most_s)
+
     async def table(self, client: AsyncClient, name: str) -> AsyncTable:
         """Return a table that is there, however long it takes."""
         while True:

@@ -13,26 +13,13 @@ from headwater.errors import (
 from headwater.lake.spi import WriteResult
 from headwater.model.boundary import TieringEpoch
 from headwater.tiering.committing import ATTEMPTS_MAX, Commitment, Proposal
+from tests.clocks import InstantClock
 from tests.tiering.values import EPOCH, boundary, snapshot
 
 HELD = boundary({0: (0, 4)}, epoch=TieringEpoch(1, 4), round_id="before")
 WANTED = boundary({0: (0, 9)}, round_id="mine")
 RESULT = WriteResult(partition=(), bucket=0, row_count=5, file_count=1, byte_count=100, payload=b"")
 FENCING = boundary({0: (0, 4)}, epoch=TieringEpoch(1, 9), round_id="theirs")
-
-
-class InstantClock:
-    def __init__(self):
-        self.slept = []
-
-    def now_ms(self):
-        return 0
-
-    def monotonic(self):
-        return 0.0
-
-    async def sleep(self, seconds):
-        self.slept.append(seconds)
 
 
 class ScriptedLake:

@@ -110,22 +110,6 @@ class PlainStore:
 
 
 @dataclass
-class FakeClock:
-    """Stand still until it is moved; every machine may have another one."""
-
-    now_s: float = 0.0
-
-    def now_ms(self) -> int:
-        return int(self.now_s * 1000)
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    async def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
-@dataclass
 class Actor:
     """One member at work: a coroutine that is moved step by step, and what it has seen."""
 

@@ -10,7 +10,8 @@ from headwater.client.cursors.ledger import Ledger
 from headwater.client.cursors.membership import Listing, Membership
 from headwater.client.cursors.slots import bucket_slot
 from headwater.model.bucket import TableBucket
-from tests.client.cursors.model import FakeClock, ModelTable, PlainStore
+from tests.client.cursors.model import ModelTable, PlainStore
+from tests.clocks import InstantClock
 
 LEASE_S = 10.0
 BEAT_S = LEASE_S / 3
@@ -27,14 +28,14 @@ class Group:
     listing: Listing
     table: ModelTable = field(default_factory=ModelTable)
     members: dict[str, Membership] = field(default_factory=dict)
-    clocks: dict[str, FakeClock] = field(default_factory=dict)
+    clocks: dict[str, InstantClock] = field(default_factory=dict)
     read: dict[TableBucket, int] = field(default_factory=dict)
     joined: int = 0
 
     async def join(self) -> str:
         self.joined += 1
         name = f"member-{self.joined}"
-        clock = self.clocks[name] = FakeClock(self.joined * 1e6)
+        clock = self.clocks[name] = InstantClock(self.joined * 1e6)
         ledger = Ledger(PlainStore(self.table), name, clock)
         self.members[name] = Membership(ledger, clock, lease_s=LEASE_S)
         await self.members[name].beat()
@@ -159,7 +160,7 @@ async def test_a_release_carries_the_position_that_was_read():
 async def test_a_member_goes_on_where_its_own_claim_was_answered_late():
     group = Group(listed(1))
     name = await group.join()
-    ledger = Ledger(PlainStore(group.table), name, FakeClock())
+    ledger = Ledger(PlainStore(group.table), name, InstantClock())
     await ledger.claim({TableBucket(7, 0): 1})
 
     await group.turn()
@@ -227,7 +228,7 @@ async def test_rows_of_a_dropped_bucket_go_only_when_two_listings_lack_it():
 async def test_the_first_member_decides_where_the_group_begins():
     group = Group(listed(1))
     bucket = TableBucket(7, 0)
-    ledgers = [Ledger(PlainStore(group.table), name, FakeClock()) for name in "ab"]
+    ledgers = [Ledger(PlainStore(group.table), name, InstantClock()) for name in "ab"]
     for ledger, offset in zip(ledgers, (10, 20), strict=True):
         await ledger.begin({bucket: offset})
 

@@ -13,11 +13,11 @@ from headwater.model.aggregate import AggregateKind
 from headwater.model.bucket import TableBucket
 from tests.client.cursors.model import (
     Actor,
-    FakeClock,
     LostAnswerError,
     ModelTable,
     TurnStore,
 )
+from tests.clocks import InstantClock
 
 BUCKET = TableBucket(7, 0)
 
@@ -65,7 +65,7 @@ class World:
 
     def join(self, name: str, commits: int) -> None:
         store = TurnStore(self.table)
-        ledger = self.kind(store, name, FakeClock())
+        ledger = self.kind(store, name, InstantClock())
         self.actors.append(Actor(self.work(ledger, name, commits), store))
 
     def join_all(self, scripts: list[int]) -> None:

@@ -17,7 +17,7 @@ async def audit_again_and_again(world: World, name: str) -> None:
     chance = world.chance(name)
     client = await world.connect()
     while True:
-        await world.clock.sleep(chance.random() * PAUSE_S)
+        await world.pause(chance, PAUSE_S)
         try:
             await audit_once(world, client, name, deep=chance.random() < 0.3, is_calm=False)
         except RetryLaterError as fault:

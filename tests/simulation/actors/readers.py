@@ -65,7 +65,7 @@ async def scan_log(world: World, name: str) -> None:
         else:
             world.note(f"scanned {rows.num_rows} rows of {len(known)} acknowledged")
             check_rows(world, rows, known, who=name)
-        await world.clock.sleep(chance.random() * PAUSE_S)
+        await world.pause(chance, PAUSE_S)
 
 
 def acknowledged(world: World) -> set[str]:
@@ -104,7 +104,7 @@ async def look_up_keys(world: World, name: str) -> None:
             world.note(f"looked {key} up: {value}")
             world.figures["lookups"] += 1
             world.keys.done(operation, value)
-        await world.clock.sleep(chance.random() * PAUSE_S / 2)
+        await world.pause(chance, PAUSE_S / 2)
 
 
 async def scan_keys(world: World, name: str) -> None:
@@ -113,7 +113,7 @@ async def scan_keys(world: World, name: str) -> None:
     table = await world.table(await world.connect(), ACCOUNTS)
     while True:
         await scan_keys_once(world, table, name, mode=chance.choice(("union", "log")))
-        await world.clock.sleep(chance.random() * PAUSE_S)
+        await world.pause(chance, PAUSE_S)
 
 
 async def scan_keys_once(world: World, table: AsyncTable, name: str, *, mode: str) -> None:
@@ -145,7 +145,7 @@ async def come_back(world: World, name: str) -> None:
             await _keep(world, chance.choice(tables), kept)
         else:
             await _read_again(world, chance, kept)
-        await world.clock.sleep(chance.random() * PAUSE_S)
+        await world.pause(chance, PAUSE_S)
 
 
 async def _keep(

@@ -20,7 +20,7 @@ async def append_rows(world: World, name: str) -> None:
             for _ in range(chance.choice((1, 1, 3)))
         ]
         await _append(world, table, name, parts)
-        await world.clock.sleep(chance.random() * world.plan.pace_s)
+        await world.pause(chance, world.plan.pace_s)
 
 
 async def _append(world: World, table: AsyncTable, name: str, parts: list[list[str]]) -> None:
@@ -53,7 +53,7 @@ async def change_keys(world: World, name: str) -> None:
     table = await world.table(await world.connect(), ACCOUNTS)
     for number in range(world.plan.rounds * 2):
         await _change(world, table, name, chance, number=number)
-        await world.clock.sleep(chance.random() * world.plan.pace_s / 2)
+        await world.pause(chance, world.plan.pace_s / 2)
 
 
 async def _change(

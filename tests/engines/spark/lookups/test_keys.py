@@ -11,6 +11,7 @@ from headwater.engines.spark.lookups.cache import Cache, Room
 from headwater.engines.spark.lookups.joining import How, joined
 from headwater.engines.spark.lookups.keys import NO_KEY, KeyReader
 from headwater.model.types import BigIntType, StringType
+from tests.clocks import InstantClock
 
 READER = KeyReader(
     ("a", "b"),
@@ -81,21 +82,6 @@ def test_rows_that_were_found_out_of_step_know_their_keys():
     assert owners.tolist() == [1, 1, 2]
 
 
-class Time:
-    """A clock that stands still until it is moved."""
-
-    now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def now_ms(self) -> int:
-        return int(self.now * 1000)
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 class Storage:
     """Answer keys with themselves, and remember what was asked."""
 
@@ -119,7 +105,10 @@ def answered(cache, storage, *values):
 
 
 def test_a_cache_asks_only_for_what_it_does_not_hold():
-    cache, storage = Cache(Time(), Room(rows_max=100, bytes_max=10_000, age_max_s=10)), Storage()
+    cache, storage = (
+        Cache(InstantClock(), Room(rows_max=100, bytes_max=10_000, age_max_s=10)),
+        Storage(),
+    )
 
     first, second = answered(cache, storage, 1, 2), answered(cache, storage, 3, 2, 1)
 
@@ -128,19 +117,22 @@ def test_a_cache_asks_only_for_what_it_does_not_hold():
 
 
 def test_a_cache_forgets_what_is_too_old():
-    clock, storage = Time(), Storage()
+    clock, storage = InstantClock(), Storage()
     cache = Cache(clock, Room(rows_max=100, bytes_max=10_000, age_max_s=10))
     answered(cache, storage, 1)
-    clock.now += 6
+    clock.now_s += 6
     answered(cache, storage, 2)
-    clock.now += 5
+    clock.now_s += 5
 
     assert answered(cache, storage, 1, 2) == [1, 2]
     assert storage.asked == [[1], [2], [1]]
 
 
 def test_a_cache_that_is_full_keeps_what_was_asked_for_last():
-    cache, storage = Cache(Time(), Room(rows_max=4, bytes_max=10_000, age_max_s=10)), Storage()
+    cache, storage = (
+        Cache(InstantClock(), Room(rows_max=4, bytes_max=10_000, age_max_s=10)),
+        Storage(),
+    )
     answered(cache, storage, 1, 2)
 
     assert answered(cache, storage, 2, 3) == [2, 3]
@@ -151,7 +143,7 @@ def test_a_cache_that_is_full_keeps_what_was_asked_for_last():
 
 def test_a_cache_holds_no_more_bytes_than_it_may():
     storage = Storage()
-    cache = Cache(Time(), Room(rows_max=100, bytes_max=16, age_max_s=10))
+    cache = Cache(InstantClock(), Room(rows_max=100, bytes_max=16, age_max_s=10))
     answered(cache, storage, 1, 2)
 
     assert answered(cache, storage, 1, 2, 3) == [1, 2, 3]
