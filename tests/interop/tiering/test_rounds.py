@@ -94,17 +94,3 @@ async def test_two_services_share_the_tables_of_a_cluster(world):
         head = await world.check(table)
         assert head.boundary.ranges == report.snapshot.boundary.ranges
         assert sum(world.lake_rows(table).values()) in (10, 11)
-
-
-async def test_tiering_goes_on_after_the_coordinator_restarted(world, lake_cluster):
-    table = await world.table()
-    for number in range(3):
-        await table.append(rows(number))
-        await world.tier(table)
-    lake_cluster.cluster.restart_coordinator()
-    await table.append(rows(3))
-
-    report = await world.tier(table)
-
-    await world.check(table)
-    assert report.row_count == 1
