@@ -253,10 +253,13 @@ class SimLoop(asyncio.BaseEventLoop):
         self._is_over = True
         for strand in self._strands:
             strand.abandon()
+        # Whoever gathers others at its end asks for a loop; else one is made that nobody closes.
+        asyncio.set_event_loop(self)
         for task in self._tasks:
             task._log_destroy_pending = task._log_traceback = False
             if not task.done():
                 _unwind(task.get_coro())
+        asyncio.set_event_loop(None)
         self._tasks.clear()
         self._timers.clear()
         for process in self._processes:
