@@ -1,7 +1,13 @@
-"""Apache Flink with the connector of Apache Fluss: which jars they are made of."""
+"""Apache Flink with the connector of Apache Fluss: the jars they are made of, and how they run."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwater.engines.spark.java import java_home
 from scripts.fluss_jars import FLUSS, class_path
 from scripts.fluss_lake import LOG4J, ClusterLake
+from scripts.foreign import Foreign, foreign
 from scripts.maven import Artifact
 
 FLINK = "1.20.3"
@@ -74,6 +80,18 @@ def flink_with_fluss(*others: Artifact) -> str:
             *others,
         )
     )
+
+
+@contextmanager
+def running_flink(server: str, *others: Artifact, log: Path) -> Iterator[Foreign]:
+    """Run a Flink whose catalog is a server, for queries that end and for those that do not."""
+    jars, home = flink_with_fluss(*others), str(java_home())
+    catalog = f"WITH ('type' = 'fluss', 'bootstrap.servers' = '{server}')"
+    with foreign("scripts.flink_in_java", log=log, JAVA_HOME=home, JARS=jars) as flink:
+        for mode in ("streaming", "batch"):
+            flink.ask("run", text=f"CREATE CATALOG hw {catalog}", mode=mode)
+            flink.ask("run", text="USE CATALOG hw", mode=mode)
+        yield flink
 
 
 def flink_tiering(lake: ClusterLake) -> str:

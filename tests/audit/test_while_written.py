@@ -3,14 +3,21 @@
 import random
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 import pytest
 
 import headwater
+from headwater import aio
 from headwater.audit import AuditReport, Check, Severity, audit
+from headwater.audit.auditing import audit_storage
+from headwater.client.reading.bucket_scan import BucketScan
+from headwater.config.client import ClientSettings
+from headwater.model.bucket import TableBucket
 from tests import figures
+from tests.audit.planting import proof
+from tests.server.support import running
 
 ROUNDS_TORTURE = figures.times(5)
 WRITERS = 3
@@ -126,6 +133,25 @@ def test_what_is_dropped_meanwhile_is_no_damage(tmp_path, deep):
         reports = [audit(hw, deep=deep) for _ in range(5)]
 
     assert errors(reports) == []
+
+
+async def test_a_state_that_too_many_scan_is_not_taken_for_wrong(tmp_path):
+    settings = ClientSettings(state_scan_bytes_max=1_000)
+    async with (
+        running(tmp_path, kv_scanners_per_bucket_max=1) as server,
+        await aio.connect(f"127.0.0.1:{server.port}", settings=settings) as hw,
+    ):
+        table = await hw.create_table("keyed", {"id": "BIGINT"}, primary_key="id")
+        await table.upsert([{"id": number} for number in range(KEYS)])
+        scan = BucketScan(hw.cluster, TableBucket(table.info.table_id, 0), limit=None)
+        async with aclosing(scan.parts()) as parts:
+            await anext(parts)
+            report = await audit_storage(hw)
+        again = await audit_storage(hw)
+
+    assert report.findings == again.findings == ()
+    assert "too many scans" in str(proof(report, Check.STATE))
+    assert proof(again, Check.STATE).amount == KEYS
 
 
 @pytest.mark.torture

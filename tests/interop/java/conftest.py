@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import count
 
 import pytest
-from scripts.flink import flink_with_fluss
+from scripts.flink import running_flink
 from scripts.fluss_jars import java_client
 from scripts.foreign import Foreign, foreign
 
@@ -36,15 +36,7 @@ def java(tmp_path_factory, served) -> Iterator[Foreign]:
 
 @pytest.fixture(scope="session")
 def flink(tmp_path_factory, served) -> Iterator[Foreign]:
-    """A Flink whose catalog is our server, for queries that end and for those that do not."""
-    log = tmp_path_factory.mktemp("flink") / "log"
-    catalog = f"WITH ('type' = 'fluss', 'bootstrap.servers' = '{served.address}')"
-    with foreign(
-        "scripts.flink_in_java", log=log, JAVA_HOME=str(java_home()), JARS=flink_with_fluss()
-    ) as asked:
-        for mode in ("streaming", "batch"):
-            asked.ask("run", text=f"CREATE CATALOG hw {catalog}", mode=mode)
-            asked.ask("run", text="USE CATALOG hw", mode=mode)
+    with running_flink(served.address, log=tmp_path_factory.mktemp("flink") / "log") as asked:
         yield asked
 
 

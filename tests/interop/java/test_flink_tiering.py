@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from scripts.flink import flink_tiering, flink_with_fluss
+from scripts.flink import flink_tiering, running_flink
 from scripts.fluss_jars import FLUSS
 from scripts.fluss_lake import ICEBERG_CATALOG, LOG4J, ClusterLake
 from scripts.foreign import Foreign, foreign
@@ -163,13 +163,7 @@ def in_lake(in_java, tables) -> dict[str, int]:
 def flink(tmp_path_factory, server, lake) -> Iterator[Foreign]:
     """Run a Flink that can reach the lake, too."""
     log = tmp_path_factory.mktemp("flink") / "log"
-    jars = flink_with_fluss(*lake.in_java.jars, LOG4J)
-    catalog = f"WITH ('type' = 'fluss', 'bootstrap.servers' = '{server.address}')"
-    home = str(java_home())
-    with foreign("scripts.flink_in_java", log=log, JAVA_HOME=home, JARS=jars) as asked:
-        for mode in ("streaming", "batch"):
-            asked.ask("run", text=f"CREATE CATALOG hw {catalog}", mode=mode)
-            asked.ask("run", text="USE CATALOG hw", mode=mode)
+    with running_flink(server.address, *lake.in_java.jars, LOG4J, log=log) as asked:
         yield asked
 
 
