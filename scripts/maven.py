@@ -1,19 +1,21 @@
-"""Fetch jars from Maven Central into a cache, checked against the digests published with them."""
+"""Fetch jars with the machine's own Maven client, so that its mirrors and settings apply."""
 
-import hashlib
 import os
+import re
 import shutil
+import subprocess
 import tempfile
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-CENTRAL = "https://repo1.maven.org/maven2"
-REPOSITORY_VARIABLE = "MAVEN_REPOSITORY"
 CACHE_VARIABLE = "HEADWATER_INTEROP_CACHE"
-TIMEOUT_S = 120
-ATTEMPTS_MAX = 3
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+# Quiet, without questions, and strict about the checksums that are published with each jar.
+OPTIONS = ("-q", "-B", "-C", "-Dstyle.color=never", "-Dmdep.useBaseVersion=true")
+TIMEOUT_S = 600
+REASON = re.compile(
+    r"^.*?\[ERROR\] Failed .*? on project [^:]*: (.*?)(?: -> \[Help.*)?$", re.MULTILINE
+)
 
 
 class MavenError(RuntimeError):
@@ -29,15 +31,15 @@ class Artifact:
     version: str
 
     @property
+    def coordinates(self) -> str:
+        """Return the name that Maven takes."""
+        return f"{self.group}:{self.name}:{self.version}"
+
+    @property
     def path(self) -> str:
         """Return where a repository keeps the jar."""
         folder = self.group.replace(".", "/")
         return f"{folder}/{self.name}/{self.version}/{self.name}-{self.version}.jar"
-
-
-def repository() -> str:
-    """Return the repository to ask: Maven Central, or the one the environment names."""
-    return os.environ.get(REPOSITORY_VARIABLE, CENTRAL).rstrip("/")
 
 
 def cache_directory() -> Path:
@@ -54,36 +56,39 @@ def fetch(artifact: Artifact) -> Path:
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    url = f"{repository()}/{artifact.path}"
-    print(f"fetching {url}", flush=True)
-    for attempt in range(1, ATTEMPTS_MAX + 1):
-        try:
-            return _download(url, target)
-        except urllib.error.HTTPError as fault:
-            raise MavenError(_refusal(artifact, f"{fault.code} {fault.reason}")) from fault
-        except OSError as fault:
-            if attempt == ATTEMPTS_MAX:
-                raise MavenError(_refusal(artifact, str(fault))) from fault
-    raise AssertionError
-
-
-def _download(url: str, target: Path) -> Path:
-    with urllib.request.urlopen(f"{url}.sha1", timeout=TIMEOUT_S) as response:
-        published = response.read().decode().split()[0]
-    # Under its own name only when whole and checked, so that the cache needs no second look.
-    with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".part") as part:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:
-            shutil.copyfileobj(response, part)
-        part.seek(0)
-        digest = hashlib.file_digest(part, "sha1").hexdigest()
-        if digest != published:
-            raise OSError(f"the digest is {digest}, published is {published}")
-        os.link(part.name, target)
+    print(f"fetching {artifact.coordinates}", flush=True)
+    # Moved to its own name only when whole, so that the cache needs no second look.
+    with tempfile.TemporaryDirectory(dir=target.parent) as place:
+        command = [maven(), *OPTIONS, COPY, f"-Dartifact={artifact.coordinates}"]
+        told = subprocess.run(
+            [*command, f"-DoutputDirectory={place}"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=TIMEOUT_S,
+        )
+        if told.returncode != 0:
+            raise MavenError(refusal(artifact, told.stdout + told.stderr))
+        (Path(place) / target.name).replace(target)
     return target
 
 
-def _refusal(artifact: Artifact, reason: str) -> str:
+def maven() -> str:
+    """Return the Maven client, installed from Debian's packages where it is missing."""
+    if found := shutil.which("mvn"):
+        return found
+    if os.geteuid() == 0 and (packages := shutil.which("apt-get")):
+        subprocess.run([packages, "install", "-y", "-q", "maven"], check=True)
+    if found := shutil.which("mvn"):
+        return found
+    raise MavenError("There is no Maven client (mvn). Install Apache Maven, and try again.")
+
+
+def refusal(artifact: Artifact, told: str) -> str:
+    """Return why Maven did not bring an artifact, in one line."""
+    found = REASON.search(told)
+    reason = found[1] if found else "it did not say why"
     return (
-        f"{artifact.group}:{artifact.name}:{artifact.version} cannot be had from {repository()} "
-        f"({reason}). Choose another repository with {REPOSITORY_VARIABLE}."
+        f"Maven could not fetch {artifact.coordinates} ({reason}). "
+        "A mirror or a proxy goes into Maven's settings.xml."
     )

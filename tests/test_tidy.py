@@ -22,6 +22,18 @@ MOCKS = re.compile(r"\bunittest" + r"\.mock\b|\bimport mock\b|\bmocker\b")
 NESTING = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.AsyncFor, ast.AsyncWith, ast.Match)
 # Joined here so that this file does not contain what it looks for.
 MACHINE_PATHS = tuple("/" + place + "/" for place in ("work", "root"))
+REGISTRIES = tuple(
+    ".".join(parts)
+    for parts in (
+        ("maven", "org"),
+        ("maven", "apache", "org/maven2"),
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("npmjs", "org"),
+        ("crates", "io"),
+        ("debian", "org"),
+    )
+)
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -88,5 +100,11 @@ def test_no_tracked_file_names_a_path_of_one_machine():
     named = [
         (name, path) for name, text in tracked_texts() for path in MACHINE_PATHS if path in text
     ]
+
+    assert named == []
+
+
+def test_no_tracked_file_names_the_host_of_a_package_registry():
+    named = [(name, host) for name, text in tracked_texts() for host in REGISTRIES if host in text]
 
     assert named == []
