@@ -25,7 +25,10 @@ PARTS = (
     Part(name="crash images", tests=("tests/crashes",)),
     Part(name="fuzz", tests=("tests/fuzz",)),
     Part(name="histories", tests=("tests/testing", "tests/audit")),
-    Part(name="tablets", tests=("tests/tablet", "tests/log", "tests/kv", "tests/server")),
+    Part(
+        name="tablets",
+        tests=("tests/tablet", "tests/log", "tests/kv", "tests/server", "tests/store"),
+    ),
     Part(name="exact kills", tests=("tests/torture/test_exact_kills.py",), tools=("strace",)),
     Part(name="pauses", tests=("tests/torture/test_pauses.py",)),
     Part(name="disk", tests=("tests/torture/test_disk*.py",), tools=("mount",)),

@@ -130,7 +130,7 @@ def test_what_the_kernel_holds_of_a_file_is_forgotten_when_a_sync_fails(tmp_path
     def fail(descriptor):
         raise OSError(errno.EIO, "injected")
 
-    monkeypatch.setattr("headwater.store.local._sync_data", fail)
+    monkeypatch.setattr("headwater.store.local.sync_data", fail)
     monkeypatch.setattr(os, "posix_fadvise", lambda *given: forgotten.append(given))
 
     with pytest.raises(OSError, match="injected"):

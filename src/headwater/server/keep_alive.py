@@ -17,6 +17,7 @@ def keep_alive(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     wanted = {
         "TCP_KEEPIDLE": IDLE_S,
+        "TCP_KEEPALIVE": IDLE_S,  # what macOS calls the same
         "TCP_KEEPINTVL": PROBE_S,
         "TCP_KEEPCNT": PROBES,
         "TCP_USER_TIMEOUT": UNTAKEN_MS,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from headwater.errors import AuthenticationError, InvalidNameError, InvalidOptionError
 from headwater.runtime.ids import random_bytes
+from headwater.store.durable import sync_all
 
 _COST, _BLOCK, _LANES = 2**14, 8, 1
 _SALT_BYTES = 16
@@ -58,7 +59,7 @@ class Users:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.writelines(f"{name}:{hashed}\n" for name, hashed in self._hashes.items())
             file.flush()
-            os.fsync(file.fileno())
+            sync_all(file.fileno())
         temporary.replace(path)
 
     def check(self, name: str, password: str) -> None:

@@ -8,13 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from headwater.store.disk import TEMPORARY_SUFFIX, Part, checked, parent_of
+from headwater.store.durable import forget_cached, sync_all, sync_data, write_parts
 
-# Not every system can leave out the metadata that a reader does not need.
-_sync_data = getattr(os, "fdatasync", os.fsync)
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
-_PARTS_PER_WRITE_MAX = 1024  # the kernel's IOV_MAX
 
 
 class LocalFile:
@@ -38,7 +36,7 @@ class LocalFile:
         """Write all parts at the end, or raise OSError and leave the file as it was."""
         start = self._size
         try:
-            end = _write_all(self._descriptor, parts, start)
+            end = write_parts(self._descriptor, parts, start)
         except BaseException as error:
             self._cut_back(start, error)
             raise
@@ -47,9 +45,11 @@ class LocalFile:
     def sync(self) -> None:
         """Make everything written so far survive a crash."""
         try:
-            _sync_data(self._descriptor)
+            sync_data(self._descriptor)
         except OSError:
-            self._forget_cached()
+            # The kernel may count pages as written that are not, and show them until they leave
+            # its memory: whoever starts again would take them for durable.
+            forget_cached(self._descriptor)
             raise
 
     def read(self, position: int, length: int) -> bytes:
@@ -63,15 +63,6 @@ class LocalFile:
         """Cut the file."""
         os.ftruncate(self._descriptor, length)
         self._size = length
-
-    def _forget_cached(self) -> None:
-        """Have the next reader see what the disk holds.
-
-        The kernel may count pages as written that are not, and show them until they leave its
-        memory: whoever starts again would take them for durable.
-        """
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def _cut_back(self, length: int, error: BaseException) -> None:
         try:
@@ -108,7 +99,8 @@ class LocalDisk:
         finally:
             os.close(descriptor)
         # Reading ahead of every row would push out of memory what others need.
-        mapped.madvise(mmap.MADV_RANDOM)
+        if hasattr(mapped, "madvise"):
+            mapped.madvise(mmap.MADV_RANDOM)
         return memoryview(mapped)
 
     def replace(self, path: str, content: bytes) -> None:
@@ -177,26 +169,6 @@ def sync_names(directory: Path) -> None:
     """Make creations, renames and removals in a directory survive a crash."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | _SAFE)
     try:
-        os.fsync(descriptor)
+        sync_all(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _write_all(descriptor: int, parts: Sequence[Part], position: int) -> int:
-    """Write the parts, in one call where the kernel takes them, and return the end."""
-    rest = parts
-    while rest:
-        some = rest[:_PARTS_PER_WRITE_MAX]
-        written = os.pwritev(descriptor, some, position)
-        position += written
-        rest = _after(rest, written)
-    return position
-
-
-def _after(parts: Sequence[Part], written: int) -> Sequence[Part]:
-    """Return what is left of the parts behind the written bytes."""
-    for index, part in enumerate(parts):
-        if written < len(part):
-            return [memoryview(part)[written:], *parts[index + 1 :]]
-        written -= len(part)
-    return []

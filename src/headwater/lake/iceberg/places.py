@@ -14,6 +14,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from headwater.runtime.events import Events
 from headwater.runtime.ids import random_bytes
+from headwater.store.durable import sync_path
 
 _events = Events("lake.iceberg")
 
@@ -47,11 +48,7 @@ def settle(locations: Iterable[str]) -> None:
     """
     paths = [path for path in map(local_path, locations) if path is not None]
     for path in [*paths, *sorted({os.path.dirname(path) for path in paths})]:  # noqa: PTH120
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_path(path)
 
 
 def remove(io: FileIO, locations: Iterable[str]) -> int:

@@ -16,6 +16,7 @@ from headwater.errors import LakeUnreachableError
 from headwater.lake.paimon.databases import database_faults
 from headwater.lake.paimon.exclusive import create_object
 from headwater.runtime.ids import random_bytes
+from headwater.store.durable import sync_all, sync_path
 
 _FAULTS = (OSError, RuntimeError, pa.ArrowException, RESTException)
 _HDFS_SCHEMES = ("hdfs", "viewfs")
@@ -123,8 +124,8 @@ class Files:
             Path(local).parent.mkdir(parents=True, exist_ok=True)
             with pa.OSFile(local, "wb") as file:
                 yield file
-            sync(local)
-            sync(str(Path(local).parent))
+            sync_path(local)
+            sync_path(Path(local).parent)
 
     def write(self, path: str, content: bytes) -> None:
         """Write a small file that nobody looks at yet; its name is durable by `sync_names`."""
@@ -136,13 +137,13 @@ class Files:
                 return
             Path(local).parent.mkdir(parents=True, exist_ok=True)
             Path(local).write_bytes(content)
-            sync(local)
+            sync_path(local)
 
     def sync_names(self, directory: str) -> None:
         """Make the names in a directory survive a crash of the machine."""
         with reaching(directory):
             if (local := local_path(directory)) is not None:
-                sync(local)
+                sync_path(local)
 
     def create(self, path: str, content: bytes) -> bool:
         """Put a small file in place, whole, unless there is one; tell whether it was put."""
@@ -207,15 +208,6 @@ def local_path(path: str) -> str | None:
     return None if parsed.scheme and "://" in path else path
 
 
-def sync(path: str) -> None:
-    """Make a file, or the names in a directory, survive a crash of the machine."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _create_local(path: Path, content: bytes) -> bool:
     """Create a file by a hard link, which fails if the name is taken, whoever took it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -224,13 +216,13 @@ def _create_local(path: Path, content: bytes) -> bool:
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            sync_all(file.fileno())
         os.link(temporary, path)
     except FileExistsError:
         return False
     finally:
         temporary.unlink(missing_ok=True)
-    sync(str(path.parent))
+    sync_path(path.parent)
     return True
 
 

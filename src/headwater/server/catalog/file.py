@@ -1,7 +1,6 @@
 """The SQLite file of the catalog: opening it, its version, its transactions."""
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from headwater.errors import CorruptFileError, StorageError
 from headwater.server.catalog.sums import CREATE_SUMS, RowSums
+from headwater.store.durable import sync_path
 
 DEFAULT_DATABASE = "fluss"
 _VERSION_1 = (
@@ -83,7 +83,7 @@ class CatalogFile:
             file._prepare()
             file._bring_up_to_date(now_ms)
             if is_new:
-                _sync_directory(path.parent)
+                sync_path(path.parent)
         except BaseException:
             connection.close()
             raise
@@ -92,6 +92,8 @@ class CatalogFile:
     def _prepare(self) -> None:
         self.rows("PRAGMA journal_mode = WAL")
         self.rows("PRAGMA synchronous = FULL")
+        self.rows("PRAGMA fullfsync = ON")  # heeded where fsync alone leaves bytes in the drive
+        self.rows("PRAGMA checkpoint_fullfsync = ON")
         self.rows("PRAGMA foreign_keys = ON")
         if (found := self.rows("PRAGMA integrity_check(1)")) != [("ok",)]:
             raise CorruptFileError(f"The catalog {self._path} is damaged: {found[0][0]}.")
@@ -179,11 +181,3 @@ class CatalogFile:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,6 +1,5 @@
 """The offsets files of rounds: each holds how far the lake goes once the round is committed."""
 
-import os
 import re
 import shutil
 from pathlib import Path
@@ -10,6 +9,7 @@ from uuid import UUID
 from headwater.errors import CorruptFileError, RequestError
 from headwater.runtime.ids import random_bytes
 from headwater.server.catalog.lake_offsets import TieredOffsets, offsets_from_json
+from headwater.store.durable import sync_all
 from headwater.store.local import make_durably, sync_names
 
 SUFFIX = ".offsets"
@@ -33,7 +33,7 @@ class OffsetsFiles:
         with draft.open("w") as file:
             file.write(offsets.to_json())
             file.flush()
-            os.fsync(file.fileno())
+            sync_all(file.fileno())
         draft.rename(path)
         sync_names(directory)
         return path.as_uri()
