@@ -2,17 +2,23 @@
 
 import asyncio
 import itertools
+from itertools import pairwise
 
 import pytest
 
+from headwater.config.server import MIB, ServerSettings
+from headwater.server.budget import Budget
+from headwater.server.connection import REQUESTS_PER_TURN, Connection
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
-from headwater.wire.frames import SMALL_FRAME_BYTES_MAX
+from headwater.wire.frames import SMALL_FRAME_BYTES_MAX, ResponseKind
 from tests.flows.appending import batch_of, fetch, produce
 from tests.server.support import (
     KIB,
+    FakeClock,
     HeldSyncs,
     RawClient,
+    append,
     connected,
     create_table,
     disk_with,
@@ -27,6 +33,22 @@ from tests.server.support import (
 ROOM = 200 * KIB
 LARGE = 150 * KIB
 FIRST_BUCKET = "1/0/"
+
+
+class Silent:
+    """Be told of connections, and do nothing."""
+
+    def opened(self, connection):
+        pass
+
+    def closed(self, connection):
+        pass
+
+    def unsent_grew(self):
+        pass
+
+
+SILENT = Silent()
 
 
 def used(server):
@@ -253,22 +275,66 @@ async def test_thousands_of_small_requests_at_once_each_get_their_answer(tmp_pat
         await until(lambda: used(server) == 0)
 
 
-async def test_requests_that_wait_are_counted_and_no_more_are_read_above_their_limit(tmp_path):
-    most = 32
-    async with running(tmp_path, connection_requests_max=most) as server:
-        async with connected(server) as connection:
-            table_id = await create_table(connection)
-        client = await RawClient.open(server)
-        poll = encoded(fetch_request(table_id, wait_ms=60_000), ApiKey.FETCH_LOG)
-        per_read = SMALL_FRAME_BYTES_MAX // len(poll) + 1
-
-        client.send(poll * (most + 3 * per_read))
-
+async def test_requests_over_the_limit_of_a_connection_wait_and_none_is_lost(tmp_path):
+    most, count = 32, 3_000
+    async with (
+        running(tmp_path, connection_requests_max=most) as server,
+        connected(server) as connection,
+    ):
+        table_id = await create_table(connection)
+        client, poll = await RawClient.open(server), fetch_request(table_id, wait_ms=60_000)
         polls = server._services.polls
-        await until(lambda: len(polls) > most)
-        assert await is_served(server)
-        assert len(polls) <= most + per_read
+
+        client.send(b"".join(encoded(poll, ApiKey.FETCH_LOG, each) for each in range(count)))
+        await until(lambda: len(polls) >= most)
+        under_way = await is_served(server) and len(polls)
+        held_bytes = used(server)
+        await append(connection, table_id)
+
+        assert under_way == most
+        assert held_bytes < 3 * SMALL_FRAME_BYTES_MAX, "the socket was read on"
+        assert await client.answer_ids(count) == list(range(count))
+        await until(lambda: used(server) == 0)
+
+
+async def test_a_client_that_goes_away_with_requests_that_wait_gives_their_bytes_back(tmp_path):
+    async with (
+        running(tmp_path, connection_requests_max=1) as server,
+        connected(server) as connection,
+    ):
+        table_id = await create_table(connection)
+        client = await RawClient.open(server)
+        client.send(encoded(fetch_request(table_id, wait_ms=60_000), ApiKey.FETCH_LOG) * 100)
+        await until(lambda: used(server) > 0)
+
         client.abort()
+        # Nobody reads from the socket meanwhile, so that only an answer shows that it is closed.
+        await append(connection, table_id)
+
+        await until(lambda: used(server) == 0)
+
+
+async def test_a_burst_of_one_connection_begins_a_few_requests_in_each_turn_of_the_loop():
+    begun = []
+
+    async def serve(frame, session):
+        begun.append(frame.request_id)
+        return ResponseKind.ANSWER, []
+
+    connection = Connection(
+        serve, SILENT, requests=Budget(MIB), settings=ServerSettings(), clock=FakeClock()
+    )
+    sent = b"".join(padded_request(8, each) for each in range(10 * REQUESTS_PER_TURN))
+
+    connection.get_buffer(0)[: len(sent)] = sent
+    connection.buffer_updated(len(sent))
+    counts = [0]
+    while len(begun) < 10 * REQUESTS_PER_TURN:
+        await asyncio.sleep(0)
+        counts.append(len(begun))
+
+    assert max(after - before for before, after in pairwise(counts)) <= REQUESTS_PER_TURN
+    assert begun == sorted(begun)
 
 
 async def test_a_long_poll_does_not_hold_up_other_requests_of_its_connection(tmp_path):

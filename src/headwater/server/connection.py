@@ -1,6 +1,7 @@
 """One client connection: frames in, answers out, and limits on both sides."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Protocol, cast
@@ -25,6 +26,8 @@ _events = Events("connection")
 # A client that has more than this to read is stuck: its next large answer waits.
 UNSENT_BYTES_HIGH = 1024 * 1024
 FLUSH_WITHIN_S = 2.0
+# A client that sends thousands of requests at once shares each turn of the loop with the others.
+REQUESTS_PER_TURN = 32
 
 Part = bytes | memoryview
 Answer = tuple[ResponseKind, list[Part]]
@@ -51,7 +54,12 @@ class Registry(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Assemble requests, run each in its own task, write answers as they come."""
+    """Assemble requests, run each in its own task, write answers as they come.
+
+    Requests begin in the order in which they came, a few in each turn of the loop and no more than
+    may be under way at a time; none begins while the client does not read its answers. While some
+    wait, the socket is not read, so a client gets no further ahead than one buffer of requests.
+    """
 
     def __init__(
         self,
@@ -69,6 +77,8 @@ class Connection(asyncio.BufferedProtocol):
         self._clock = clock
         self._assembler = FrameAssembler(frame_bytes_max=settings.request_bytes_max)
         self._tasks = Tasks()
+        self._waiting: deque[RequestFrame] = deque()
+        self._is_turn_planned = False
         self._held_bytes = 0
         self._reading_paused = False
         self._is_finishing = False
@@ -108,11 +118,14 @@ class Connection(asyncio.BufferedProtocol):
         self.session.is_closed = True
         self._registry.closed(self)
         self._tasks.cancel()
+        self._requests.give(sum(frame.size for frame in self._waiting))
+        self._waiting.clear()
         self._lost.set()
 
     async def finish(self, *, within_s: float) -> None:
         """Read no more, answer what was asked, and close, even on a client that does not read."""
         self._is_finishing = True
+        self._begin(len(self._waiting))
         self._read_or_wait()
         await self._tasks.finish(within_s=within_s)
         if self._transport is None:
@@ -142,12 +155,13 @@ class Connection(asyncio.BufferedProtocol):
         try:
             frames = self._assembler.filled(nbytes)
             for frame in frames:
-                self._begin(request_frame(frame))
+                self._take(request_frame(frame))
         except HeadwaterError as fault:
             self.abort(str(fault))
             return
         if frames:  # What is inside now is another frame, with a time of its own.
             self._watch_frame(inside=False)
+            self._begin_some()
         self._watch_frame(inside=self._assembler.is_inside_frame)
         if self._assembler.wanted_bytes:
             self._ask_for_room()
@@ -185,13 +199,42 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- serving
 
-    def _begin(self, frame: RequestFrame) -> None:
+    def _take(self, frame: RequestFrame) -> None:
         if not frame.is_large:
             self._requests.charge(frame.size)
         self._held_bytes += frame.size
-        task = self._tasks.start(self._answer(frame), name=f"request {frame.api_key}")
-        # Not in the task itself: one that is cancelled before its first step runs no `finally`.
-        task.add_done_callback(partial(self._answered, frame.size))
+        self._waiting.append(frame)
+
+    def _begin_some(self) -> None:
+        """Begin as many requests as this turn of the loop and the limit allow."""
+        if self._is_turn_planned:
+            return
+        self._begin(min(REQUESTS_PER_TURN, self._room))
+        self._plan_turn()
+
+    def _begin(self, count: int) -> None:
+        for _ in range(min(count, len(self._waiting))):
+            frame = self._waiting.popleft()
+            task = self._tasks.start(self._answer(frame), name=f"request {frame.api_key}")
+            # Not in the task itself: one that is cancelled before its first step runs no `finally`.
+            task.add_done_callback(partial(self._answered, frame.size))
+
+    def _plan_turn(self) -> None:
+        if self._waiting and self._room and not self._is_turn_planned:
+            self._is_turn_planned = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._is_turn_planned = False
+        self._begin_some()
+        self._read_or_wait()
+
+    @property
+    def _room(self) -> int:
+        """Return how many more requests may begin; none while the client does not read."""
+        if not self._writable.is_set():
+            return 0
+        return max(self._settings.connection_requests_max - len(self._tasks), 0)
 
     async def _answer(self, frame: RequestFrame) -> None:
         kind, parts = await self._serve(frame, self.session)
@@ -200,6 +243,7 @@ class Connection(asyncio.BufferedProtocol):
     def _answered(self, size: int, _: "asyncio.Task[None]") -> None:
         self._held_bytes -= size
         self._requests.give(size)
+        self._plan_turn()
         self._read_or_wait()
 
     # ---- writing
@@ -231,6 +275,7 @@ class Connection(asyncio.BufferedProtocol):
         """Go on with large answers."""
         self._writable.set()
         self.stuck_since = None
+        self._plan_turn()
         self._read_or_wait()
 
     # ---- whether to read on
@@ -253,5 +298,5 @@ class Connection(asyncio.BufferedProtocol):
             or self._assembler.wanted_bytes > 0
             or not self._writable.is_set()
             or self._held_bytes > self._settings.connection_requests_bytes_max
-            or len(self._tasks) > self._settings.connection_requests_max
+            or len(self._waiting) > 0
         )
