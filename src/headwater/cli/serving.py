@@ -9,9 +9,10 @@ from headwater.cli.pairs import named_values
 from headwater.cli.serve import ServeOptions
 from headwater.config.server import ServerSettings
 from headwater.config.values import DURATION
-from headwater.errors import InvalidOptionError
+from headwater.errors import InvalidOptionError, StorageError
 from headwater.runtime.events import configure_events
 from headwater.runtime.loops import run
+from headwater.runtime.tasks import Tasks
 from headwater.server.security import Users
 from headwater.server.server import Server
 
@@ -48,7 +49,10 @@ async def _serve(options: ServeOptions) -> None:
         plan = audits.AuditPlan(every_s=audit_every_s, is_deep=options.audit_deep)
         schedule = audits.AuditSchedule(server, options.directory, settings=settings, plan=plan)
         schedule.start()
+    watching, faults = Tasks(), list[StorageError]()
+    watching.start(_stop_if_lost(server, stop, faults), name="directory")
     await stop.wait()
+    await watching.stop()
     if schedule is not None:
         await schedule.stop()
     await server.stop()
@@ -56,6 +60,17 @@ async def _serve(options: ServeOptions) -> None:
     for number in SIGNALS:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
+    if faults:
+        raise faults[0]
+
+
+async def _stop_if_lost(server: Server, stop: asyncio.Event, faults: list[StorageError]) -> None:
+    """End the server once its directory is another's, and note why."""
+    try:
+        await server.lost()
+    except StorageError as fault:
+        faults.append(fault)
+    stop.set()
 
 
 def _audit_every_s(options: ServeOptions) -> float | None:

@@ -34,7 +34,7 @@
     │   ├── AuthenticationError, SecurityDisabledError, SecurityTokenError
     └── StorageError         an operator has to look at disk, data or events
         └── ServerFaultError, LogStorageError, KvStorageError, CorruptBatchError,
-            CorruptFileError, DamagedRangeError, BucketFencedError
+            CorruptFileError, DamagedRangeError, BucketFencedError, DirectoryLostError
 
 Each class carries the wire code that Fluss clients understand, whether the same request may
 succeed later, and a hint: what to do, for when the error itself says nothing better.
@@ -147,6 +147,7 @@ from headwater.errors.storage import (
     CorruptBatchError,
     CorruptFileError,
     DamagedRangeError,
+    DirectoryLostError,
     KvStorageError,
     LogStorageError,
     ServerFaultError,
@@ -175,6 +176,7 @@ __all__ = [
     "DatabaseNotEmptyError",
     "DeletionDisabledError",
     "DirectoryInUseError",
+    "DirectoryLostError",
     "DisconnectedError",
     "DiskFullError",
     "DuplicateSequenceError",

@@ -60,3 +60,10 @@ class BucketFencedError(StorageError):
 
     code = 10
     hint = "Check the disk, then restart the server."
+
+
+class DirectoryLostError(StorageError):
+    """Tell that a data directory was moved, deleted or taken by another process while in use."""
+
+    code = 10
+    hint = "See which directory holds the data and who else has it open, then start again."

@@ -35,6 +35,8 @@ class Services:
     # Set when automatic partitions should be looked at before their regular time.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    # Set when the data directory does not belong to this process any more.
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
     # Long polls wait to be called; a stopping server calls them all.
     polls: set[Callable[[], None]] = field(default_factory=set)
 

@@ -68,7 +68,7 @@ class Server:
         catalog = Catalog.open(directory, clock=clock, settings=settings)
         logs = directory / "log"
         storage = storage or StorageSettings()
-        store = LogStore(logs, disk or LocalDisk(logs), storage)
+        store = LogStore(logs, disk or LocalDisk(logs, guard=catalog.lock.check), storage)
         tallies = Tallies()
         tablets = Tablets(
             store,
@@ -139,6 +139,11 @@ class Server:
     def port(self) -> int:
         """Return the port that clients reach, or 0 if the server does not listen."""
         return self.listener.port
+
+    async def lost(self) -> None:
+        """Wait until the data directory does not belong to this process, and raise why."""
+        await self._services.lost.wait()
+        self._services.catalog.lock.check()
 
     async def stop(self) -> None:
         """Answer what was asked, make everything durable, and let go of the directory."""

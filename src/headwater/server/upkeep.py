@@ -6,7 +6,12 @@ from functools import partial
 
 from headwater.config.auto_partition import partitions_to_create, partitions_to_drop
 from headwater.config.table_options import LakeOptions, TableOptions
-from headwater.errors import BucketMissingError, HeadwaterError, PartitionMissingError
+from headwater.errors import (
+    BucketMissingError,
+    DirectoryLostError,
+    HeadwaterError,
+    PartitionMissingError,
+)
 from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
 from headwater.model.table import TableInfo
@@ -24,6 +29,7 @@ VERIFY_BYTES = 32 * 1024 * 1024
 VERIFY_INTERVAL_S = 0.5
 SWEEP_INTERVAL_S = 15.0
 STATE_INTERVAL_S = 1.0
+DIRECTORY_INTERVAL_S = 1.0
 LAKE_FILES_INTERVAL_S = 3600.0
 
 
@@ -41,6 +47,7 @@ class Upkeep:
     def start(self) -> None:
         """Begin all chores."""
         settings = self._services.settings
+        self._repeat(self.watch_directory, "directory", DIRECTORY_INTERVAL_S)
         self._repeat(self.expire_rows, "retention", settings.retention_check_interval_s)
         self._repeat(self.verify_data, "verification", VERIFY_INTERVAL_S)
         self._repeat(self.tend_states, "states", STATE_INTERVAL_S)
@@ -56,6 +63,15 @@ class Upkeep:
     def _repeat(self, step: Callable[[], Awaitable[None]], name: str, every_s: float) -> None:
         work = repeat(step, every_s=every_s, clock=self._services.clock, name=name)
         self._tasks.start(work, name=name)
+
+    # ---- the directory
+
+    async def watch_directory(self) -> None:
+        """Notice that the directory was moved, deleted or taken, also where nobody writes."""
+        try:
+            self._services.catalog.lock.check()
+        except DirectoryLostError:
+            self._services.lost.set()
 
     # ---- retention
 

@@ -37,7 +37,7 @@ class File(Protocol):
 
 
 class Disk(Protocol):
-    """Be the only door to files; every failure is an OSError."""
+    """Be the only door to files; every failure is an OSError, unless the directory is lost."""
 
     def create(self, path: str) -> File:
         """Create an empty file that must not be there yet."""

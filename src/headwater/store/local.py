@@ -3,7 +3,7 @@
 import errno
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,13 +15,22 @@ _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 
 
+# Raises where the directory must not be changed any more.
+Guard = Callable[[], None]
+
+
+def _no_guard() -> None:
+    """Let everybody change everything."""
+
+
 class LocalFile:
     """Be an open file of the machine."""
 
-    __slots__ = ("_descriptor", "_size")
+    __slots__ = ("_descriptor", "_guard", "_size")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, guard: Guard = _no_guard) -> None:
         self._descriptor = descriptor
+        self._guard = guard
         self._size = os.fstat(descriptor).st_size
 
     def __del__(self) -> None:
@@ -34,6 +43,7 @@ class LocalFile:
 
     def append(self, parts: Sequence[Part]) -> None:
         """Write all parts at the end, or raise OSError and leave the file as it was."""
+        self._guard()
         start = self._size
         try:
             end = write_parts(self._descriptor, parts, start)
@@ -51,6 +61,10 @@ class LocalFile:
             # its memory: whoever starts again would take them for durable.
             forget_cached(self._descriptor)
             raise
+        # What is durable where nobody will look for it is lost all the same.
+        self._guard()
+        if not os.fstat(self._descriptor).st_nlink:
+            raise OSError(errno.ESTALE, "the file was deleted while it was in use")
 
     def read(self, position: int, length: int) -> bytes:
         """Return the bytes at a position; fewer only where the file ends."""
@@ -61,6 +75,7 @@ class LocalFile:
 
     def truncate(self, length: int) -> None:
         """Cut the file."""
+        self._guard()
         os.ftruncate(self._descriptor, length)
         self._size = length
 
@@ -73,16 +88,22 @@ class LocalFile:
 
 
 class LocalDisk:
-    """Keep files below one directory of the machine."""
+    """Keep files below one directory of the machine.
 
-    def __init__(self, root: str | Path) -> None:
+    Before every change and after every sync the guard is asked, which raises once the directory
+    belongs to somebody else.
+    """
+
+    def __init__(self, root: str | Path, *, guard: Guard = _no_guard) -> None:
         self._root = Path(root)
+        self._guard = guard
         # Directories of which every name that was there before is durable.
         self._synced: set[str] = set()
         self._has_root = False
 
     def create(self, path: str) -> LocalFile:
         """Create an empty file that must not be there yet."""
+        self._guard()
         return self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def open(self, path: str) -> LocalFile:
@@ -106,6 +127,7 @@ class LocalDisk:
     def replace(self, path: str, content: bytes) -> None:
         """Put a small file in place, whole and durable or not at all."""
         temporary = path + TEMPORARY_SUFFIX
+        self._guard()
         file = self._open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         file.append([content])
         file.sync()
@@ -114,10 +136,12 @@ class LocalDisk:
 
     def rename(self, source: str, target: str) -> None:
         """Give a file another name; durable once its directory is synced."""
+        self._guard()
         self._full(source).rename(self._full(target))
 
     def unlink(self, path: str) -> None:
         """Remove a name; durable once its directory is synced."""
+        self._guard()
         self._full(path).unlink()
 
     def listdir(self, path: str) -> list[str]:
@@ -144,6 +168,7 @@ class LocalDisk:
 
     def _make_root(self) -> None:
         if not self._has_root:
+            self._guard()
             make_durably(self._root, mode=_DIRECTORY_MODE)
             self._has_root = True
 
@@ -151,7 +176,7 @@ class LocalDisk:
         return self._root / checked(path)
 
     def _open(self, path: str, flags: int) -> LocalFile:
-        return LocalFile(os.open(self._full(path), flags | _SAFE, _FILE_MODE))
+        return LocalFile(os.open(self._full(path), flags | _SAFE, _FILE_MODE), self._guard)
 
 
 def make_durably(directory: Path, *, mode: int = 0o777) -> None:

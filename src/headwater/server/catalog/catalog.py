@@ -27,10 +27,17 @@ class Catalog:
     """Hold what exists in a data directory; reads come from memory, changes go to disk first."""
 
     def __init__(
-        self, store: CatalogStore, *, clock: Clock, settings: ServerSettings, held: ExitStack
+        self,
+        store: CatalogStore,
+        *,
+        clock: Clock,
+        settings: ServerSettings,
+        lock: DirectoryLock,
+        held: ExitStack,
     ) -> None:
         image = store.load()
         self._held = held
+        self.lock = lock
         self._writer_ids = WriterIds(store)
         self._row_numbers = RowNumbers(store)
         self.storage_id = str(UUID(store.note("storage_id")))
@@ -52,13 +59,16 @@ class Catalog:
         """
         held = ExitStack()
         try:
-            held.callback(DirectoryLock.take(directory).release)
+            lock = DirectoryLock.take(directory)
+            held.callback(lock.release)
             found = ids_on_disk(directory)
             require_catalog(directory / CATALOG_NAME, found)
-            store = CatalogStore.open(directory / CATALOG_NAME, now_ms=clock.now_ms())
+            store = CatalogStore.open(
+                directory / CATALOG_NAME, now_ms=clock.now_ms(), guard=lock.check
+            )
             held.callback(store.close)
             _count_start(store, found)
-            return cls(store, clock=clock, settings=settings, held=held)
+            return cls(store, clock=clock, settings=settings, lock=lock, held=held)
         except BaseException:
             held.close()
             raise

@@ -2,12 +2,12 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
-from headwater.errors import CorruptFileError, StorageError
+from headwater.errors import CorruptFileError, DirectoryLostError, StorageError
 from headwater.server.catalog.sums import CREATE_SUMS, RowSums
 from headwater.store.durable import sync_path
 
@@ -65,22 +65,27 @@ BUSY_MS_MAX = 5000  # while somebody else, such as a backup, writes the file
 class CatalogFile:
     """Run statements in a catalog file, changes only inside a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, guard: Callable[[], None]
+    ) -> None:
         self._connection = connection
         self._path = path
+        self._guard = guard
+        self._identity: tuple[int, int] | None = None
         self._sums = RowSums(connection)
 
     @classmethod
-    def open(cls, path: Path, *, now_ms: int) -> "CatalogFile":
+    def open(cls, path: Path, *, now_ms: int, guard: Callable[[], None]) -> "CatalogFile":
         """Open the file, making it if missing, and check that it is sound and not too new."""
         is_new = not path.exists()
         try:
             connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MS_MAX / 1000)
         except sqlite3.Error as error:
             raise StorageError(f"The catalog {path} cannot be opened: {error}.") from error
-        file = cls(connection, path)
+        file = cls(connection, path, guard)
         try:
             file._prepare()
+            file._identity = _identity(path)
             file._bring_up_to_date(now_ms)
             if is_new:
                 sync_path(path.parent)
@@ -152,6 +157,7 @@ class CatalogFile:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Make all changes inside durable together, or none of them."""
+        self._require_own_file()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             yield
@@ -162,6 +168,14 @@ class CatalogFile:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         self._move_to_main()
+
+    def _require_own_file(self) -> None:
+        """Refuse to write to a file that nobody will find."""
+        self._guard()
+        if (found := _identity(self._path)) != self._identity:
+            raise DirectoryLostError(
+                f"The catalog {self._path} was {'replaced' if found else 'deleted'} while in use."
+            )
 
     def _move_to_main(self) -> None:
         """Keep nothing in the log of SQLite: where that is damaged, it ends without a word."""
@@ -181,3 +195,11 @@ class CatalogFile:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

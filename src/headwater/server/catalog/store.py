@@ -1,6 +1,7 @@
 """The rows of the catalog file and the entries they stand for."""
 
 import json
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -29,9 +30,9 @@ class CatalogStore:
         self.lake = LakeRows(file)
 
     @classmethod
-    def open(cls, path: Path, *, now_ms: int) -> "CatalogStore":
-        """Open the file at a path, making it if missing."""
-        return cls(CatalogFile.open(path, now_ms=now_ms))
+    def open(cls, path: Path, *, now_ms: int, guard: Callable[[], None]) -> "CatalogStore":
+        """Open the file at a path, making it if missing; the guard may refuse later changes."""
+        return cls(CatalogFile.open(path, now_ms=now_ms, guard=guard))
 
     def close(self) -> None:
         """Close the file."""

@@ -1,0 +1,130 @@
+"""A data directory whose lock, catalog or files are deleted, moved or replaced under its owner."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater.config.client import ClientSettings
+from headwater.errors import DirectoryInUseError, HeadwaterError
+from tests.serving import ServerProcess
+
+SCHEMA = {"id": "BIGINT"}
+HASTY = ClientSettings(deadline_s=0.2)
+
+
+def filled(directory: Path) -> headwater.Client:
+    storage = headwater.open(directory, settings=HASTY)
+    storage.create_table("log", SCHEMA).append({"id": 1})
+    storage.create_table("keyed", SCHEMA, primary_key="id").upsert({"id": 1})
+    return storage
+
+
+def image_of(directory: Path) -> dict[Path, bytes]:
+    """Read all files, but those that SQLite shares among those who have a database open."""
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal"))}
+
+
+def test_a_second_process_is_refused_though_the_lock_file_was_deleted(tmp_path):
+    with filled(tmp_path / "data") as storage:
+        (tmp_path / "data" / "LOCK").unlink()
+
+        with pytest.raises(DirectoryInUseError):
+            headwater.open(tmp_path / "data")
+
+        storage.table("log").append({"id": 2})
+        assert (tmp_path / "data" / "LOCK").read_text() == f"{os.getpid()}\n"
+        with pytest.raises(DirectoryInUseError, match="in this process already"):
+            headwater.open(tmp_path / "data")
+
+
+def moved(directory: Path) -> None:
+    directory.rename(directory.with_name("elsewhere"))
+
+
+def replaced(directory: Path) -> None:
+    moved(directory)
+    shutil.copytree(directory.with_name("elsewhere"), directory)
+
+
+def locked_by_an_older_version(directory: Path) -> None:
+    (directory / "LOCK").unlink()
+    (directory / "LOCK").touch()
+
+
+@pytest.mark.parametrize("lose", [moved, replaced, locked_by_an_older_version, shutil.rmtree])
+def test_a_directory_that_was_lost_is_not_written_to_again(tmp_path, lose):
+    storage = filled(tmp_path / "data")
+    log, keyed = storage.table("log"), storage.table("keyed")
+    lose(tmp_path / "data")
+    before = image_of(tmp_path)
+
+    for write in (
+        lambda: log.append({"id": 2}),
+        lambda: keyed.upsert({"id": 2}),
+        lambda: storage.create_table("more", SCHEMA),
+        lambda: storage.drop_table("log"),
+    ):
+        with pytest.raises(HeadwaterError, match="is lost: "):
+            write()
+    storage.close()
+
+    assert image_of(tmp_path) == before
+
+
+def test_a_directory_that_was_moved_is_still_held(tmp_path):
+    storage = filled(tmp_path / "data")
+    moved(tmp_path / "data")
+
+    with pytest.raises(DirectoryInUseError):
+        headwater.open(tmp_path / "elsewhere")
+    storage.close()
+
+    headwater.open(tmp_path / "elsewhere").close()
+
+
+def test_rows_in_a_file_that_was_deleted_are_not_acknowledged(tmp_path):
+    storage = filled(tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "log")
+
+    with pytest.raises(HeadwaterError, match="deleted while it was in use"):
+        storage.table("log").append({"id": 2})
+    storage.close()
+
+
+def test_a_catalog_that_was_deleted_takes_no_changes(tmp_path):
+    storage = filled(tmp_path / "data")
+    (tmp_path / "data" / "catalog.sqlite").unlink()
+
+    with pytest.raises(HeadwaterError, match="deleted while in use"):
+        storage.create_table("more", SCHEMA)
+    storage.close()
+
+
+def test_a_server_whose_directory_was_replaced_ends_and_says_why(tmp_path):
+    server = ServerProcess(tmp_path / "data")
+
+    replaced(tmp_path / "data")
+
+    assert server.wait(30) == 9
+    assert "is lost: its lock was replaced" in server.told()
+
+
+def test_a_child_that_lives_on_does_not_keep_what_its_parent_has_closed(tmp_path):
+    storage = filled(tmp_path / "data")
+    release, end = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(end)
+        os.read(release, 1)
+        os._exit(0)
+
+    storage.close()
+    try:
+        headwater.open(tmp_path / "data").close()
+    finally:
+        os.write(end, b"x")
+        os.waitpid(child, 0)
