@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from headwater.cli.exits import BRANCHES, EPILOG, INTERRUPTED, MEANINGS, code_of, ending
+from headwater.cli.exits import BRANCHES, EPILOG, INTERRUPTED, MEANINGS, TERMINATED, code_of, ending
 from headwater.cli.main import app
 from headwater.errors import HeadwaterError, TableMissingError, TimedOutError
 from headwater.server.security import Users
@@ -21,7 +21,7 @@ COLUMNS = ("--column", "id:BIGINT")
 def test_every_branch_of_the_tree_of_errors_has_a_code_of_its_own():
     assert set(BRANCHES) == set(HeadwaterError.__subclasses__())
     assert len(set(BRANCHES.values())) == len(BRANCHES)
-    assert {0, 1, 2, *BRANCHES.values(), INTERRUPTED} == set(MEANINGS)
+    assert {0, 1, 2, *BRANCHES.values(), INTERRUPTED, TERMINATED} == set(MEANINGS)
 
 
 def test_an_error_ends_with_the_code_of_its_branch():
@@ -152,7 +152,8 @@ def test_a_command_in_a_process_of_its_own_prints_the_same(directory, name):
     assert ok(storage("scan", name, "-o", "csv")) == "id\n1\n2\n"
 
 
-def test_a_write_that_is_interrupted_tells_what_was_written(server, name):
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", INTERRUPTED), ("SIGTERM", TERMINATED)])
+def test_a_write_that_is_interrupted_tells_what_was_written(server, name, number, code):
     storage = Storage(server.address)
     ok(storage("table", "create", name, *COLUMNS))
 
@@ -163,11 +164,11 @@ def test_a_write_that_is_interrupted_tells_what_was_written(server, name):
         # Others see a row before its writer hears that it is written: ask in a few more ways.
         for _ in range(10):
             ok(storage("count", name))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.Signals[number])
         errors = process.stderr.read()
 
-    assert process.returncode == INTERRUPTED
-    assert errors == "headwater: 1 row written before it stopped\n"
+    assert process.returncode == code
+    assert errors.endswith("headwater: 1 row written before it stopped\n")
 
 
 def _wait_for_rows(storage, name):

@@ -23,7 +23,10 @@ from headwater.errors import (
 
 UNEXPECTED = 1
 USAGE = 2
+SIGNALLED = 128
+"""Added to the number of the signal that ended a command."""
 INTERRUPTED = 130
+TERMINATED = 143
 BRANCHES = MappingProxyType(
     {
         RequestError: 3,
@@ -48,6 +51,7 @@ MEANINGS = MappingProxyType(
         8: "not allowed: give other credentials",
         9: "disk or data are damaged: an operator has to look",
         INTERRUPTED: "ended by Ctrl-C before it was done",
+        TERMINATED: "ended by SIGTERM before it was done",
     }
 )
 EPILOG = "Exit codes: " + "; ".join(

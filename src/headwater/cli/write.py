@@ -1,27 +1,33 @@
 """`headwater append` and `headwater upsert`: rows from files and from standard input."""
 
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import pyarrow as pa
 import typer
 
 from headwater.cli.command import command
+from headwater.cli.exits import SIGNALLED
 from headwater.cli.inputs import read_pieces
 from headwater.cli.naming import TableName
 from headwater.cli.pairs import listed
 from headwater.cli.progress import progress_bar
 from headwater.cli.session import Session, note
 from headwater.cli.sources import STDIN, Format, Source, source_of
-from headwater.errors import NotPrimaryKeyTableError, RequestError
+from headwater.errors import HeadwaterError, NotPrimaryKeyTableError, RequestError
 
 if TYPE_CHECKING:
     from headwater.client.sync.table import Table
     from headwater.client.writing.receipts import Receipt
 
 BATCH_ROWS_DEFAULT = 65_536
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PREPOSITIONS = {"appended": "to", "upserted": "into", "deleted": "from"}
 
 Files = Annotated[
@@ -126,29 +132,101 @@ def _upserting(
     )
 
 
+@dataclass(slots=True)
+class _Tally:
+    """Count rows: those that are certainly written, and those that may be."""
+
+    written: int = 0
+    sent: int = 0
+
+    def failed(self, fault: HeadwaterError) -> None:
+        """Take into account what an error says of the rows that it was raised for."""
+        if fault.rows_written is not None:
+            self.sent = self.written + fault.rows_written + fault.rows_unknown
+            self.written += fault.rows_written
+        elif isinstance(fault, RequestError):
+            self.sent = self.written  # It was refused before anything was sent.
+
+    def __str__(self) -> str:
+        if self.sent == self.written:
+            return f"{counted(self.written)} written before it stopped"
+        unknown = counted(self.sent - self.written)
+        return (
+            f"at least {counted(self.written)}, at most {counted(self.sent)} written before it"
+            f" stopped: nothing is known of the last {unknown}"
+        )
+
+
 def _write(reading: Reading, store: Callable[[pa.RecordBatch], "Receipt"]) -> int:
-    """Write batch after batch, and tell what was written before something failed."""
-    rows = 0
+    """Write batch after batch, and tell what was written before something ended it.
+
+    The first signal ends it after the batch that is on its way, so that the number is exact; a
+    second one at once.
+    """
+    tally = _Tally()
     try:
-        for written in _writes(reading, store):
-            rows += written
-    except BaseException:
-        if rows:
-            note(f"{counted(rows)} written before it stopped")
+        with _signals(tally) as is_stopped:
+            for source in reading.sources:
+                _write_source(source, reading, store, tally=tally, stop=is_stopped)
+    except BaseException as fault:
+        if isinstance(fault, HeadwaterError):
+            tally.failed(fault)
+        if tally.sent:
+            note(str(tally))
         raise
-    return rows
+    return tally.written
 
 
-def _writes(reading: Reading, store: Callable[[pa.RecordBatch], "Receipt"]) -> Iterator[int]:
-    for source in reading.sources:
-        rows = 0
-        pieces = read_pieces(source, reading.schema, batch_rows=reading.batch_rows)
-        with progress_bar(source) as bar:
-            for piece in pieces:
-                written = store(piece.rows).rows
-                yield written
-                rows += written
-                bar.update(rows=rows, done_bytes=piece.done_bytes)
+def _write_source(
+    source: Source,
+    reading: Reading,
+    store: Callable[[pa.RecordBatch], "Receipt"],
+    *,
+    tally: _Tally,
+    stop: Callable[[], None],
+) -> None:
+    rows = 0
+    pieces = read_pieces(source, reading.schema, batch_rows=reading.batch_rows)
+    with progress_bar(source) as bar:
+        for piece in pieces:
+            tally.sent = tally.written + piece.rows.num_rows
+            written = store(piece.rows).rows
+            tally.written = tally.sent = tally.written + written
+            stop()
+            rows += written
+            bar.update(rows=rows, done_bytes=piece.done_bytes)
+
+
+@contextmanager
+def _signals(tally: _Tally) -> Iterator[Callable[[], None]]:
+    """Have signals end a write between two batches; yield what ends it there."""
+    received: list[int] = []
+
+    def end() -> None:
+        if received:
+            raise (
+                KeyboardInterrupt
+                if received[0] == signal.SIGINT
+                else typer.Exit(SIGNALLED + received[0])
+            )
+
+    def receive(number: int, _: FrameType | None) -> None:
+        is_first = not received
+        received.append(number)
+        if tally.sent == tally.written or not is_first:
+            end()
+        else:
+            note("stops once the rows on their way are written; once more to stop at once")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield end
+        return
+    before = {number: signal.signal(number, receive) for number in _SIGNALS}
+    try:
+        yield end
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _finish(session: Session, table: "Table", rows: int, *, done: str) -> None:

@@ -107,10 +107,11 @@ def _column(values: object, field: pa.Field) -> pa.Array | pa.ChunkedArray:
 def _as_mappings(rows: Sequence[PlainRow], names: Sequence[str]) -> Sequence[Mapping[str, object]]:
     if set(map(type, rows)) == {dict}:
         return cast(Sequence[Mapping[str, object]], rows)
-    return [_as_mapping(row, names) for row in rows]
+    return [as_mapping(row, names) for row in rows]
 
 
-def _as_mapping(row: PlainRow, names: Sequence[str]) -> Mapping[str, object]:
+def as_mapping(row: PlainRow, names: Sequence[str]) -> Mapping[str, object]:
+    """Return a row by the names of its columns."""
     if isinstance(row, Mapping):
         return row
     # Tuples that name their values, such as rows of Spark, are matched by name as well.

@@ -133,7 +133,10 @@ class AsyncTable:
     # ---- writing
 
     async def append(self, rows: RowsLike) -> Receipt:
-        """Append rows to a log table; when this returns, they are on disk."""
+        """Append rows to a log table; when this returns, they are on disk.
+
+        Each call waits for the disk: for rows that come one by one there is `writer`.
+        """
         self._check_real("append")
         if not is_whole(rows):
             async with self.writer() as writer:
@@ -145,7 +148,10 @@ class AsyncTable:
     async def upsert(
         self, rows: RowsLike, *, columns: str | Sequence[str] | None = None
     ) -> Receipt:
-        """Insert rows, or replace those that have the same key; of `columns` only, if given."""
+        """Insert rows, or replace those that have the same key; of `columns` only, if given.
+
+        Each call waits for the disk: for rows that come one by one there is `writer`.
+        """
         self._check_real("upsert")
         upserter, targets = self._get_upserter(), chosen(columns)
         wanted = self._wanted if targets is None else Wanted.of(self._rows, columns=targets)
@@ -165,11 +171,12 @@ class AsyncTable:
         return await upserter.delete([each async for each in batches])
 
     def writer(self) -> AsyncWriter:
-        """Return a writer that sends many small pieces without waiting for each."""
+        """Return a writer that takes single rows and small pieces without waiting for each."""
         self._check_real("write")
         kind = Upserter if self.info.is_keyed else Appender
         writer = kind(self._cluster, self.info, self._writers)
-        return AsyncWriter(writer, self._rows, key=self.info.schema.primary_key, name=self.name)
+        key = self.info.schema.primary_key
+        return AsyncWriter(writer, self._writers, self._rows, key=key, name=self.name)
 
     async def write_epoch(  # noqa: PLR0913 - one argument per choice
         self,

@@ -1,56 +1,215 @@
-"""A writer that sends many pieces without waiting for each."""
+"""A writer that takes rows without waiting for each, and sends many of them at once."""
 
+import asyncio
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
 
-from headwater.client.keys_in import KeysLike, keys_in
+from headwater.client.gathered import Gathered, RowForm, Run
+from headwater.client.keys_in import KeysLike, Scalar, keys_in
 from headwater.client.rows_in import RowsLike, Wanted
 from headwater.client.showing import shown
-from headwater.client.taking import batches_of
+from headwater.client.taking import INLINE_ROWS_MAX, batches_of
 from headwater.client.writing.appender import Appender
 from headwater.client.writing.receipts import Receipt
 from headwater.client.writing.upserter import Upserter
-from headwater.errors import NotPrimaryKeyTableError
+from headwater.client.writing.writers import Writers
+from headwater.errors import (
+    ClosedError,
+    HeadwaterError,
+    InvalidValueError,
+    NotPrimaryKeyTableError,
+    RequestError,
+)
 
 
 class AsyncWriter:
-    """Send rows to one table; small pieces travel together, and order is kept.
+    """Send rows to one table; rows that come one by one travel together, and order is kept.
 
-    Leaving the `async with` block waits until everything is on disk, or raises what went wrong.
+    A single row (a dictionary, or a tuple of plain values) is held for a few milliseconds, until
+    others have joined it; everything else is sent as it comes. Memory is bounded: a call waits
+    while too many rows are on their way. What goes wrong after a call has returned is raised by
+    the next call, by `flush`, or when the block is left, and says what was written. Leaving the
+    `async with` block waits until everything is on disk.
     """
 
     def __init__(
-        self, writer: Appender | Upserter, schema: pa.Schema, *, key: Sequence[str], name: str
+        self,
+        writer: Appender | Upserter,
+        writers: Writers,
+        schema: pa.Schema,
+        *,
+        key: Sequence[str],
+        name: str,
     ) -> None:
         self.name = name
+        settings = writers.cluster.settings
         self._writer = writer
+        self._writers = writers
         self._key = tuple(key)
         self._rows = Wanted.of(schema)
         self._keys = Wanted.of(schema, columns=self._key)
+        self._row_form = RowForm(self._rows)
+        self._key_form = RowForm(self._keys) if self._key else None
+        self._held = Gathered(rows_max=settings.batch_rows_max, bytes_max=settings.batch_bytes_max)
+        self._timeout_s = settings.batch_timeout_ms / 1000
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._cutting = asyncio.Lock()
+        self._gathering: asyncio.Task[None] | None = None
+        self._refused: InvalidValueError | None = None
 
     def __repr__(self) -> str:
         return shown(self, self.name)
 
+    # ---- taking single rows, in any thread
+
+    def take(self, rows: RowsLike) -> bool:
+        """Hold a single row if that needs no waiting; else leave it to `write`."""
+        return self._hold(self._row_form, rows)
+
+    def take_delete(self, keys: KeysLike) -> bool:
+        """Hold a single key if that needs no waiting; else leave it to `delete`."""
+        form = self._key_form
+        if form is None or isinstance(keys, tuple):
+            return False
+        if len(self._key) == 1 and isinstance(keys, Scalar):
+            keys = {self._key[0]: keys}
+        return self._hold(form, keys)
+
+    def _hold(self, form: RowForm, row: object) -> bool:
+        if self._loop is None or self._held.is_full or self._writer.pipeline.has_failed:
+            return False
+        taken = form.taken(row)
+        if taken is None:
+            return False
+        if self._held.add(form, *taken):
+            try:
+                self._loop.call_soon_threadsafe(self._begin)
+            except RuntimeError:
+                raise ClosedError("The client was closed, so it writes no more.") from None
+        return True
+
+    # ---- writing
+
     async def write(self, rows: RowsLike) -> None:
         """Append rows, or upsert them where the table has a primary key."""
+        if self.take(rows):
+            return
+        await self._ready()
+        if self.take(rows):
+            return
         async for batch in batches_of(rows, self._rows):
-            await self._writer.submit(batch)
+            await self._cut()
+            await self._check()
+            await self._writer.put(batch)
+
+    async def append(self, rows: RowsLike) -> None:
+        """Append rows to a log table."""
+        self.check_log()
+        await self.write(rows)
+
+    async def upsert(self, rows: RowsLike) -> None:
+        """Insert rows, or replace those that have the same key."""
+        self.check_keyed("upserted")
+        await self.write(rows)
 
     async def delete(self, keys: KeysLike) -> None:
         """Delete rows by key, after what was written before."""
-        if not isinstance(self._writer, Upserter):
-            raise NotPrimaryKeyTableError(
-                "Rows are deleted by key, and this table has none.", hint="Drop what holds them."
-            )
+        self.check_keyed("deleted")
+        if self.take_delete(keys):
+            return
+        await self._ready()
+        if self.take_delete(keys):
+            return
+        assert isinstance(self._writer, Upserter)
         async for batch in batches_of(keys_in(keys, self._key), self._keys):
-            await self._writer.submit_delete(batch)
+            await self._cut()
+            await self._check()
+            await self._writer.put_delete(batch)
+
+    def check_log(self) -> None:
+        """Refuse to append to a table with a primary key."""
+        if self._key:
+            raise RequestError(
+                f"{self.name} has a primary key, so rows cannot be appended to it.",
+                hint="Use upsert.",
+            )
+
+    def check_keyed(self, done: str) -> None:
+        """Refuse what needs a primary key."""
+        if not self._key:
+            raise NotPrimaryKeyTableError(
+                f"Rows are {done} by key, and {self.name} has none.",
+                hint="Append rows; drop the table or its partitions to remove them.",
+            )
 
     async def flush(self) -> Receipt:
         """Wait until everything so far is on disk; raise the first thing that went wrong."""
+        await self._cut()
+        self._refused = None
         return await self._writer.flush()
+
+    async def _ready(self) -> None:
+        """Make room for more rows, and raise what has failed."""
+        self._loop = asyncio.get_running_loop()
+        if self._held.is_full:
+            await self._cut()
+        await self._check()
+
+    async def _check(self) -> None:
+        if self._writer.pipeline.has_failed:
+            await self.flush()
+
+    # ---- sending what is held, on the loop
+
+    def _begin(self) -> None:
+        if self._gathering is None or self._gathering.done():
+            self._gathering = self._writers.gather(self._gather(), name="gather rows")
+
+    async def _gather(self) -> None:
+        """Cut a batch after a while, and the next one once it is written.
+
+        So batches grow with the time that the storage takes for one.
+        """
+        while not self._held.is_empty:
+            await self._writers.linger(self._timeout_s)
+            await self._cut()
+            await self._writer.pipeline.settle()
+
+    async def _cut(self) -> None:
+        """Send what is held; whoever stops waiting for that does not stop it."""
+        if not self._held.is_empty or self._cutting.locked():
+            await asyncio.shield(self._writers.start(self._send_held(), name="cut a batch"))
+
+    async def _send_held(self) -> None:
+        async with self._cutting:
+            for run in self._held.cut():
+                await self._send(run)
+
+    async def _send(self, run: Run) -> None:
+        """Send rows, up to the first that cannot be written."""
+        if self._refused is not None:
+            self._writer.pipeline.refuse(len(run.rows), self._refused)
+            return
+        is_quick = len(run.rows) <= INLINE_ROWS_MAX
+        batch, fault = run.batch() if is_quick else await asyncio.to_thread(run.batch)
+        if batch is not None:
+            await self._put(run.form, batch)
+        if fault is not None:
+            self._refused = fault
+            written = 0 if batch is None else batch.num_rows
+            self._writer.pipeline.refuse(len(run.rows) - written, fault)
+
+    async def _put(self, form: RowForm, batch: pa.RecordBatch) -> None:
+        if form is self._key_form:
+            assert isinstance(self._writer, Upserter)
+            await self._writer.put_delete(batch)
+        else:
+            await self._writer.put(batch)
+
+    # ---- as a block
 
     async def __aenter__(self) -> Self:
         return self
@@ -61,5 +220,11 @@ class AsyncWriter:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
+        if fault is None:
             await self.flush()
+        elif isinstance(fault, Exception):
+            # What was taken is written all the same, and what became of it must not get lost.
+            try:
+                await self.flush()
+            except HeadwaterError as other:
+                fault.add_note(f"Besides, the writer failed: {other}")

@@ -10,7 +10,8 @@ ACKS_ALL = -1
 _ACKS = (ACKS_ALL, 0, 1)
 BATCHES_RECOGNISED = 5
 """Batches of a writer that servers remember, and do not write again."""
-_FREE = frozenset({"acks", "creates_partitions", "checks_crc", "union_tail_bytes_max"})
+_FROM_0 = ("batch_timeout_ms", "union_tail_bytes_max")
+_FREE = frozenset({"acks", "creates_partitions", "checks_crc", *_FROM_0})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +33,24 @@ class ClientSettings:
     acks: int = integer(
         ACKS_ALL, "-1: a write returns when its rows are on disk. 0 and 1: before that."
     )
-    batch_bytes_max: int = integer(2 * MIB, "Size of the rows that are written as one batch.")
+    batch_bytes_max: int = integer(
+        2 * MIB,
+        "Size of the rows that are written as one batch; `client.writer.batch-size` of Fluss.",
+    )
     batch_rows_max: int = integer(65_536, "Rows that are written as one batch.")
+    batch_timeout_ms: int = integer(
+        5,
+        "Milliseconds that a writer holds a row back to gather others, unless a batch is full"
+        " before; `client.writer.batch-timeout` of Fluss. While the batch before is on its way,"
+        " rows wait for its end as well.",
+    )
     inflight_per_bucket_max: int = integer(
         5, "Batches of one bucket on their way at a time; servers recognise the last 5 of a writer."
     )
     pending_bytes_max: int = integer(
-        64 * MIB, "Rows on their way, of all tables; above it writers wait."
+        64 * MIB,
+        "Rows on their way, of all tables; above it writers wait."
+        " `client.writer.buffer.memory-size` of Fluss.",
     )
     creates_partitions: bool = switch(
         "Create the partition of a row where it is missing.", default=True
@@ -67,8 +79,9 @@ class ClientSettings:
 
     def __post_init__(self) -> None:
         check_positive(self, free=_FREE)
-        if self.union_tail_bytes_max < 0:
-            raise InvalidOptionError("'union_tail_bytes_max' must not be below 0.")
+        for name in _FROM_0:
+            if getattr(self, name) < 0:
+                raise InvalidOptionError(f"'{name}' must not be below 0.")
         if self.acks not in _ACKS:
             raise InvalidAcksError(f"'acks' must be -1, 0 or 1, not {self.acks}.")
         if self.inflight_per_bucket_max > BATCHES_RECOGNISED:

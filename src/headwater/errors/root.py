@@ -16,6 +16,10 @@ class HeadwaterError(Exception):
     code: int = -1
     retriable: ClassVar[bool] = False
     hint: str = "Read the message; this version of Headwater does not know the code."
+    rows_written: int | None = None
+    """Of a write that failed: rows that are written all the same, if that is known."""
+    rows_unknown: int = 0
+    """Of a write that failed: rows of which nobody knows whether they are written."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(f"{message} {hint}".rstrip())

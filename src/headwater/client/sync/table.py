@@ -81,6 +81,9 @@ class Table:
     def append(self, rows: RowsLike) -> Receipt:
         """Append rows to a log table; when this returns, they are on disk.
 
+        Each call waits for the disk, and stores a batch of its own: for rows that come one by
+        one there is `writer`.
+
         >>> orders.append([{"id": 1, "city": "Ulm", "amount": 9.5}, {"id": 2, "city": "Bonn"}]).rows
         2
         """
@@ -90,7 +93,7 @@ class Table:
         """Insert rows into a primary-key table, or replace those that have the same key.
 
         With `columns` only these are written and the others stay as they are; the key is part
-        of them.
+        of them. Each call waits for the disk: for rows that come one by one there is `writer`.
 
         >>> customers.upsert({"id": 1, "name": "Ada", "visits": 1}).rows
         1
@@ -110,11 +113,11 @@ class Table:
         return self._loop.run(self._table.delete(keys))
 
     def writer(self) -> Writer:
-        """Return a writer that sends many small pieces without waiting for each.
+        """Return a writer that takes single rows and small pieces without waiting for each.
 
         >>> with orders.writer() as writer:
         ...     for number in range(100):
-        ...         writer.write({"id": number})
+        ...         writer.append({"id": number})
         >>> orders.count()
         102
         """

@@ -1,4 +1,4 @@
-"""A pipelined writer for callers that do not await."""
+"""A writer for callers that do not await."""
 
 from types import TracebackType
 from typing import Self
@@ -12,7 +12,14 @@ from headwater.runtime.loops import LoopThread
 
 
 class Writer:
-    """Send rows without waiting for each; leaving the `with` block waits for all of them."""
+    """Send rows without waiting for each; leaving the `with` block waits for all of them.
+
+    A single row (a dictionary, or a tuple of plain values) is held for a few milliseconds, until
+    others have joined it; everything else is sent as it comes. Order is kept, and memory is
+    bounded: a call waits while too many rows are on their way. What goes wrong after a call has
+    returned is raised by the next call, by `flush`, or when the block is left, and says what was
+    written.
+    """
 
     def __init__(self, loop: LoopThread, writer: AsyncWriter) -> None:
         self._loop = loop
@@ -23,11 +30,25 @@ class Writer:
 
     def write(self, rows: RowsLike) -> None:
         """Append rows, or upsert them where the table has a primary key."""
-        self._loop.run(self._writer.write(rows))
+        # A row that can be held costs neither another thread nor a turn of the loop.
+        if not self._writer.take(rows):
+            self._loop.run(self._writer.write(rows))
+
+    def append(self, rows: RowsLike) -> None:
+        """Append rows to a log table."""
+        self._writer.check_log()
+        self.write(rows)
+
+    def upsert(self, rows: RowsLike) -> None:
+        """Insert rows, or replace those that have the same key."""
+        self._writer.check_keyed("upserted")
+        self.write(rows)
 
     def delete(self, keys: KeysLike) -> None:
         """Delete rows by key, after what was written before."""
-        self._loop.run(self._writer.delete(keys))
+        self._writer.check_keyed("deleted")
+        if not self._writer.take_delete(keys):
+            self._loop.run(self._writer.delete(keys))
 
     def flush(self) -> Receipt:
         """Wait until everything so far is on disk, or raise what went wrong."""
@@ -42,5 +63,4 @@ class Writer:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self.flush()
+        self._loop.run(self._writer.__aexit__(kind, fault, trace))

@@ -23,7 +23,7 @@ class Appender:
         self._lane = LogLane(table, plain_bytes_max=lambda: writers.plain_bytes_max)
         self._router = Router.of(table.descriptor)
         self._target: Target[None] = Target(cluster, table, writers=writers, plan=self._plan)
-        self._pipeline = Pipeline(self._target, writers)
+        self.pipeline = Pipeline(self._target, writers)
 
     async def append(self, batches: Iterable[pa.RecordBatch]) -> Receipt:
         """Append rows and wait until they are acknowledged.
@@ -37,11 +37,15 @@ class Appender:
 
         The memory of the batch must not change before `flush`.
         """
-        await self._pipeline.submit(None, batch)
+        await self.pipeline.submit(None, batch)
+
+    async def put(self, batch: pa.RecordBatch) -> None:
+        """Submit rows without being told of what failed before."""
+        await self.pipeline.put(None, batch)
 
     async def flush(self) -> Receipt:
         """Wait for everything submitted since the last flush; raise the first failure."""
-        return await self._pipeline.flush()
+        return await self.pipeline.flush()
 
     def _plan(self, _: None, batch: pa.RecordBatch) -> Sequence[Part]:
         return [

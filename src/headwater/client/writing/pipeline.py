@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from headwater.client.writing.receipts import Receipt
+from headwater.client.writing.receipts import Delivery, Receipt, receipt_of
 from headwater.client.writing.target import Target
 from headwater.client.writing.writers import Writers
 from headwater.errors import HeadwaterError
@@ -26,12 +26,25 @@ class Pipeline(Generic[K]):
         self._waiting_bytes = 0
         self._moved = asyncio.Event()
         self._delivery = target.delivery()
+        self._untold: tuple[Delivery, ...] = ()
         self._pump: asyncio.Task[None] | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether something failed that the caller was not told yet."""
+        # Asked for every single row, so the usual case comes first.
+        if not self._untold:
+            return self._delivery.has_failed
+        return any(each.has_failed for each in (*self._untold, self._delivery))
+
     async def submit(self, kind: K, batch: pa.RecordBatch) -> None:
-        """Take a batch, waiting while those before it find no room."""
-        if self._delivery.has_failed:
+        """Take a batch, waiting while those before it find no room; raise what failed before."""
+        if self.has_failed:
             await self.flush()
+        await self.put(kind, batch)
+
+    async def put(self, kind: K, batch: pa.RecordBatch) -> None:
+        """Take a batch, waiting while those before it find no room; a failure is told later."""
         while self._waiting_bytes >= self._bytes_max:
             self._moved.clear()
             await self._moved.wait()
@@ -47,8 +60,24 @@ class Pipeline(Generic[K]):
         """Wait for everything submitted since the last flush; raise the first failure."""
         while self._pump is not None and not self._pump.done():
             await asyncio.wait([self._pump])
-        delivery, self._delivery = self._delivery, self._target.delivery()
-        return await delivery.receipt()
+        deliveries = (*self._untold, self._delivery)
+        self._delivery, self._untold = self._target.delivery(), ()
+        try:
+            return receipt_of([await each.outcome() for each in deliveries])
+        except asyncio.CancelledError:
+            # Whoever was interrupted is told by the next flush.
+            self._untold = (*deliveries, *self._untold)
+            raise
+
+    def refuse(self, rows: int, fault: HeadwaterError) -> None:
+        """Take note of rows that cannot be written; the next call is told."""
+        self._delivery.refused(rows, fault)
+
+    async def settle(self) -> None:
+        """Wait until nothing is on its way, whatever became of it."""
+        while self._pump is not None and not self._pump.done():
+            await asyncio.wait([self._pump])
+        await self._delivery.outcome()
 
     async def _run(self) -> None:
         while self._waiting:

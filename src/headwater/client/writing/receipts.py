@@ -1,10 +1,10 @@
 """What a write returns, and how it is put together from the answers for its parts."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, MissingError, RequestError
 
 UNKNOWN_OFFSET = -1
 
@@ -33,6 +33,17 @@ class Receipt:
     buckets: tuple[BucketReceipt, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Hold what became of the rows of one call."""
+
+    rows_submitted: int
+    rows_written: int
+    rows_unknown: int
+    buckets: Mapping[Place, tuple[int, int]]
+    fault: HeadwaterError | None
+
+
 class Delivery:
     """Collect what becomes of the rows of one call."""
 
@@ -41,6 +52,7 @@ class Delivery:
         self._rows_submitted = 0
         self._rows_open = 0
         self._rows_written = 0
+        self._rows_unknown = 0
         self._buckets: dict[Place, tuple[int, int]] = {}
         self._fault: HeadwaterError | None = None
         self._settled = asyncio.Event()
@@ -69,6 +81,9 @@ class Delivery:
         """Take note of rows that failed; the first failure is the one that is told."""
         if self._fault is None:
             self._fault = fault
+        if not isinstance(fault, RequestError | MissingError):
+            # It was sent, perhaps, and an answer did not come.
+            self._rows_unknown += rows
         if place is not None and self._on_failure is not None:
             self._on_failure(fault, place)
         self._close(rows)
@@ -85,21 +100,48 @@ class Delivery:
         if not self._rows_open:
             self._settled.set()
 
-    async def receipt(self) -> Receipt:
-        """Wait for all rows; raise the first failure, saying how many rows were written."""
+    async def outcome(self) -> Outcome:
+        """Wait until all rows were written or have failed."""
         await self._settled.wait()
-        if self._fault is not None:
-            raise self._told(self._fault)
-        buckets = sorted(self._buckets.items(), key=lambda each: (each[0][0] or "", each[0][1]))
-        return Receipt(
+        return Outcome(
+            self._rows_submitted,
             self._rows_written,
-            tuple(BucketReceipt(*place, rows, end) for place, (rows, end) in buckets),
+            self._rows_unknown,
+            self._buckets,
+            self._fault,
         )
 
-    def _told(self, fault: HeadwaterError) -> HeadwaterError:
-        if self._rows_written == 0:
-            return fault
-        known = f"{self._rows_written} of {self._rows_submitted} rows that were sent are written."
+    async def receipt(self) -> Receipt:
+        """Wait for all rows; raise the first failure, saying how many rows were written."""
+        return receipt_of([await self.outcome()])
+
+
+def receipt_of(outcomes: Sequence[Outcome]) -> Receipt:
+    """Return what was written; raise the first failure, saying how many rows were written."""
+    fault = next((each.fault for each in outcomes if each.fault is not None), None)
+    if fault is not None:
+        raise _told(fault, outcomes)
+    buckets: dict[Place, tuple[int, int]] = {}
+    for outcome in outcomes:
+        for place, (rows, end) in outcome.buckets.items():
+            count, known = buckets.get(place, (0, UNKNOWN_OFFSET))
+            buckets[place] = (count + rows, max(known, end))
+    ordered = sorted(buckets.items(), key=lambda each: (each[0][0] or "", each[0][1]))
+    return Receipt(
+        sum(each.rows_written for each in outcomes),
+        tuple(BucketReceipt(*place, rows, end) for place, (rows, end) in ordered),
+    )
+
+
+def _told(fault: HeadwaterError, outcomes: Sequence[Outcome]) -> HeadwaterError:
+    submitted = sum(each.rows_submitted for each in outcomes)
+    written = sum(each.rows_written for each in outcomes)
+    unknown = sum(each.rows_unknown for each in outcomes)
+    told = fault
+    if written or 0 < unknown < submitted:
+        rest = f", and nothing is known of {unknown}" if unknown else ""
+        known = f"{written} of {submitted} rows that were sent are written{rest}."
         told = type(fault)(f"{fault.message} {known}", hint=fault.hint)
         told.code = fault.code
-        return told.with_traceback(fault.__traceback__)
+    told.rows_written, told.rows_unknown = written, unknown
+    return told.with_traceback(fault.__traceback__)

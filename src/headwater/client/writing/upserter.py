@@ -45,7 +45,7 @@ class Upserter:
         self._router = Router.of(table.descriptor)
         self._lanes: dict[tuple[int, ...] | None, KvLane] = {}
         self._target: Target[_Kind] = Target(cluster, table, writers=writers, plan=self._plan)
-        self._pipeline = Pipeline(self._target, writers)
+        self.pipeline = Pipeline(self._target, writers)
 
     async def upsert(
         self, batches: Iterable[pa.RecordBatch], *, columns: Sequence[str] | None = None
@@ -66,15 +66,23 @@ class Upserter:
 
         The memory of the batch must not change before `flush`.
         """
-        await self._pipeline.submit(self._upsert(columns), batch)
+        await self.pipeline.submit(self._upsert(columns), batch)
 
     async def submit_delete(self, keys: pa.RecordBatch) -> None:
         """Delete without waiting for it."""
-        await self._pipeline.submit(_Delete(), keys)
+        await self.pipeline.submit(_Delete(), keys)
+
+    async def put(self, batch: pa.RecordBatch) -> None:
+        """Submit rows without being told of what failed before."""
+        await self.pipeline.put(_Upsert(None), batch)
+
+    async def put_delete(self, keys: pa.RecordBatch) -> None:
+        """Submit deletes without being told of what failed before."""
+        await self.pipeline.put(_Delete(), keys)
 
     async def flush(self) -> Receipt:
         """Wait for everything submitted since the last flush; raise the first failure."""
-        return await self._pipeline.flush()
+        return await self.pipeline.flush()
 
     def _upsert(self, columns: Sequence[str] | None) -> _Upsert:
         kind = _Upsert(None if columns is None else tuple(columns))

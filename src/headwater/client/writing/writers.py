@@ -25,6 +25,8 @@ class Writers:
         self._tasks = Tasks()
         self.courier = Courier(cluster, self._tasks)
         self._working: set[asyncio.Task[None]] = set()
+        self._gathering: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
         self._queues: dict[TableBucket, BucketQueue] = {}
         self._paths: dict[int, TablePath] = {}
         self.plain_bytes_max = 0  # so many bytes need no compression, as far as the server says
@@ -75,8 +77,33 @@ class Writers:
         task.add_done_callback(self._working.discard)
         return task
 
+    def gather(self, work: Coroutine[object, object, None], *, name: str) -> asyncio.Task[None]:
+        """Run a coroutine that sends rows which are held back; closing hurries it."""
+        task = self.start(work, name=name)
+        self._gathering.add(task)
+        task.add_done_callback(self._gathering.discard)
+        return task
+
+    async def linger(self, seconds: float) -> None:
+        """Wait for a while, or until the client is being closed."""
+        waiting = [
+            self._tasks.start(self.cluster.clock.sleep(seconds), name="linger"),
+            self._tasks.start(self._closed(), name="linger until closed"),
+        ]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waiting:
+                task.cancel()
+
+    async def _closed(self) -> None:
+        await self._closing.wait()
+
     async def close(self) -> None:
         """Take nothing more, and wait until everything was written or has failed."""
+        self._closing.set()
+        while self._gathering:
+            await asyncio.wait(tuple(self._gathering))
         self._is_closed = True
         while self._working:
             await asyncio.wait(tuple(self._working))
