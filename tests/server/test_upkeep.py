@@ -94,6 +94,42 @@ async def test_a_clock_that_is_set_ahead_deletes_nothing_until_it_has_stood_for_
         assert await earliest(connection, table_id) == 200
 
 
+async def test_a_clock_that_is_ahead_at_the_start_deletes_nothing_until_it_has_stood_for_long(
+    tmp_path, clock, caplog
+):
+    given = {"clock": clock, "storage": StorageSettings(SMALL_SEGMENTS)}
+    async with running(tmp_path, **given) as server, connected(server) as connection:
+        table_id = await create_table(connection, table_json(**BY_TIME))
+        await fill(connection, table_id, batches=20)
+    clock.ahead_ms = 365 * DAY_MS
+
+    for _ in range(2):  # a second start does not make it true
+        async with running(tmp_path, **given) as server, connected(server) as connection:
+            await server.upkeep.expire_rows()
+            assert await earliest(connection, table_id) == 0
+            await server.upkeep.remember_time()
+    assert "clock is far ahead of the last run" in caplog.text
+    async with running(tmp_path, **given) as server, connected(server) as connection:
+        clock.milliseconds += int(BELIEVED_AFTER_S * 1000)
+        await server.upkeep.expire_rows()
+        assert await earliest(connection, table_id) == 200
+
+
+async def test_a_clock_that_an_operator_trusts_is_believed_at_the_start(tmp_path, clock):
+    given = {"clock": clock, "storage": StorageSettings(SMALL_SEGMENTS)}
+    async with running(tmp_path, **given) as server, connected(server) as connection:
+        table_id = await create_table(connection, table_json(**BY_TIME))
+        await fill(connection, table_id, batches=20)
+    clock.ahead_ms = 365 * DAY_MS
+
+    async with (
+        running(tmp_path, **given, trust_clock=True) as server,
+        connected(server) as connection,
+    ):
+        await server.upkeep.expire_rows()
+        assert await earliest(connection, table_id) == 200
+
+
 async def test_a_quiet_table_becomes_empty_and_keeps_its_offsets(tmp_path, clock):
     async with running(tmp_path, clock=clock) as server, connected(server) as connection:
         table_id = await create_table(connection, table_json(**BY_TIME))

@@ -30,6 +30,7 @@ class ServeOptions:
     metrics_port: int | None
     audit_every: str | None
     audit_deep: bool
+    trust_clock: bool
     log_level: str
     log_format: str
 
@@ -56,6 +57,14 @@ AuditEvery = Annotated[
 ]
 AuditDeep = Annotated[bool, typer.Option("--audit-deep", help="Compare every row in these audits.")]
 
+TrustClock = Annotated[
+    bool,
+    typer.Option(
+        "--trust-clock",
+        help="Delete by age at once, though the clock is far ahead of the last run.",
+    ),
+]
+
 
 def serve(
     directory: Annotated[Path, typer.Argument(help="Data directory; made if it does not exist.")],
@@ -79,6 +88,7 @@ def serve(
     metrics_port: MetricsPort = None,
     audit_every: AuditEvery = None,
     audit_deep: AuditDeep = False,
+    trust_clock: TrustClock = False,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
 ) -> None:
@@ -99,6 +109,7 @@ def serve(
         metrics_port=metrics_port,
         audit_every=audit_every,
         audit_deep=audit_deep,
+        trust_clock=trust_clock,
         log_level=log_level.upper(),
         log_format=log_format,
     )

@@ -95,6 +95,7 @@ def _settings(options: ServeOptions) -> ServerSettings:
         host=options.host,
         port=options.port,
         insecure=options.insecure,
+        trust_clock=options.trust_clock,
         datalake_format=options.datalake_format,
         lake_properties=named_values(options.lake, what="property of a lake"),
         metrics_host=options.metrics_host,

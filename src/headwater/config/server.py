@@ -25,6 +25,7 @@ _FREE = frozenset(
         "advertised_host",
         "advertised_port",
         "insecure",
+        "trust_clock",
         "metrics_host",
         "metrics_port",
         "datalake_format",
@@ -70,6 +71,9 @@ class ServerSettings:
         64 * MIB,
         "Free space of the disk below which rows are refused, so that there is room to delete some;"
         " 0 refuses none.",
+    )
+    trust_clock: bool = switch(
+        "Delete by age at once though the clock is far ahead of the last run; else an hour later."
     )
     default_bucket_number: int = integer(1, "Buckets of a table whose creator gives no number.")
     bucket_count_max: int = integer(4096, "Buckets of one table or partition.")

@@ -45,6 +45,10 @@ def _noted(metric: Declared) -> Declared:
 # ---- what is stored
 
 TABLES = _gauge("headwater_tables", "Tables in the catalog.")
+CLOCK_DOUBTED = _gauge(
+    "headwater_clock_doubted_seconds",
+    "How far the clock is ahead of the time that is believed; while not 0, no age deletes rows.",
+)
 BUCKETS_OPEN = _gauge("headwater_buckets_open", "Buckets that are open.")
 BUCKETS_FENCED = _gauge(
     "headwater_buckets_fenced", "Buckets that take no writes since their disk or state failed."

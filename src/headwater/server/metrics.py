@@ -39,6 +39,7 @@ class ServerMetrics:
         logs = [tablet.log for _, tablet in tablets.all_open()]
         keyed = [each for _, each in tablets.keyed.all_open()]
         yield value(declared.TABLES, len(self._services.catalog.tables.ids()))
+        yield value(declared.CLOCK_DOUBTED, self._services.catalog.time.doubted_ms / _MS)
         yield value(declared.BUCKETS_OPEN, len(logs))
         yield value(declared.BUCKETS_FENCED, len(fenced(tablets)))
         yield value(declared.BUCKETS_DAMAGED, len(damaged(tablets)))

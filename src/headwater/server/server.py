@@ -9,6 +9,7 @@ from headwater.config.server import ServerSettings
 from headwater.errors import RequestError
 from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock, SystemClock
+from headwater.runtime.doubting import BELIEVED_AFTER_S
 from headwater.runtime.events import Events
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.connection import Serve
@@ -95,6 +96,7 @@ class Server:
             raise
         server.upkeep.start()
         server._tell(directory)
+        server._tell_of_clock(is_watched=listens)
         return server
 
     async def _listen(self, *, for_others: bool) -> None:
@@ -124,6 +126,20 @@ class Server:
         if self.metrics_listener is not None:
             fields["metrics_port"] = self.metrics_listener.port
         _events.info("serving", **fields, directory=str(directory))
+
+    def _tell_of_clock(self, *, is_watched: bool) -> None:
+        ahead_ms = self._services.catalog.time.doubted_ms
+        if not ahead_ms:
+            return
+        # A program that opens a directory for a moment is nobody's watch.
+        tell = _events.warning if is_watched else _events.info
+        tell(
+            "clock is far ahead of the last run: nothing is deleted by age for now",
+            ahead_s=ahead_ms // 1000,
+            believed_after_s=BELIEVED_AFTER_S,
+            hint="Nothing is to be done if the server was down that long. If the clock is wrong,"
+            " set it right. To delete at once, start with --trust-clock.",
+        )
 
     @property
     def tallies(self) -> Tallies:

@@ -21,7 +21,6 @@ from headwater.rows.admission import AdmissionLimits, Expectation, admit
 from headwater.rows.log_batch import BatchHeader
 from headwater.rows.projection import Projection
 from headwater.runtime.clock import Clock
-from headwater.runtime.doubting import DoubtingClock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import shared
 from headwater.server.catalog.catalog import Catalog
@@ -79,7 +78,6 @@ class Tablets:
         self._executor = executor
         self._settings = settings
         self._clock = clock
-        self._doubting = DoubtingClock(clock)
         self._open: dict[TableBucket, LogTablet] = {}
         self._opening: dict[TableBucket, asyncio.Task[LogTablet]] = {}
         # Why buckets could not be opened when that was tried last.
@@ -152,7 +150,7 @@ class Tablets:
     def _open_log(self, bucket: TableBucket) -> Log:
         store = self._store
         return Log.open(
-            store.disk, _directory_of(bucket), settings=store.settings.log, clock=self._doubting
+            store.disk, _directory_of(bucket), settings=store.settings.log, clock=self._catalog.time
         )
 
     # ---- what writing and reading need to know of a table

@@ -11,11 +11,12 @@ from headwater.errors import (
     DirectoryLostError,
     HeadwaterError,
     PartitionMissingError,
+    StorageError,
 )
 from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
 from headwater.model.table import TableInfo
-from headwater.runtime.doubting import DoubtingClock
+from headwater.runtime.doubting import JUMP_MS
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, repeat
 from headwater.server.context import Services
@@ -30,6 +31,8 @@ VERIFY_INTERVAL_S = 0.5
 SWEEP_INTERVAL_S = 15.0
 STATE_INTERVAL_S = 1.0
 DIRECTORY_INTERVAL_S = 1.0
+# Well below the leap that is doubted at the next start.
+TIME_INTERVAL_S = JUMP_MS / 1000 / 2
 LAKE_FILES_INTERVAL_S = 3600.0
 
 
@@ -41,7 +44,7 @@ class Upkeep:
         self._listener = listener
         self._tasks = Tasks()
         # What is deleted by age is not deleted because somebody set the clock.
-        self._time = DoubtingClock(services.clock)
+        self._time = services.catalog.time
         self._unverifiable: set[TableBucket] = set()
 
     def start(self) -> None:
@@ -54,6 +57,7 @@ class Upkeep:
         self._repeat(self.save_states, "snapshots", settings.kv_snapshot_interval_s)
         self._repeat(self._listener.sweep, "sweep", SWEEP_INTERVAL_S)
         self._repeat(self.clear_lake_files, "lake files", LAKE_FILES_INTERVAL_S)
+        self._repeat(self.remember_time, "time", TIME_INTERVAL_S)
         self._tasks.start(self._follow_partitions(), name="automatic partitions")
 
     async def stop(self) -> None:
@@ -72,6 +76,15 @@ class Upkeep:
             self._services.catalog.lock.check()
         except DirectoryLostError:
             self._services.lost.set()
+
+    # ---- the time
+
+    async def remember_time(self) -> None:
+        """Note the time that is believed: the next start doubts a clock that is far ahead of it."""
+        try:
+            self._services.catalog.remember_time()
+        except StorageError as fault:
+            _events.warning("time not noted", reason=str(fault))
 
     # ---- retention
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from headwater.config.server import ServerSettings
 from headwater.runtime.clock import Clock
+from headwater.runtime.doubting import DoubtingClock
 from headwater.runtime.events import Events
 from headwater.server.catalog.databases import Databases
 from headwater.server.catalog.lake import LakeCatalog
@@ -21,6 +22,7 @@ from headwater.server.catalog.writer_ids import WriterIds
 _events = Events("catalog")
 CATALOG_NAME = "catalog.sqlite"
 _STARTS = "starts"
+_BELIEVED = "believed_ms"
 
 
 class Catalog:
@@ -33,11 +35,15 @@ class Catalog:
         clock: Clock,
         settings: ServerSettings,
         lock: DirectoryLock,
+        time: DoubtingClock,
         held: ExitStack,
     ) -> None:
         image = store.load()
+        self._store = store
         self._held = held
         self.lock = lock
+        # Tells the time by which rows are deleted.
+        self.time = time
         self._writer_ids = WriterIds(store)
         self._row_numbers = RowNumbers(store)
         self.storage_id = str(UUID(store.note("storage_id")))
@@ -54,7 +60,8 @@ class Catalog:
 
         1. Take the directory for this process.
         2. Open the file, or make it with the default database if there are no rows yet.
-        3. Count that it was opened, and give no id again that has rows.
+        3. Count that it was opened, and give no id again that has rows. Doubt a clock that is
+           far ahead of the last time that was believed.
         4. Load it.
         """
         held = ExitStack()
@@ -67,8 +74,9 @@ class Catalog:
                 directory / CATALOG_NAME, now_ms=clock.now_ms(), guard=lock.check
             )
             held.callback(store.close)
-            _count_start(store, found)
-            return cls(store, clock=clock, settings=settings, lock=lock, held=held)
+            time = _time(store, clock, settings)
+            _count_start(store, found, time)
+            return cls(store, clock=clock, settings=settings, lock=lock, time=time, held=held)
         except BaseException:
             held.close()
             raise
@@ -81,13 +89,30 @@ class Catalog:
         """Reserve `count` numbers for rows of a table and return the one before the first."""
         return self._row_numbers.reserve(self.tables.by_id(table_id).table_id, count)
 
+    def remember_time(self) -> None:
+        """Note the time that is believed, for the next start."""
+        with self._store.transaction():
+            _note_time(self._store, self.time)
+
     def close(self) -> None:
         """Close the file and let another process take the directory; twice does no harm."""
         self._held.close()
 
 
-def _count_start(store: CatalogStore, found: IdsOnDisk) -> None:
+def _time(store: CatalogStore, clock: Clock, settings: ServerSettings) -> DoubtingClock:
+    believed = None if settings.trust_clock else store.note_if_any(_BELIEVED)
+    return DoubtingClock(clock, believed_ms=None if believed is None else int(believed))
+
+
+def _note_time(store: CatalogStore, time: DoubtingClock) -> None:
+    now_ms = time.now_ms()
+    if not time.doubted_ms:
+        store.put_note(_BELIEVED, str(now_ms))
+
+
+def _count_start(store: CatalogStore, found: IdsOnDisk, time: DoubtingClock) -> None:
     with store.transaction():
+        _note_time(store, time)
         store.put_note(_STARTS, str(int(store.note(_STARTS)) + 1))
         skipped = [
             store.skip_ids("tables", found.table_id),

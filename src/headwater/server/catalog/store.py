@@ -168,14 +168,22 @@ class CatalogStore:
 
     def note(self, key: str) -> str:
         """Return one of the single values of the catalog."""
-        found = self._file.rows("SELECT value FROM meta WHERE key = ?", (key,))
-        if not found:
+        found = self.note_if_any(key)
+        if found is None:
             raise CorruptFileError(f"The catalog holds no '{key}'.")
-        return str(found[0][0])
+        return found
+
+    def note_if_any(self, key: str) -> str | None:
+        """Return a single value that catalogs of older versions do not have."""
+        found = self._file.rows("SELECT value FROM meta WHERE key = ?", (key,))
+        return str(found[0][0]) if found else None
 
     def put_note(self, key: str, value: str) -> None:
         """Write one of the single values of the catalog."""
-        self._file.change("UPDATE meta SET value = ? WHERE key = ?", (value, key))
+        self._file.change(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
 
 
 def _table_text(descriptor: TableDescriptor) -> str:
