@@ -65,7 +65,7 @@ OPTION_GROUPS = {
         "See [retention](../how-to/retention.md) and [pushdown](../how-to/pushdown.md).",
     ),
 }
-OPTIONS_OF_THEIR_OWN = ("serve", "user")
+OPTIONS_OF_THEIR_OWN = ("serve", "user add", "user list", "user remove")
 SETTING_FLAGS = {
     "host": "`--host`",
     "port": "`--port`",

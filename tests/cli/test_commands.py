@@ -56,7 +56,8 @@ def test_the_version_is_told():
     [
         (["--help"], ["serve", "user", "--version"]),
         (["serve", "--help"], ["--host", "--port", "--users", "--insecure", "--log-format"]),
-        (["user", "--help"], ["--password", "Name of the user", "File of users"]),
+        (["user", "--help"], ["add", "list", "remove"]),
+        (["user", "add", "--help"], ["--password", "Name of the user", "File of users"]),
     ],
 )
 def test_every_command_explains_itself(arguments, told):
@@ -76,7 +77,7 @@ def test_listening_beyond_the_machine_is_refused_with_a_way_out(tmp_path):
 
 
 def test_a_file_without_users_is_refused_with_a_way_out(tmp_path):
-    (tmp_path / "users").touch()
+    (tmp_path / "users").touch(mode=0o600)
 
     result = called("serve", str(tmp_path / "data"), "--users", str(tmp_path / "users"))
 
@@ -129,11 +130,28 @@ def test_a_user_is_added_and_changed(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize(("file", "name"), [("users", "a:b"), ("missing/users", "ann")])
-def test_a_user_that_cannot_be_added_is_an_error_and_no_traceback(tmp_path, file, name):
+def test_users_are_listed_and_removed(tmp_path):
+    path = str(tmp_path / "users")
+    for name in ("bob", "ann"):
+        called("user", "add", path, name, "--password", "one")
+
+    before = called("user", "list", path).stdout.split()
+    results = [called("user", "remove", path, "ann"), called("user", "remove", path, "ann")]
+
+    assert before == ["ann", "bob"]
+    assert [result.exit_code for result in results] == [0, 3]
+    assert "bob" in results[1].stderr
+    assert called("user", "list", path).stdout.split() == ["bob"]
+    assert called("user", "list", path + "s").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "code"), [("users", "a:b", 3), ("missing/users", "ann", 1)]
+)
+def test_a_user_that_cannot_be_added_is_an_error_and_no_traceback(tmp_path, file, name, code):
     result = called("user", str(tmp_path / file), name, "--password", "x")
 
-    assert result.exit_code == 1
+    assert result.exit_code == code
     assert result.stderr.startswith("headwater: ")
 
 

@@ -1,6 +1,7 @@
 """Who may connect, and from where."""
 
 import stat
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from headwater.client.connection import Connection
 from headwater.config.server import ServerSettings
 from headwater.errors import (
     AuthenticationError,
+    DisconnectedError,
     InvalidNameError,
     InvalidOptionError,
     RequestError,
@@ -90,6 +92,33 @@ def test_a_line_that_is_not_a_user_is_named(tmp_path, line):
         Users.load(path)
 
 
+def test_a_file_that_others_may_read_or_change_is_refused_with_the_remedy(tmp_path):
+    path = tmp_path / "users"
+    ANN.save(path)
+
+    for mode in (0o644, 0o604, 0o602, 0o660, 0o666):
+        path.chmod(mode)
+        with pytest.raises(InvalidOptionError, match=f"chmod 600 {path}"):
+            Users.load(path)
+
+    path.chmod(0o640)  # as secrets are mounted for a group
+    assert len(Users.load(path)) == 1
+
+
+def test_an_empty_password_is_refused():
+    with pytest.raises(InvalidOptionError, match="empty"):
+        ANN.with_user("bob", "")
+
+
+def test_metrics_beyond_the_machine_ask_for_a_word():
+    exposed = ServerSettings(metrics_host="0.0.0.0", metrics_port=0)
+
+    with pytest.raises(RequestError, match="--metrics-exposed"):
+        check_exposure(exposed, ANN)
+    check_exposure(replace(exposed, metrics_exposed=True), ANN)
+    check_exposure(replace(exposed, metrics_port=None), ANN)
+
+
 def test_a_file_that_is_not_there_holds_nobody(tmp_path):
     assert len(Users.load(tmp_path / "users")) == 0
 
@@ -143,5 +172,5 @@ async def test_a_malformed_token_is_refused_and_opens_nothing(tmp_path, token):
         with pytest.raises(AuthenticationError):
             await client.call(request, pb.AuthenticateResponse)
 
-        with pytest.raises(AuthenticationError):
+        with pytest.raises(DisconnectedError):
             await client.call(pb.ListDatabasesRequest(), pb.ListDatabasesResponse)

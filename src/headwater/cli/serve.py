@@ -28,6 +28,7 @@ class ServeOptions:
     lake: tuple[str, ...]
     metrics_host: str
     metrics_port: int | None
+    metrics_exposed: bool
     audit_every: str | None
     audit_deep: bool
     trust_clock: bool
@@ -46,6 +47,10 @@ MetricsHost = Annotated[str, typer.Option(help="Address to serve metrics on.")]
 MetricsPort = Annotated[
     int | None,
     typer.Option(help="Port for /metrics and /health; 0 takes a free one.", show_default="off"),
+]
+MetricsExposed = Annotated[
+    bool,
+    typer.Option("--metrics-exposed", help="Serve metrics beyond this machine, to anyone."),
 ]
 AuditEvery = Annotated[
     str | None,
@@ -86,6 +91,7 @@ def serve(
     lake: LakeProperties = None,
     metrics_host: MetricsHost = _DEFAULTS.metrics_host,
     metrics_port: MetricsPort = None,
+    metrics_exposed: MetricsExposed = False,
     audit_every: AuditEvery = None,
     audit_deep: AuditDeep = False,
     trust_clock: TrustClock = False,
@@ -107,6 +113,7 @@ def serve(
         lake=tuple(lake or ()),
         metrics_host=metrics_host,
         metrics_port=metrics_port,
+        metrics_exposed=metrics_exposed,
         audit_every=audit_every,
         audit_deep=audit_deep,
         trust_clock=trust_clock,

@@ -34,7 +34,8 @@ async def _serve(options: ServeOptions) -> None:
     users = None if options.users is None else Users.load(options.users)
     if users is not None and not len(users):
         raise InvalidOptionError(
-            f"{options.users} holds no users.", hint="Add one with: headwater user FILE NAME"
+            f"{options.users} contains no users.",
+            hint=f"Add one with: headwater user add {options.users} NAME",
         )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -100,6 +101,7 @@ def _settings(options: ServeOptions) -> ServerSettings:
         lake_properties=named_values(options.lake, what="property of a lake"),
         metrics_host=options.metrics_host,
         metrics_port=options.metrics_port,
+        metrics_exposed=options.metrics_exposed,
         advertised_host=host,
         advertised_port=int(port or 0),
     )

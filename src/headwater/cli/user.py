@@ -4,26 +4,86 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
-from headwater.errors import HeadwaterError
-from headwater.server.security import Users
+from headwater.cli.exits import ending
+from headwater.errors import InvalidOptionError
+from headwater.server.security import Users, editing
+
+ADD = "add"
 
 
-def user(
+class _AddByDefault(TyperGroup):
+    """Take `user FILE NAME` for `user add FILE NAME`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Put the command in front where there is none."""
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = [ADD, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    help="Add, list and remove users in a file for `serve --users`; a server that runs sees it"
+    " within seconds.",
+    no_args_is_help=True,
+    cls=_AddByDefault,
+)
+
+File = Annotated[Path, typer.Argument(help="File of users.")]
+Name = Annotated[str, typer.Argument(help="Name of the user.")]
+
+
+@app.command(ADD)
+def add(
     file: Annotated[Path, typer.Argument(help="File of users; made if it does not exist.")],
-    name: Annotated[str, typer.Argument(help="Name of the user.")],
+    name: Name,
     *,
     password: Annotated[
-        str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True, help="Password.")
+        str,
+        typer.Option(
+            prompt=True,
+            hide_input=True,
+            confirmation_prompt=True,
+            help="Password. Other users of the machine can see it here: better be asked.",
+        ),
     ],
 ) -> None:
-    """Add a user to a file for `serve --users`, or change a password.
+    """Add a user, or change a password: sessions with the old one end.
 
-    Example: headwater user users.txt ann
+    Example: headwater user add users.txt ann
     """
-    try:
-        Users.load(file).with_user(name, password).save(file)
-    except (HeadwaterError, OSError) as fault:
-        typer.secho(f"headwater: {fault}", err=True, fg=typer.colors.RED)
-        raise typer.Exit(1) from None
+    with ending(debug=False), editing(file) as users:
+        users.with_user(name, password).save(file)
     typer.echo(f"{name} may now connect to a server that runs with --users {file}")
+
+
+@app.command("list")
+def list_users(file: File) -> None:
+    """List the users, one per line.
+
+    Example: headwater user list users.txt
+    """
+    with ending(debug=False):
+        for name in sorted(_existing(file).credentials):
+            typer.echo(name)
+
+
+@app.command()
+def remove(file: File, name: Name) -> None:
+    """Remove a user, whose sessions end.
+
+    Example: headwater user remove users.txt ann
+    """
+    with ending(debug=False):
+        _existing(file)
+        with editing(file) as users:
+            users.without_user(name).save(file)
+    typer.echo(f"{name} may no longer connect to a server that runs with --users {file}")
+
+
+def _existing(file: Path) -> Users:
+    users = Users.load(file)
+    if users.stamp is None:
+        raise InvalidOptionError(f"There is no file {file}.")
+    return users

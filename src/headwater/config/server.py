@@ -28,6 +28,7 @@ _FREE = frozenset(
         "trust_clock",
         "metrics_host",
         "metrics_port",
+        "metrics_exposed",
         "datalake_format",
         "lake_properties",
         "disk_free_bytes_min",
@@ -48,7 +49,17 @@ class ServerSettings:
     metrics_port: int | None = integer_or_none(
         "Port to serve metrics and health on; 0 takes any free one; unset: they are not served."
     )
-    connections_max: int = integer(1024, "Connections open at a time; more are turned away.")
+    metrics_exposed: bool = switch("Serve metrics beyond this machine, where nobody logs in.")
+    connections_max: int = integer(
+        1024, "Connections open at a time, logged in where users must; more are turned away."
+    )
+    login_timeout_s: float = seconds(15.0, "Time a client has to log in, where users must.")
+    login_connections_max: int = integer(
+        256, "Connections that have not logged in; the oldest one makes room for one more."
+    )
+    login_connections_per_address_max: int = integer(
+        64, "Such connections from one address (for IPv6: from one network of /64)."
+    )
     frame_timeout_s: float = seconds(30.0, "Time a client has to finish a frame it began.")
     request_bytes_max: int = integer(64 * MIB, "Size of one request.")
     connection_requests_max: int = integer(

@@ -3,7 +3,10 @@
 import json
 import logging
 import sys
+from dataclasses import dataclass
 from typing import TextIO
+
+from headwater.runtime.clock import Clock
 
 Field = str | int | float | bool | None
 
@@ -32,6 +35,39 @@ class Events:
 
     def _write(self, level: int, event: str, fields: dict[str, Field]) -> None:
         self._logger.log(level, event, extra={"fields": fields})
+
+
+class Sparing:
+    """Keep events that a client can cause from filling a log: so many in a while, then a count."""
+
+    def __init__(self, clock: Clock, *, lines_max: int, period_s: float = 10.0) -> None:
+        self._clock = clock
+        self._lines_max = lines_max
+        self._period_s = period_s
+        self._kinds: dict[object, _Kind] = {}
+
+    def turn(self, kind: object = None) -> dict[str, int] | None:
+        """Return fields for the event of a kind, or None if it is to be left out.
+
+        The fields tell how many of its kind were left out before; kinds must be few.
+        """
+        now = self._clock.monotonic()
+        seen = self._kinds.setdefault(kind, _Kind(now))
+        if now - seen.began_at >= self._period_s:
+            seen.began_at, seen.lines = now, 0
+        if seen.lines >= self._lines_max:
+            seen.left_out += 1
+            return None
+        seen.lines += 1
+        left_out, seen.left_out = seen.left_out, 0
+        return {"left_out": left_out} if left_out else {}
+
+
+@dataclass(slots=True)
+class _Kind:
+    began_at: float
+    lines: int = 0
+    left_out: int = 0
 
 
 class TextFormat(logging.Formatter):

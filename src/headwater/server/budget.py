@@ -12,6 +12,11 @@ class Budget:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self.used_bytes = 0
 
+    @property
+    def is_contended(self) -> bool:
+        """Tell whether somebody waits for bytes."""
+        return bool(self._waiting)
+
     def take(self, count: int) -> bool:
         """Take bytes if nobody waits and they fit; one taker may exceed an untouched budget."""
         if self._waiting or not self._fits(count):

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Protocol, cast
 
 from headwater.config.server import ServerSettings
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, RequestError
 from headwater.runtime.clock import Clock
-from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks
 from headwater.server.budget import Budget
 from headwater.server.keep_alive import acknowledge, keep_alive
@@ -22,12 +21,17 @@ from headwater.wire.frames import (
     response_head,
 )
 
-_events = Events("connection")
 # A client that has more than this to read is stuck: its next large answer waits.
 UNSENT_BYTES_HIGH = 1024 * 1024
 FLUSH_WITHIN_S = 2.0
 # A client that sends thousands of requests at once shares each turn of the loop with the others.
 REQUESTS_PER_TURN = 32
+# Before login: room for versions, a mechanism and a token, and for no more.
+LOGIN_FRAME_BYTES_MAX = 8 * 1024
+LOGIN_REQUESTS_MAX = 8
+# A frame that holds room while others wait for it has to come on.
+PACE_LOOK_S = 1.0
+PACE_GRACE_S = 2.0
 
 Part = bytes | memoryview
 Answer = tuple[ResponseKind, list[Part]]
@@ -46,6 +50,14 @@ class Registry(Protocol):
 
     def closed(self, connection: "Connection") -> None:
         """Take note of a connection that has ended."""
+        ...
+
+    def logged_in(self, connection: "Connection") -> None:
+        """Take note of a login, or close the connection if there are too many."""
+        ...
+
+    def dropped(self, connection: "Connection", reason: str) -> None:
+        """Take note that a connection is closed by force."""
         ...
 
     def unsent_grew(self) -> None:
@@ -69,15 +81,21 @@ class Connection(asyncio.BufferedProtocol):
         requests: Budget,
         settings: ServerSettings,
         clock: Clock,
+        logins: Budget | None = None,
     ) -> None:
         self._serve = serve
         self._registry = registry
         self._requests = requests
+        # What is held for a client that has yet to log in; none where nobody has to.
+        self._logins = logins or requests
+        needs_login = logins is not None
         self._settings = settings
         self._clock = clock
-        self._assembler = FrameAssembler(frame_bytes_max=settings.request_bytes_max)
+        self._assembler = FrameAssembler(
+            frame_bytes_max=LOGIN_FRAME_BYTES_MAX if needs_login else settings.request_bytes_max
+        )
         self._tasks = Tasks()
-        self._waiting: deque[RequestFrame] = deque()
+        self._waiting: deque[tuple[RequestFrame, Budget]] = deque()
         self._is_turn_planned = False
         self._held_bytes = 0
         self._reading_paused = False
@@ -86,9 +104,13 @@ class Connection(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._deadline: asyncio.TimerHandle | None = None
+        self._frame_began = 0.0
+        self._login_deadline: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
-        # Not a method of ours: that were a circle, and what ended would wait for the collector.
-        self.session = Session("?", "", 0, self._writable.wait)
+        # Not a method of ours: a reference cycle would keep ended connections for the collector.
+        self.session = Session("?", "", 0, self._writable.wait, needs_login=needs_login)
+        self.has_asked = False
+        """Whether anything whole has come from the client."""
         self.stuck_since: float | None = None
 
     # ---- life
@@ -104,13 +126,20 @@ class Connection(asyncio.BufferedProtocol):
             self.session.received = partial(acknowledge, opened)
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.session.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self.session.address = peer[0] if peer else "?"
         if local:
             self.session.local_host, self.session.local_port = local[0], local[1]
+        if self.session.needs_login:
+            loop = asyncio.get_running_loop()
+            self._login_deadline = loop.call_later(
+                self._settings.login_timeout_s, self._login_is_late
+            )
         self._registry.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's shape
         """Drop what is still in flight for a client that has gone."""
         self._watch_frame(inside=False)
+        self._stop_login_watch()
         self._requests.forget(self._room_granted)
         if self._assembler.receiving_bytes:
             self._requests.give(self._assembler.receiving_bytes)
@@ -118,7 +147,8 @@ class Connection(asyncio.BufferedProtocol):
         self.session.is_closed = True
         self._registry.closed(self)
         self._tasks.cancel()
-        self._requests.give(sum(frame.size for frame in self._waiting))
+        for frame, budget in self._waiting:
+            budget.give(frame.size)
         self._waiting.clear()
         self._lost.set()
 
@@ -140,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self, reason: str) -> None:
         """Close at once and say why in the log."""
-        _events.warning("connection dropped", peer=self.session.peer, reason=reason)
+        self._registry.dropped(self, reason)
         if self._transport is not None:
             self._transport.abort()
 
@@ -184,26 +214,61 @@ class Connection(asyncio.BufferedProtocol):
 
     def _watch_frame(self, *, inside: bool) -> None:
         if inside and self._deadline is None:
-            loop = asyncio.get_running_loop()
-            self._deadline = loop.call_later(self._settings.frame_timeout_s, self._frame_is_late)
+            self._frame_began = asyncio.get_running_loop().time()
+            self._look_at_frame_later()
         elif not inside and self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _frame_is_late(self) -> None:
+    def _look_at_frame_later(self) -> None:
+        look_s = min(PACE_LOOK_S, self._settings.frame_timeout_s)
+        self._deadline = asyncio.get_running_loop().call_later(look_s, self._look_at_frame)
+
+    def _look_at_frame(self) -> None:
+        """Drop a client that does not finish its frame, sooner if others wait for its room."""
         self._deadline = None
         if self._reading_paused:  # The wait was ours, not the client's.
             self._watch_frame(inside=True)
+            return
+        passed_s = asyncio.get_running_loop().time() - self._frame_began
+        timeout_s = self._settings.frame_timeout_s
+        expected = self._assembler.receiving_bytes * (passed_s - PACE_GRACE_S) / timeout_s
+        if passed_s >= timeout_s:
+            self.abort(f"a frame was not complete after {timeout_s} s")
+        elif self._requests.is_contended and self._assembler.received_bytes < expected:
+            self.abort("a frame comes too slowly while others wait for its room")
         else:
-            self.abort(f"a frame was not complete after {self._settings.frame_timeout_s} s")
+            self._look_at_frame_later()
+
+    # ---- login
+
+    def _login_is_late(self) -> None:
+        self._login_deadline = None
+        self.abort(f"nobody logged in within {self._settings.login_timeout_s:g} s")
+
+    def _stop_login_watch(self) -> None:
+        if self._login_deadline is not None:
+            self._login_deadline.cancel()
+            self._login_deadline = None
+
+    def _follow_login(self) -> None:
+        """Give a client that logged in its room."""
+        if self._login_deadline is not None and not self.session.is_stranger:
+            self._stop_login_watch()
+            self._assembler.frame_bytes_max = self._settings.request_bytes_max
+            self._registry.logged_in(self)
 
     # ---- serving
 
     def _take(self, frame: RequestFrame) -> None:
+        self.has_asked = True
+        if self.session.is_stranger and self._under_way >= LOGIN_REQUESTS_MAX:
+            raise RequestError(f"More than {LOGIN_REQUESTS_MAX} requests at a time before a login.")
+        budget = self._logins if self.session.is_stranger else self._requests
         if not frame.is_large:
-            self._requests.charge(frame.size)
+            budget.charge(frame.size)
         self._held_bytes += frame.size
-        self._waiting.append(frame)
+        self._waiting.append((frame, budget))
 
     def _begin_some(self) -> None:
         """Begin as many requests as this turn of the loop and the limit allow."""
@@ -214,10 +279,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin(self, count: int) -> None:
         for _ in range(min(count, len(self._waiting))):
-            frame = self._waiting.popleft()
+            frame, budget = self._waiting.popleft()
             task = self._tasks.start(self._answer(frame), name=f"request {frame.api_key}")
             # Not in the task itself: one that is cancelled before its first step runs no `finally`.
-            task.add_done_callback(partial(self._answered, frame.size))
+            task.add_done_callback(partial(self._answered, budget, frame.size))
 
     def _plan_turn(self) -> None:
         if self._waiting and self._room and not self._is_turn_planned:
@@ -230,6 +295,10 @@ class Connection(asyncio.BufferedProtocol):
         self._read_or_wait()
 
     @property
+    def _under_way(self) -> int:
+        return len(self._tasks) + len(self._waiting)
+
+    @property
     def _room(self) -> int:
         """Return how many more requests may begin; none while the client does not read."""
         if not self._writable.is_set():
@@ -238,11 +307,14 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _answer(self, frame: RequestFrame) -> None:
         kind, parts = await self._serve(frame, self.session)
+        self._follow_login()
         self._write(frame.request_id, kind, parts)
+        if self.session.is_over and self._transport is not None:
+            self._transport.close()
 
-    def _answered(self, size: int, _: "asyncio.Task[None]") -> None:
+    def _answered(self, budget: Budget, size: int, _: "asyncio.Task[None]") -> None:
         self._held_bytes -= size
-        self._requests.give(size)
+        budget.give(size)
         self._plan_turn()
         self._read_or_wait()
 

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from headwater.config.server import ServerSettings
 from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock
+from headwater.runtime.events import Events, Sparing
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.disk_space import DiskSpace
 from headwater.server.lake.lake import ServerLake
+from headwater.server.logins import Logins
 from headwater.server.scanners import Scanners
-from headwater.server.security import Users
 from headwater.server.session import Session
 from headwater.server.tablets import Tablets
+from headwater.wire.apis import ApiKey
 
+_events = Events("requests")
 # How long a client waits for a refusal that it would otherwise provoke again at once.
 FAULT_DELAY_S = 0.1
 
@@ -30,7 +33,9 @@ class Services:
     scanners: Scanners
     lake: ServerLake
     space: DiskSpace
-    users: Users | None = None
+    # One line for each API and code of error in a while.
+    refusals: Sparing
+    logins: Logins | None = None
     tallies: Tallies = field(default_factory=Tallies)
     # Set when automatic partitions should be looked at before their regular time.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)
@@ -52,6 +57,13 @@ class Context:
 
     services: Services
     session: Session
+
+    def bucket_refused(self, api: ApiKey, code: int, reason: str) -> None:
+        """Count a bucket whose part of an answer is an error, and tell the log."""
+        self.services.tallies.requests.bucket_refused(api, code)
+        if (left_out := self.services.refusals.turn((api, code))) is not None:
+            peer = self.session.peer
+            _events.info("refused", api=api.name, code=code, peer=peer, reason=reason, **left_out)
 
     @property
     def catalog(self) -> Catalog:

@@ -6,6 +6,7 @@ from functools import partial
 from google.protobuf.message import DecodeError, Message
 
 from headwater.errors import (
+    AccessError,
     AuthenticationError,
     CorruptBatchError,
     HeadwaterError,
@@ -114,7 +115,7 @@ class Dispatcher:
             )
             parts: list[Part] = answer if isinstance(answer, list) else [answer.SerializeToString()]
         except HeadwaterError as fault:
-            _events.debug("refused", api=frame.api_key, peer=session.peer, reason=str(fault))
+            self._tell_refusal(frame, session, fault)
             return fault.code, (ResponseKind.ERROR, [_error(fault.code, str(fault))])
         except Exception as cause:  # noqa: BLE001 - the outer edge of a request
             _events.error("request failed", cause=cause, api=frame.api_key, peer=session.peer)
@@ -122,8 +123,25 @@ class Dispatcher:
             return UNEXPECTED, (ResponseKind.ERROR, [failure])
         return ANSWERED, (ResponseKind.ANSWER, parts)
 
+    def _tell_refusal(self, frame: RequestFrame, session: Session, fault: HeadwaterError) -> None:
+        if frame.api_key == ApiKey.AUTHENTICATE:
+            return  # failed logins have events of their own
+        known = frame.api_key in APIS
+        kind = (frame.api_key if known else UNKNOWN_API, fault.code)
+        if (left_out := self._services.refusals.turn(kind)) is not None:
+            api = ApiKey(frame.api_key).name if known else str(frame.api_key)
+            tell = _events.warning if isinstance(fault, AccessError) else _events.info
+            tell(
+                "refused",
+                api=api,
+                code=fault.code,
+                peer=session.peer,
+                reason=str(fault),
+                **left_out,
+            )
+
     def _check_access(self, api: Api, session: Session) -> None:
-        if self._services.users is None or api.key in _OPEN_TO_ALL:
+        if self._services.logins is None or api.key in _OPEN_TO_ALL:
             return
         if session.principal is None:
             raise AuthenticationError(

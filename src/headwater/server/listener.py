@@ -1,29 +1,46 @@
 """The listening socket and the connections that came through it."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Mapping
 
 from headwater.config.server import ServerSettings
 from headwater.runtime.clock import Clock
-from headwater.runtime.events import Events
+from headwater.runtime.events import Events, Sparing
 from headwater.server.budget import Budget
-from headwater.server.connection import Connection, Serve
+from headwater.server.connection import (
+    LOGIN_FRAME_BYTES_MAX,
+    LOGIN_REQUESTS_MAX,
+    Connection,
+    Serve,
+)
+from headwater.server.logins import network_of
 
 _events = Events("listener")
 ANSWER_WITHIN_S = 5.0
+DROPPED_LINES_MAX = 20
 
 
 class Listener:
     """Accept connections, count them, and drop those that harm the others."""
 
-    def __init__(self, serve: Serve, *, settings: ServerSettings, clock: Clock) -> None:
+    def __init__(
+        self, serve: Serve, *, settings: ServerSettings, clock: Clock, needs_login: bool = False
+    ) -> None:
         self._serve = serve
         self._settings = settings
         self._clock = clock
+        self._needs_login = needs_login
         self._connections: set[Connection] = set()
+        # Those that have not logged in yet, the oldest first.
+        self._strangers: dict[Connection, None] = {}
+        self._sparing = Sparing(clock, lines_max=DROPPED_LINES_MAX)
         self._stuck_seen: dict[Connection, tuple[float, int]] = {}
         self._server: asyncio.Server | None = None
         self._is_stopping = False
         self.requests = Budget(settings.total_request_bytes_max)
+        # Apart: what strangers send takes no room from those who logged in.
+        self.logins = Budget(LOGIN_REQUESTS_MAX * LOGIN_FRAME_BYTES_MAX)
         self.port = 0
 
     @property
@@ -55,6 +72,7 @@ class Listener:
             requests=self.requests,
             settings=self._settings,
             clock=self._clock,
+            logins=self.logins if self._needs_login else None,
         )
 
     # ---- what connections tell
@@ -64,12 +82,27 @@ class Listener:
         self._connections.add(connection)
         if self._is_stopping:
             connection.abort("the server stops")
-        elif len(self._connections) > self._settings.connections_max:
-            connection.abort(f"there are {self._settings.connections_max} connections already")
+        elif self._needs_login:
+            self._strangers[connection] = None
+            self._make_room_for(connection)
+        else:
+            self._check_count(connection)
+
+    def logged_in(self, connection: Connection) -> None:
+        """Take note of a login, or close the connection if there are too many."""
+        self._strangers.pop(connection, None)
+        self._check_count(connection)
+
+    def dropped(self, connection: Connection, reason: str) -> None:
+        """Tell the log why a connection is closed by force."""
+        if (left_out := self._sparing.turn()) is not None:
+            peer = connection.session.peer
+            _events.warning("connection dropped", peer=peer, reason=reason, **left_out)
 
     def closed(self, connection: Connection) -> None:
         """Take note of a connection that has ended."""
         self._connections.discard(connection)
+        self._strangers.pop(connection, None)
         self._stuck_seen.pop(connection, None)
 
     def unsent_grew(self) -> None:
@@ -91,3 +124,41 @@ class Listener:
                 connection.abort("the client does not read its answers")
             else:
                 self._stuck_seen[connection] = (since, unsent)
+
+    def let_go(self, credentials: Mapping[str, str]) -> None:
+        """Close the connections of users who are gone, or whose password has changed."""
+        for connection in tuple(self._connections):
+            session = connection.session
+            if session.principal is None or not session.needs_login:
+                continue
+            if credentials.get(session.principal) != session.credential:
+                connection.abort(f"user {session.principal} was removed or has another password")
+
+    # ---- how many there may be
+
+    def _check_count(self, connection: Connection) -> None:
+        count_max = self._settings.connections_max
+        if len(self._connections) - len(self._strangers) > count_max:
+            connection.abort(f"there are {count_max} connections already")
+
+    def _make_room_for(self, newcomer: Connection) -> None:
+        """Close the oldest stranger of the address that has most, if there are too many.
+
+        Whoever has not asked anything yet goes first, so that a login on its way is not cut off.
+        """
+        counts = Counter(network_of(each.session.address) for each in self._strangers)
+        own = network_of(newcomer.session.address)
+        if counts[own] > self._settings.login_connections_per_address_max:
+            crowded = own
+        elif len(self._strangers) > self._settings.login_connections_max:
+            crowded = counts.most_common(1)[0][0]
+        else:
+            return
+        others = [
+            each
+            for each in self._strangers
+            if each is not newcomer and network_of(each.session.address) == crowded
+        ]
+        oldest = min(others, key=lambda each: each.has_asked, default=newcomer)
+        del self._strangers[oldest]
+        oldest.abort("others wait to log in, and this client has not done so")

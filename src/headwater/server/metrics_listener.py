@@ -10,7 +10,8 @@ from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks
 
 HEAD_BYTES_MAX = 8 * 1024
-CONNECTIONS_MAX = 16
+CONNECTIONS_MAX = 128
+ASK_WITHIN_S = 3.0
 ANSWER_WITHIN_S = 10.0
 TEXT = "text/plain; charset=utf-8"
 _METHODS = ("GET", "HEAD")
@@ -35,6 +36,8 @@ class MetricsListener:
         self._host = host
         self._asked_port = port
         self._tasks = Tasks()
+        # Those that have not asked yet, the oldest first.
+        self._silent: dict[asyncio.Task[None], None] = {}
         self._server: asyncio.Server | None = None
         self.port = 0
 
@@ -55,9 +58,19 @@ class MetricsListener:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._tasks) >= CONNECTIONS_MAX:
-            writer.transport.abort()
-        else:
-            self._tasks.start(self._serve(reader, writer), name="metrics")
+            oldest = next(iter(self._silent), None)
+            if oldest is None:
+                writer.transport.abort()
+                return
+            del self._silent[oldest]
+            oldest.cancel()
+        task = self._tasks.start(self._serve(reader, writer), name="metrics")
+        self._silent[task] = None
+        task.add_done_callback(self._has_asked)
+
+    def _has_asked(self, task: "asyncio.Task[None] | None") -> None:
+        if task is not None:
+            self._silent.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, or drop a client that takes too long to ask or to read."""
@@ -75,9 +88,11 @@ class MetricsListener:
 
     async def _answer(self, reader: asyncio.StreamReader) -> bytes:
         try:
-            head = await reader.readuntil(b"\r\n\r\n")
+            async with asyncio.timeout(ASK_WITHIN_S):
+                head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             return _encoded(_refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
+        self._has_asked(asyncio.current_task())
         words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         if len(words) != _REQUEST_LINE_WORDS or not words[2].startswith("HTTP/1."):
             return _encoded(_refusal(HTTPStatus.BAD_REQUEST))

@@ -10,7 +10,7 @@ from headwater.errors import RequestError
 from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock, SystemClock
 from headwater.runtime.doubting import BELIEVED_AFTER_S
-from headwater.runtime.events import Events
+from headwater.runtime.events import Events, Sparing
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.connection import Serve
 from headwater.server.context import Services
@@ -18,6 +18,7 @@ from headwater.server.disk_space import DiskSpace
 from headwater.server.dispatch import Dispatcher
 from headwater.server.lake.lake import ServerLake
 from headwater.server.listener import Listener
+from headwater.server.logins import Logins
 from headwater.server.metrics_listener import MetricsListener
 from headwater.server.scanners import Scanners
 from headwater.server.security import Users
@@ -39,7 +40,12 @@ class Server:
         self._executor = executor
         # What answers a request, for whoever shares the process and needs no socket.
         self.serve: Serve = Dispatcher(services).serve
-        self.listener = Listener(self.serve, settings=services.settings, clock=services.clock)
+        self.listener = Listener(
+            self.serve,
+            settings=services.settings,
+            clock=services.clock,
+            needs_login=services.logins is not None,
+        )
         self.upkeep = Upkeep(services, self.listener)
         self.metrics_listener: MetricsListener | None = None
 
@@ -81,11 +87,14 @@ class Server:
         )
         try:
             await tablets.open_all()
-            scanners = Scanners(settings, clock)
-            lake = ServerLake(directory, catalog, tablets, settings=settings, clock=clock)
-            space = DiskSpace(directory, free_bytes_min=settings.disk_free_bytes_min, clock=clock)
-            services = Services(
-                catalog, tablets, settings, clock, scanners, lake, space, users, tallies
+            services = _services(
+                directory,
+                catalog,
+                tablets,
+                settings=settings,
+                clock=clock,
+                users=users,
+                tallies=tallies,
             )
             server = cls(services, executor)
             await server._listen(for_others=listens)
@@ -171,17 +180,52 @@ class Server:
         if self.metrics_listener is not None:
             await self.metrics_listener.stop()
         await self.listener.stop()
+        if self._services.logins is not None:
+            self._services.logins.stop()
         await self._services.tablets.close()
         self._services.catalog.close()
         await asyncio.to_thread(self._executor.shutdown)
         _events.info("stopped")
 
 
+def _services(  # noqa: PLR0913 - one argument per part
+    directory: Path,
+    catalog: Catalog,
+    tablets: Tablets,
+    *,
+    settings: ServerSettings,
+    clock: Clock,
+    users: Users | None,
+    tallies: Tallies,
+) -> Services:
+    return Services(
+        catalog=catalog,
+        tablets=tablets,
+        settings=settings,
+        clock=clock,
+        scanners=Scanners(settings, clock),
+        lake=ServerLake(directory, catalog, tablets, settings=settings, clock=clock),
+        space=DiskSpace(directory, free_bytes_min=settings.disk_free_bytes_min, clock=clock),
+        refusals=Sparing(clock, lines_max=1),
+        logins=None if users is None else Logins(users, clock),
+        tallies=tallies,
+    )
+
+
 def check_exposure(settings: ServerSettings, users: Users | None) -> None:
     """Refuse to be reached from other machines without authentication."""
-    if settings.host in LOOPBACK or users or settings.insecure:
+    if settings.insecure:
         return
-    raise RequestError(
-        f"Listening on {settings.host} would let anyone on the network read and write.",
-        hint="Give a file of users with --users, or say --insecure if that is what you want.",
-    )
+    if settings.host not in LOOPBACK and not users:
+        raise RequestError(
+            f"Listening on {settings.host} would let anyone on the network read and write.",
+            hint="Give a file of users with --users, or say --insecure if that is what you want.",
+        )
+    is_shown = settings.metrics_port is not None and not settings.metrics_exposed
+    if is_shown and settings.metrics_host not in LOOPBACK:
+        raise RequestError(
+            f"Metrics on {settings.metrics_host} would tell anyone on the network the names of"
+            " tables and how they are used: they ask for no password.",
+            hint="Leave out --metrics-host and have a scraper on this machine, or say"
+            " --metrics-exposed if the network is one that you trust.",
+        )

@@ -33,6 +33,7 @@ STATE_INTERVAL_S = 1.0
 DIRECTORY_INTERVAL_S = 1.0
 # Well below the leap that is doubted at the next start.
 TIME_INTERVAL_S = JUMP_MS / 1000 / 2
+USERS_INTERVAL_S = 1.0
 LAKE_FILES_INTERVAL_S = 3600.0
 
 
@@ -58,6 +59,8 @@ class Upkeep:
         self._repeat(self._listener.sweep, "sweep", SWEEP_INTERVAL_S)
         self._repeat(self.clear_lake_files, "lake files", LAKE_FILES_INTERVAL_S)
         self._repeat(self.remember_time, "time", TIME_INTERVAL_S)
+        if self._services.logins is not None:
+            self._repeat(self.reload_users, "users", USERS_INTERVAL_S)
         self._tasks.start(self._follow_partitions(), name="automatic partitions")
 
     async def stop(self) -> None:
@@ -85,6 +88,13 @@ class Upkeep:
             self._services.catalog.remember_time()
         except StorageError as fault:
             _events.warning("time not noted", reason=str(fault))
+
+    async def reload_users(self) -> None:
+        """Follow changes of the file of users, and end sessions that they forbid."""
+        logins = self._services.logins
+        assert logins is not None
+        if await logins.reload():
+            self._listener.let_go(logins.users.credentials)
 
     # ---- retention
 

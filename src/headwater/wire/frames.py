@@ -101,7 +101,7 @@ class FrameAssembler:
     """
 
     def __init__(self, *, frame_bytes_max: int) -> None:
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
         # One byte more would let a large frame slip in whole, past the wait for room.
         self._small = bytearray(LENGTH.size + SMALL_FRAME_BYTES_MAX)
         self._small_end = 0
@@ -118,6 +118,11 @@ class FrameAssembler:
     def receiving_bytes(self) -> int:
         """Return the size of the large frame that is being received, or 0."""
         return 0 if self._large is None else len(self._large)
+
+    @property
+    def received_bytes(self) -> int:
+        """Return how much of that large frame has come."""
+        return self._large_end
 
     def buffer(self) -> memoryview:
         """Return where the next bytes go."""
@@ -164,9 +169,9 @@ class FrameAssembler:
     def _checked(self, length: int) -> int:
         if length < 0:
             raise CorruptBatchError(f"A frame announces a length of {length} bytes.")
-        if length > self._frame_bytes_max:
+        if length > self.frame_bytes_max:
             raise RecordTooLargeError(
-                f"A frame of {length} bytes is over the limit of {self._frame_bytes_max}.",
+                f"A frame of {length} bytes is over the limit of {self.frame_bytes_max}.",
                 hint="Send smaller requests.",
             )
         return length

@@ -32,7 +32,7 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
             left_s = deadline - clock.monotonic()
             if _is_enough(fetched, request) or left_s <= 0 or context.services.is_stopping:
                 break
-            if fetched.error_codes:
+            if fetched.errors:
                 # Some clients ask again at once, for ever: they shall not do so at full speed.
                 await clock.sleep(min(left_s, FAULT_DELAY_S))
                 break
@@ -41,8 +41,8 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
             await _wait(wake, left_s)
         finally:
             _unlisten(tables, wake, context)
-    for code in fetched.error_codes:
-        context.services.tallies.requests.bucket_refused(ApiKey.FETCH_LOG, code)
+    for code, reason in fetched.errors:
+        context.bucket_refused(ApiKey.FETCH_LOG, code, reason)
     return encode_fetch_answer(fetched.answers)
 
 

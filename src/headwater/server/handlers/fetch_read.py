@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError
-from headwater.runtime.events import Events
 from headwater.server.handlers.fetch_plan import BucketFetch, TableFetch
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.fetch_answer import BucketAnswer, TableAnswer
 
-_events = Events("fetch")
 EARLIEST_OFFSET = -2
 
 
@@ -33,10 +31,10 @@ class Fetched:
         )
 
     @property
-    def error_codes(self) -> list[int]:
-        """Return why buckets could not be read; nothing if all were."""
-        codes = (bucket.fields.error_code for table in self.answers for bucket in table.buckets)
-        return [code for code in codes if code]
+    def errors(self) -> list[tuple[int, str]]:
+        """Return why buckets could not be read, by code and reason; nothing if all were."""
+        fields = (bucket.fields for table in self.answers for bucket in table.buckets)
+        return [(each.error_code, each.error_message) for each in fields if each.error_code]
 
 
 async def read_fetch(tables: list[TableFetch], *, bytes_max: int) -> Fetched:
@@ -81,6 +79,5 @@ async def _read_bucket(bucket: BucketFetch, *, left: int, is_first: bool) -> Buc
 
 def _failed(fields: pb.FetchLogBucketResponse, fault: HeadwaterError | None) -> BucketAnswer:
     assert fault is not None
-    _events.debug("refused", bucket=fields.bucket_id, code=fault.code, reason=str(fault))
     fields.error_code, fields.error_message = fault.code, str(fault)
     return BucketAnswer(fields)

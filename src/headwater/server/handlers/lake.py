@@ -19,6 +19,7 @@ from headwater.server.context import Context
 from headwater.server.handlers.lake_ends import check_ends, live_ends
 from headwater.server.handlers.paths import table_path
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import ApiKey
 
 
 async def get_file_system_security_token(
@@ -100,6 +101,7 @@ async def _prepared(
         path = await asyncio.to_thread(context.lake.files.write, offsets)
         return pb.PreparedLakeTable(table_id=table.table_id, lake_table_offsets_path=path)
     except HeadwaterError as fault:
+        context.bucket_refused(ApiKey.PREPARE_LAKE_TABLE_SNAPSHOT, fault.code, str(fault))
         return pb.PreparedLakeTable(
             table_id=table.table_id, error_code=fault.code, error_message=str(fault)
         )
@@ -150,6 +152,7 @@ async def _committed(told: pb.LakeTableSnapshotMetadata, context: Context) -> pb
         )
         return pb.CommittedLakeTable(table_id=told.table_id)
     except HeadwaterError as fault:
+        context.bucket_refused(ApiKey.COMMIT_LAKE_TABLE_SNAPSHOT, fault.code, str(fault))
         return pb.CommittedLakeTable(
             table_id=told.table_id, error_code=fault.code, error_message=str(fault)
         )

@@ -6,6 +6,7 @@ from headwater.rows.log_batch import iterate
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import ApiKey
 from headwater.wire.value_batch import value_batch_head
 
 
@@ -18,6 +19,7 @@ async def limit_scan(request: pb.LimitScanRequest, context: Context) -> pb.Limit
                 return await _some_rows(request, context)
             records = await _last_rows(request, context)
     except HeadwaterError as fault:
+        context.bucket_refused(ApiKey.LIMIT_SCAN, fault.code, str(fault))
         return pb.LimitScanResponse(error_code=fault.code, error_message=str(fault))
     return pb.LimitScanResponse(is_log_table=True, records=records)
 

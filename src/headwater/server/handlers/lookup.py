@@ -138,5 +138,5 @@ def _bucket(request: LookupRequest, bucket: BucketKeys) -> TableBucket:
 def _fault(
     bucket: BucketKeys, fault: HeadwaterError, context: Context, *, api: ApiKey
 ) -> BucketFault:
-    context.services.tallies.requests.bucket_refused(api, fault.code)
+    context.bucket_refused(api, fault.code, f"Bucket {bucket.bucket_id}: {fault}")
     return BucketFault(bucket.bucket_id, bucket.partition_id, fault.code, str(fault))

@@ -7,6 +7,7 @@ from headwater.model.bucket import TableBucket
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of, partition_of
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import ApiKey
 from headwater.wire.offset_type import OffsetType
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,6 +24,7 @@ async def list_offsets(request: pb.ListOffsetsRequest, context: Context) -> pb.L
             answer.offset = await _offset(bucket, request, context)
         except HeadwaterError as fault:
             answer.error_code, answer.error_message = fault.code, str(fault)
+            context.bucket_refused(ApiKey.LIST_OFFSETS, fault.code, str(fault))
         answers.append(answer)
     return pb.ListOffsetsResponse(buckets_resp=answers)
 
@@ -66,6 +68,7 @@ async def get_table_stats(
             answer.row_count = await _row_count(bucket_of(request.table_id, asked), context)
         except HeadwaterError as fault:
             answer.error_code, answer.error_message = fault.code, str(fault)
+            context.bucket_refused(ApiKey.GET_TABLE_STATS, fault.code, str(fault))
         answers.append(answer)
     return pb.GetTableStatsResponse(buckets_resp=answers)
 

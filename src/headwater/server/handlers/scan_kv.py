@@ -9,6 +9,7 @@ from headwater.server.context import Context
 from headwater.server.scanners import FIRST_CALL, Scanner
 from headwater.tablet.state_scan import StateScan
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.apis import ApiKey
 from headwater.wire.value_batch import value_batch_head
 
 
@@ -26,6 +27,7 @@ async def scan_kv(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespo
             scanner = context.services.scanners.find(request.scanner_id, context.session)
             return await _next(scanner, request, context)
     except HeadwaterError as fault:
+        context.bucket_refused(ApiKey.SCAN_KV, fault.code, str(fault))
         return pb.ScanKvResponse(error_code=fault.code, error_message=str(fault))
 
 

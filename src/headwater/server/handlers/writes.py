@@ -6,12 +6,9 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from headwater.errors import HeadwaterError, TimedOutError
-from headwater.runtime.events import Events
 from headwater.server.context import Context
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
-
-_events = Events("writes")
 
 BucketAnswer = pb.ProduceLogBucketResponse | pb.PutKvBucketResponse
 Answer = TypeVar("Answer", pb.ProduceLogBucketResponse, pb.PutKvBucketResponse)
@@ -44,14 +41,14 @@ def refusals(answer: BucketAnswer, request: WriteRequest, context: Context) -> I
         yield
         return
     except HeadwaterError as fault:
-        _events.debug("refused", table=request.table_id, bucket=answer.bucket_id, why=str(fault))
         answer.error_code, answer.error_message = fault.code, str(fault)
     except TimeoutError:
         answer.error_code = TimedOutError.code
         answer.error_message = f"The rows were not durable after {request.timeout_ms} ms."
     is_put = isinstance(answer, pb.PutKvBucketResponse)
     api = ApiKey.PUT_KV if is_put else ApiKey.PRODUCE_LOG
-    context.services.tallies.requests.bucket_refused(api, answer.error_code)
+    where = f"Bucket {answer.bucket_id} of table {request.table_id}"
+    context.bucket_refused(api, answer.error_code, f"{where}: {answer.error_message}")
 
 
 def time_limit(request: WriteRequest) -> asyncio.Timeout:
