@@ -18,7 +18,7 @@ from headwater.rows.projection import Projection
 from headwater.rows.statistics import encode_statistics
 from headwater.store.memory import MemoryDisk
 from headwater.tablet import selection as selection_module
-from headwater.tablet.log_tablet import INLINE_ROWS_MAX, LogTablet
+from headwater.tablet.log_tablet import INLINE_READ_BYTES_MAX, INLINE_ROWS_MAX, LogTablet
 from headwater.tablet.selection import Selection, select
 from tests.log.support import content, flip, open_log
 from tests.rows.strategies import log_batch_of, schema_of
@@ -286,9 +286,11 @@ async def test_cutting_many_batches_does_not_keep_the_loop():
     log.sync()
     tablet = LogTablet(log, executor=executor, clock=ManualClock())
 
-    few = await tablet.select(1, bytes_max=MUCH, selection=wanting(0), at_least_one=True)
+    few = await tablet.select(
+        1, up_to=MUCH, bytes_max=MUCH, selection=wanting(0), at_least_one=True
+    )
     many = asyncio.ensure_future(
-        tablet.select(0, bytes_max=MUCH, selection=wanting(0), at_least_one=True)
+        tablet.select(0, up_to=MUCH, bytes_max=MUCH, selection=wanting(0), at_least_one=True)
     )
     await settle()
 
@@ -296,3 +298,24 @@ async def test_cutting_many_batches_does_not_keep_the_loop():
     assert not many.done()
     await executor.run_next()
     assert (await many).size > few.size
+
+
+async def test_reading_much_at_once_does_not_keep_the_loop_even_where_no_disk_is_asked():
+    executor, log = HeldExecutor(), open_log(MemoryDisk(), settings=LogSettings())
+    batch = batch_of(list(range(2000)))
+    count = INLINE_READ_BYTES_MAX // len(batch) + 2
+    for _ in range(count):
+        log.append([batch], timestamp_ms=1)
+    log.sync()
+    tablet = LogTablet(log, executor=executor, clock=ManualClock())
+    everything = {"up_to": MUCH, "selection": EVERYTHING, "at_least_one": True}
+
+    little = await tablet.select(0, bytes_max=len(batch), **everything)
+    newest = await tablet.select(2000 * (count - 1), bytes_max=MUCH, **everything)
+    much = asyncio.ensure_future(tablet.select(0, bytes_max=MUCH, **everything))
+    await settle()
+
+    assert little.size == newest.size == len(batch)
+    assert not much.done()
+    await executor.run_next()
+    assert (await much).size > INLINE_READ_BYTES_MAX

@@ -142,6 +142,11 @@ class Log:
         written_from = max(active.written_from, active.size - HOT_BYTES)
         return active.mark_before(offset).position >= written_from
 
+    def bytes_from(self, offset: int) -> int:
+        """Return how many bytes at the most lie behind an offset of the active segment."""
+        active = self._state.shape.active
+        return active.size - active.mark_before(offset).position
+
     def resent(self, writer_id: int, sequence: int) -> Appended | None:
         """Return where a batch of a writer landed before, or None if it is the next one."""
         self._state.refuse_if_stopped()

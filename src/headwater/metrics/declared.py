@@ -107,6 +107,11 @@ REQUEST_SECONDS = _histogram(
     "Time from a request to its answer; FETCH_LOG waits for rows as long as its client asks.",
     "api",
 )
+FETCH_READS = _counter("headwater_fetch_reads", "Reads of logs that were made for fetches.")
+FETCH_READS_SHARED = _counter(
+    "headwater_fetch_reads_shared",
+    "Buckets of fetches that were answered with what another fetch had read.",
+)
 SCANNERS = _gauge("headwater_kv_scanners", "Scans of rows that clients have open.")
 
 # ---- the lake

@@ -10,6 +10,7 @@ from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events, Sparing
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.disk_space import DiskSpace
+from headwater.server.fan_out import FetchTurns, SharedReads
 from headwater.server.lake.lake import ServerLake
 from headwater.server.logins import Logins
 from headwater.server.scanners import Scanners
@@ -44,6 +45,8 @@ class Services:
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     # Long polls wait to be called; a stopping server calls them all.
     polls: set[Callable[[], None]] = field(default_factory=set)
+    turns: FetchTurns = field(default_factory=FetchTurns)
+    reads: SharedReads = field(default_factory=SharedReads)
 
     @property
     def is_stopping(self) -> bool:

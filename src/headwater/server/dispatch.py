@@ -110,6 +110,8 @@ class Dispatcher:
         try:
             api = _api_of(frame)
             self._check_access(api, session)
+            if api.key is ApiKey.FETCH_LOG:
+                await self._services.turns.turn(session)
             answer = await _HANDLERS[api.key](
                 _decode(api, frame.body), Context(self._services, session)
             )

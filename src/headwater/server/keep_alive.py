@@ -36,6 +36,15 @@ def acknowledge(connection: socket.socket) -> None:
     packets (Nagle's algorithm) holds back its next request until then.
     """
     option = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
-    if option is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
-        with suppress(OSError):  # it is gone
-            connection.setsockopt(socket.IPPROTO_TCP, option, 1)
+    if option is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    descriptor = connection.fileno()
+    if descriptor < 0:  # it is gone
+        return
+    with suppress(OSError):
+        # What a transport gives out as its socket may copy the descriptor for every call.
+        borrowed = socket.socket(connection.family, connection.type, 0, descriptor)
+        try:
+            borrowed.setsockopt(socket.IPPROTO_TCP, option, 1)
+        finally:
+            borrowed.detach()

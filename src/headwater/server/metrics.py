@@ -65,6 +65,8 @@ class ServerMetrics:
         requests = self._services.tallies.requests
         yield value(declared.CONNECTIONS, self._listener.connection_count)
         yield value(declared.REQUEST_BYTES, self._listener.requests.used_bytes)
+        yield value(declared.FETCH_READS, self._services.reads.made_count)
+        yield value(declared.FETCH_READS_SHARED, self._services.reads.shared_count)
         yield value(declared.SCANNERS, len(self._services.scanners))
         for metric, counts in (
             (declared.REQUESTS, requests.answers()),

@@ -1,6 +1,7 @@
 """What the server remembers of one connection."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -28,6 +29,8 @@ class Session:
     is_closed: bool = False
     # Large answers are read and written one at a time, so that a client holds one at most.
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Fetches that are ready to go on and wait for a turn of the loop.
+    fetches: deque[asyncio.Future[None]] = field(default_factory=deque)
     # Projections name columns by position, so it matters which schema versions a client has seen.
     schemas_told: dict[int, set[int]] = field(default_factory=dict)
 

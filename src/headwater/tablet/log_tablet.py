@@ -23,6 +23,7 @@ ACKS_DURABLE = -1
 ACKS = (ACKS_DURABLE, 0, 1)
 INLINE_BYTES_MAX = 64 << 10
 INLINE_ROWS_MAX = 64
+INLINE_READ_BYTES_MAX = 256 << 10
 
 Admit = Callable[[memoryview, BatchHeader], None]
 Batches = list[tuple[memoryview, BatchHeader]]
@@ -51,7 +52,7 @@ class LogTablet:
         self.turn = asyncio.Lock()
         # The log is needed from this offset on, whatever its age.
         self.needed_from: Callable[[], int] = lambda: self.high_watermark
-        self._listeners: list[Listener] = []
+        self._listeners: dict[Listener, None] = {}  # in the order in which they came
         self._hurried: set[Listener] = set()
         self._announced = log.synced_offset
         self._answered = log.synced_offset  # before it are all rows that were answered for
@@ -129,11 +130,20 @@ class LogTablet:
             ),
         )
 
+    def selects_at_once(self, offset: int, *, bytes_max: int, selection: Selection) -> bool:
+        """Tell whether a selection is read in no time: little of it, and not from a disk."""
+        if not self.log.is_hot(offset):
+            return False
+        if min(bytes_max, self.log.bytes_from(offset)) > INLINE_READ_BYTES_MAX:
+            return False
+        # Passing bytes on is quick, but each batch that is cut or pruned costs time of its own.
+        return selection.takes_everything or self.high_watermark - offset <= INLINE_ROWS_MAX
+
     async def select(
-        self, offset: int, *, bytes_max: int, selection: Selection, at_least_one: bool
+        self, offset: int, *, up_to: int, bytes_max: int, selection: Selection, at_least_one: bool
     ) -> Selected:
         """Return what a selection takes of the durable batches from an offset on."""
-        up_to = self.high_watermark
+        up_to = min(up_to, self.high_watermark)
         work = partial(
             select,
             self.log,
@@ -143,9 +153,9 @@ class LogTablet:
             selection=selection,
             at_least_one=at_least_one,
         )
-        # Passing bytes on is quick, but each batch that is cut or pruned costs time of its own.
-        is_quick = selection.takes_everything or up_to - offset <= INLINE_ROWS_MAX
-        return work() if is_quick and self.log.is_hot(offset) else await self._in_thread(work)
+        if self.selects_at_once(offset, bytes_max=bytes_max, selection=selection):
+            return work()
+        return await self._in_thread(work)
 
     async def offset_for_timestamp(self, timestamp_ms: int) -> int:
         """Return the first durable offset committed at or after a time."""
@@ -190,7 +200,7 @@ class LogTablet:
 
     def listen(self, listener: Listener) -> None:
         """Have a callback run in the loop whenever the high watermark advances."""
-        self._listeners.append(listener)
+        self._listeners[listener] = None
 
     def hurry(self, listener: Listener) -> None:
         """Make rows durable without delay for as long as one listens that waits for them."""
@@ -200,7 +210,7 @@ class LogTablet:
 
     def unlisten(self, listener: Listener) -> None:
         """Forget a callback."""
-        self._listeners.remove(listener)
+        self._listeners.pop(listener, None)
         self._hurried.discard(listener)
 
     async def close(self) -> None:

@@ -10,6 +10,8 @@ from headwater.wire.messages import decode_message
 _TABLES_RESP = 1
 _TABLE_ID, _BUCKETS_RESP = 1, 2
 _RECORDS = 8
+# One piece of memory is sent faster than several, and can be kept without what is around it.
+_JOINED_BYTES_MAX = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +35,54 @@ class TableAnswer:
     buckets: Sequence[BucketAnswer]
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedBucket:
+    """Hold the answer for one bucket as it is sent, which may be to many."""
+
+    parts: tuple[Part, ...]
+    size: int
+    records_size: int
+    error: tuple[int, str] | None = None
+    """Code and reason, if the bucket could not be read."""
+    has_moved: bool = False
+    """Whether a reader gets on even without records, past batches that were pruned."""
+
+
+EncodedTable = tuple[int, Sequence[EncodedBucket]]
+
+
 def encode_fetch_answer(tables: Sequence[TableAnswer]) -> list[Part]:
-    """Encode a FetchLogResponse as parts; the records are passed on by reference."""
+    """Encode a FetchLogResponse as parts; many records are passed on by reference."""
+    return joined_answer(
+        [(table.table_id, [encode_bucket(bucket) for bucket in table.buckets]) for table in tables]
+    )
+
+
+def joined_answer(tables: Sequence[EncodedTable]) -> list[Part]:
+    """Put a FetchLogResponse together from buckets that are encoded already."""
     parts: list[Part] = []
-    for table in tables:
-        body: list[Part] = [number_field(_TABLE_ID, table.table_id)]
-        for bucket in table.buckets:
-            encoded = _bucket_parts(bucket)
-            body += [bytes_head(_BUCKETS_RESP, _size(encoded)), *encoded]
-        parts += [bytes_head(_TABLES_RESP, _size(body)), *body]
+    for table_id, buckets in tables:
+        head = number_field(_TABLE_ID, table_id)
+        size = len(head) + sum(bucket.size for bucket in buckets)
+        parts.append(bytes_head(_TABLES_RESP, size) + head)
+        for bucket in buckets:
+            parts += bucket.parts
     return parts
+
+
+def encode_bucket(bucket: BucketAnswer) -> EncodedBucket:
+    """Encode the answer for one bucket as it stands in that for its table."""
+    body = _bucket_parts(bucket)
+    parts: list[Part] = [bytes_head(_BUCKETS_RESP, _size(body)), *body]
+    size = _size(parts)
+    fields = bucket.fields
+    return EncodedBucket(
+        (b"".join(parts),) if size <= _JOINED_BYTES_MAX else tuple(parts),
+        size,
+        bucket.size,
+        (fields.error_code, fields.error_message) if fields.error_code else None,
+        fields.HasField("filtered_end_offset"),
+    )
 
 
 def _bucket_parts(bucket: BucketAnswer) -> list[Part]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError, InvalidProjectionError
+from headwater.model.bucket import TableBucket
 from headwater.model.predicate import columns_of
 from headwater.model.table import TableInfo
 from headwater.server.context import Context
@@ -14,13 +15,38 @@ from headwater.wire.predicates import predicate_from_wire
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """Name what is taken of the rows of a table: two that are equal take the same bytes.
+
+    The filter is named by the bytes that a client sent, since values of different types can be
+    equal in Python.
+    """
+
+    columns: tuple[int, ...] | None = None
+    filter_schema_id: int | None = None
+    filter_bytes: bytes = b""
+
+
+EVERYTHING = Taken()
+
+
+@dataclass(frozen=True, slots=True)
 class BucketFetch:
-    """Say what to read of one bucket, or why it cannot be read."""
+    """Say what to read of one bucket."""
 
     asked: pb.FetchLogBucketRequest
-    tablet: LogTablet | None = None
-    selection: Selection | None = None
-    fault: HeadwaterError | None = None
+    bucket: TableBucket
+    tablet: LogTablet
+    selection: Selection
+    taken: Taken
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyBucket:
+    """Say why a bucket cannot be read."""
+
+    asked: pb.FetchLogBucketRequest
+    fault: HeadwaterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +54,44 @@ class TableFetch:
     """Say what to read of the buckets of one table."""
 
     table_id: int
-    buckets: tuple[BucketFetch, ...]
+    buckets: tuple[BucketFetch | FaultyBucket, ...]
 
     @property
     def tablets(self) -> list[LogTablet]:
         """Return the tablets that are read."""
-        return [bucket.tablet for bucket in self.buckets if bucket.tablet is not None]
+        return [bucket.tablet for bucket in self.buckets if isinstance(bucket, BucketFetch)]
 
 
 async def resolve_fetch(request: pb.FetchLogTableRequest, context: Context) -> TableFetch:
     """Find the tablets and the selection that a request means; a bucket may fail alone."""
-    buckets = []
+    try:
+        table = context.catalog.tables.by_id(request.table_id)
+        selection, taken = _selection(request, table, context)
+    except HeadwaterError as fault:
+        faulty = (FaultyBucket(asked, fault) for asked in request.buckets_req)
+        return TableFetch(request.table_id, tuple(faulty))
+    buckets: list[BucketFetch | FaultyBucket] = []
     for asked in request.buckets_req:
+        bucket = bucket_of(request.table_id, asked)
         try:
-            table = context.catalog.tables.by_id(request.table_id)
-            tablet = await context.tablets.tablet(bucket_of(request.table_id, asked))
-            buckets.append(BucketFetch(asked, tablet, _selection(request, table, context)))
+            tablet = await context.tablets.tablet(bucket)
+            buckets.append(BucketFetch(asked, bucket, tablet, selection, taken))
         except HeadwaterError as fault:
-            buckets.append(BucketFetch(asked, fault=fault))
+            buckets.append(FaultyBucket(asked, fault))
     return TableFetch(request.table_id, tuple(buckets))
 
 
-def _selection(request: pb.FetchLogTableRequest, table: TableInfo, context: Context) -> Selection:
+def _selection(
+    request: pb.FetchLogTableRequest, table: TableInfo, context: Context
+) -> tuple[Selection, Taken]:
     tablets, table_id = context.tablets, table.table_id
-    predicate = projection_of = None
+    schemas = tablets.schemas(table_id)
+    is_filtered = request.HasField("filter_predicate")
+    if not (is_filtered or request.projection_pushdown_enabled):
+        return Selection(schemas), EVERYTHING
+    predicate = projection_of = columns = schema_id = None
     filtered: frozenset[int] = frozenset()
-    if request.HasField("filter_predicate"):
+    if is_filtered:
         schema_id = request.filter_schema_id or table.schema_id
         schema = context.catalog.tables.schema(table_id, schema_id)
         predicate = predicate_from_wire(request.filter_predicate, schema)
@@ -61,7 +99,9 @@ def _selection(request: pb.FetchLogTableRequest, table: TableInfo, context: Cont
     if request.projection_pushdown_enabled:
         columns = _projected_columns(request, table, context)
         projection_of = tablets.projections(table_id, columns)
-    return Selection(tablets.schemas(table_id), projection_of, predicate, filtered)
+    sent = request.filter_predicate.SerializeToString() if is_filtered else b""
+    taken = Taken(columns, schema_id, sent)
+    return Selection(schemas, projection_of, predicate, filtered), taken
 
 
 def _projected_columns(
