@@ -1,6 +1,7 @@
 """Answers on their way out: clients that do not read, and polls that wait for rows."""
 
 import asyncio
+import socket
 
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
@@ -104,11 +105,16 @@ async def test_a_client_that_does_not_read_is_not_read_from_either(tmp_path):
             ApiKey.API_VERSIONS,
         )
 
+        await until(lambda: bool(server.listener._connections))
+        (connection,) = server.listener._connections
+        # The kernel would take megabytes of such answers first.
+        opened = connection._transport.get_extra_info("socket")
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 * KIB)
+
         for _ in range(100):
             client.send(lists * 1000)
 
-        await until(lambda: any(each.stuck_since for each in server.listener._connections))
-        (connection,) = server.listener._connections
+        await until(lambda: connection.stuck_since is not None)
         assert await is_served(server)
         assert connection.unsent_bytes() < 4 * MIB
         client.abort()
