@@ -30,6 +30,8 @@ COMMANDS = {
     "lake": "lake",
     "audit": "audit",
     "repair": "repair",
+    "backup": "backup",
+    "restore": "backup",
     "top": "top",
 }
 """Each command and its module, in the order of the help."""

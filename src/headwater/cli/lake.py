@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import pyarrow as pa
 import typer
 
-from headwater.cli.command import command
+from headwater.cli.command import At, Debug, command
+from headwater.cli.exits import ending
 from headwater.cli.naming import TableName, table_names
 from headwater.cli.pairs import listed, named_values
 from headwater.cli.session import Session, confirm
+from headwater.cli.target import ADDRESS_DEFAULT, Directory, check_directory, parse_target
 from headwater.cli.tier import LakeOptions
 from headwater.config.values import DURATION
-from headwater.errors import InvalidOptionError
+from headwater.errors import InvalidOptionError, RequestError
 
 if TYPE_CHECKING:
     from headwater.cli.lake_tables import LakeTables
@@ -115,6 +117,29 @@ def create_lake_table(
     """
     _tables(session, lake).create(table, has_system_columns=system_columns)
     session.done(f"The lake table of {table} is ready.", {"table": table, "status": "ready"})
+
+
+@app.command("relocate")
+def relocate_lake(*, at: At = ADDRESS_DEFAULT, debug: Debug = False) -> None:
+    """Let the Iceberg lake of a directory that was moved or copied name its files where they are.
+
+    Iceberg notes full paths, so such a lake is refused until then. Nothing outside of the
+    directory is touched: the original, if there is one, stays as it is. headwater restore
+    does this by itself.
+
+    Example: headwater lake relocate --at ./copy-of-data
+    """
+    with ending(debug=debug):
+        target = parse_target(at)
+        if not isinstance(target, Directory):
+            raise RequestError(
+                "Only a data directory can be relocated, not one behind a server.",
+                hint="Stop the server, and give its directory with --at.",
+            )
+        check_directory(target, creates=False)
+        moved = import_module("headwater.backup.archive").relocate(target.path)
+        told = f"Relocated {', '.join(moved)}." if moved else "No lake table had to be relocated."
+        typer.echo(told)
 
 
 @app.command("compact")

@@ -42,9 +42,11 @@ def lost_count(snapshot: Snapshot, manifests: Iterable[ManifestFile]) -> int:
     return int(total) if total.isdecimal() else 0
 
 
-def entries_of(files: FileIO, manifest: ManifestFile) -> list[ManifestEntry]:
+def entries_of(
+    files: FileIO, manifest: ManifestFile, *, discard_deleted: bool = True
+) -> list[ManifestEntry]:
     """Return what a manifest lists, or say that it is not as long as it was written."""
-    return manifest.fetch_manifest_entry(whole(files, [manifest]))
+    return manifest.fetch_manifest_entry(whole(files, [manifest]), discard_deleted)
 
 
 def whole(files: FileIO, manifests: Sequence[ManifestFile]) -> FileIO:

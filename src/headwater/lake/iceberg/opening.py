@@ -131,9 +131,7 @@ def _moved(path: TablePath, home: Path) -> LakeTableDiffersError:
     return LakeTableDiffersError(
         f"The files of the Iceberg table {path} are not below {home}, where its catalog is.",
         hint="The data directory was moved or copied, and files of Iceberg name each other by full"
-        f" paths. Move it back; or delete {home}: what the log holds is tiered anew, and rows"
-        " that only the lake holds are lost. Lakes of Paimon, and warehouses outside of the data"
-        " directory, do not mind.",
+        " paths. Rewrite those with: headwater lake relocate --at DIRECTORY",
     )
 
 
