@@ -26,7 +26,9 @@ from tests.lake.plain_source import PlainSource
 from tests.lake.plain_table import DataFile, PlainTable, reaching
 
 FILES_MIN = 5
-DEFAULT = {"snapshots.min": "1", "snapshots.age-ms": "3600000"}
+_MIN = "history.expire.min-snapshots-to-keep"
+_AGE = "history.expire.max-snapshot-age-ms"
+DEFAULT = {_MIN: "1", _AGE: "3600000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,7 @@ class PlainKeeper:
 
     def retention(self) -> Retention:
         options = {**DEFAULT, **self.spec.properties}
-        return Retention(
-            snapshots_min=int(options["snapshots.min"]), age_ms=int(options["snapshots.age-ms"])
-        )
+        return Retention(snapshots_min=int(options[_MIN]), age_ms=int(options[_AGE]))
 
     def expire(self, retention: Retention, *, now_ms: int) -> Cleaned:
         ids = self.table.snapshot_ids()

@@ -46,7 +46,7 @@ class Plan:
             "table.datalake.freshness": "1s",
             "table.datalake.auto-compaction": self.compacts,
             "table.datalake.auto-expire-snapshot": self.compacts,
-            "iceberg.snapshots.age-ms": "4000",
+            "iceberg.history.expire.max-snapshot-age-ms": "4000",
         }
         return {"table.log.ttl": f"{self.log_ttl_ms}ms", **(lake if self.has_lake else {})}
 

@@ -21,8 +21,9 @@
     │   │   BucketLimitError, ScannerLimitError, CapacityError, NumbersExhaustedError,
     │   │   DirectoryInUseError, CursorLostError, EpochDiffersError, NotAttemptedError,
     │   │   StaleEpochError, TieringFencedError, LakeMovedError, LakeRewrittenError,
-    │   │   BoundaryMovedError, LakeTableDiffersError, LogGapError, LakeAheadError,
-    │   │   ServerTagExistsError, RebalanceError
+    │   │   BoundaryMovedError, LakeTableDiffersError, LakeNotAllowedError,
+    │   │   LakeRowsDeletedError, LogGapError, LakeAheadError, ServerTagExistsError,
+    │   │   RebalanceError
     ├── SequenceError        the writer lost its place: take a new writer id
     │   ├── OutOfOrderSequenceError, DuplicateSequenceError, UnknownWriterError
     ├── RetryLaterError      nothing is wrong with the request: send it again
@@ -59,7 +60,9 @@ from headwater.errors.conflict import (
     EpochDiffersError,
     LakeAheadError,
     LakeMovedError,
+    LakeNotAllowedError,
     LakeRewrittenError,
+    LakeRowsDeletedError,
     LakeTableDiffersError,
     LakeTableExistsError,
     LogGapError,
@@ -201,7 +204,9 @@ __all__ = [
     "LakeCommitUnknownError",
     "LakeMissingError",
     "LakeMovedError",
+    "LakeNotAllowedError",
     "LakeRewrittenError",
+    "LakeRowsDeletedError",
     "LakeSnapshotMissingError",
     "LakeTableDiffersError",
     "LakeTableExistsError",

@@ -150,6 +150,22 @@ class LakeTableDiffersError(ConflictError):
     hint = "Rename or drop the table in the lake, or turn its columns into those of the table."
 
 
+class LakeNotAllowedError(ConflictError):
+    """Tell that a lake table leads to code, or to a place, that this process may not use."""
+
+    code = -1
+    hint = "Remove what the error names from the lake table, or allow it in this process."
+    location: str | None = None
+    """The place, if it is one."""
+
+
+class LakeRowsDeletedError(ConflictError):
+    """Tell that others took rows out of the lake table that tiering had brought there."""
+
+    code = -1
+    hint = "Go back to the lake snapshot before, or have the lake table made anew from the log."
+
+
 class LogGapError(ConflictError):
     """Tell that the log does not hold any more what comes next in the lake."""
 

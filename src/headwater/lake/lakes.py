@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from headwater.config.options import DATALAKE_FORMAT
-from headwater.errors import UnsupportedError
+from headwater.errors import LakeNotAllowedError, UnsupportedError
+from headwater.lake.allowed import names_code
 from headwater.lake.registry import open_lake
 from headwater.lake.spi import LakeStorage
 from headwater.lake.table import LakeTableSpec
@@ -27,8 +28,17 @@ class Lakes:
         return self.opener(lake_format(table), self.config_of(table))
 
     def config_of(self, table: TableInfo) -> dict[str, str]:
-        """Return the options of the catalog that a table goes to."""
+        """Return the options of the catalog that a table goes to.
+
+        Which code to run is not for others to say: an option that names some comes from `config`.
+        """
         told = _under(f"{_PREFIX}{lake_format(table)}.", table.descriptor.properties)
+        for name in sorted(told.keys() - self.config.keys()):
+            if names_code(name):
+                raise LakeNotAllowedError(
+                    f"The server of {table.path} names code for its lake: {name}={told[name]}.",
+                    hint=f"If this process is to run it, say so yourself: --lake {name}=…",
+                )
         return {**told, **self.config}
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,12 +75,13 @@ def test_a_file_of_others_is_not_named_where_they_change_names(tables, foreign):
     assert table.values() == [{"id": 1, "two words": "x"}]
 
 
-def test_a_file_whose_columns_have_no_ids_is_refused_and_not_read_as_nulls(
-    tables, foreign, tmp_path
-):
+def test_a_file_whose_columns_have_no_ids_is_refused_and_not_read_as_nulls(tables, foreign):
     table = tables.make(COLUMNS)
-    pq.write_table(rows(1.0), tmp_path / "plain.parquet")
-    foreign(table.spec).add_files([str(tmp_path / "plain.parquet")])
+    seen = foreign(table.spec)
+    place = f"{seen.location().removeprefix('file://')}/plain.parquet"
+    Path(place).parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows(1.0), place)
+    seen.add_files([f"file://{place}"])
 
     with pytest.raises(UnsupportedError, match="no ids"):
         table.values()

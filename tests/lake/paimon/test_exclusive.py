@@ -45,7 +45,7 @@ def test_paimons_names_of_options_become_those_of_the_client():
 
 
 def test_a_local_file_is_created_once(tmp_path):
-    files = Files(fsspec.filesystem("file"), {})
+    files = Files.of(fsspec.filesystem("file"), {"warehouse": str(tmp_path)})
     path = f"{tmp_path}/deep/file"
 
     outcomes = [files.create(path, text) for text in (b"1", b"2")]

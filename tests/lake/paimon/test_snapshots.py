@@ -63,7 +63,7 @@ def test_a_committer_that_slept_until_its_place_was_expired_is_refused(tables, o
         table.keeper.expire(ALL_OLD, now_ms=table.head().committed_ms + 1)
 
     late = own(table)
-    late.files = Sleeping(late.files.io, {})
+    late.files = Sleeping(late.files.io, {}, late.files.places)
     Sleeping.meanwhile = staticmethod(others)
 
     with pytest.raises(LakeMovedError):

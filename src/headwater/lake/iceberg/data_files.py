@@ -82,7 +82,7 @@ class FileNames:
             for part in self.place.spec.fields
             if not isinstance(part.transform, IdentityTransform)
         ]
-        provider = load_location_provider(self.place.location, dict(self.place.properties))
+        provider = load_location_provider(self.place.location, self.place.naming)
         return provider.new_data_location(f"{''.join(folders)}{self._attempt}-{ending}")
 
 

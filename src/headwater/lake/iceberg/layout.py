@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from headwater.errors import CorruptFileError, UnsupportedError
+from headwater.lake.iceberg.options import ALLOWED
 from headwater.lake.iceberg.types import iceberg_type
 from headwater.lake.table import BUCKET_COLUMN, LakeTableSpec
 from headwater.model.schema import Column
@@ -150,7 +151,8 @@ def partition_spec(spec: LakeTableSpec, schema: Schema) -> PartitionSpec:
 
 
 def new_properties(spec: LakeTableSpec, schema: Schema) -> dict[str, str]:
-    """Return the properties of a new Iceberg table."""
+    """Return the properties of a new Iceberg table, or say which one is not passed on."""
+    ALLOWED.check(spec.properties)
     fields = {
         column.column_id: schema.find_field(column.name).field_id for column in spec.schema.columns
     }

@@ -21,17 +21,21 @@ from sqlalchemy.exc import SQLAlchemyError
 from headwater.config.lake import ICEBERG_CATALOG_NAME, shown_address
 from headwater.errors import (
     InvalidOptionError,
+    LakeNotAllowedError,
     LakeSnapshotMissingError,
     LakeTableDiffersError,
     LakeUnreachableError,
 )
+from headwater.lake.allowed import without_own
 from headwater.lake.damage import decoded
+from headwater.lake.iceberg.guard import guarded
 from headwater.lake.iceberg.mending import mend_doubles
 from headwater.model.path import TablePath
 
 _LOCKED_WAIT_S = 60
 _OPEN_ATTEMPTS_MAX = 3
 _OPENED_MAX = 16
+_METADATA_ENDING = ".metadata.json"
 _opened: dict[tuple[tuple[str, str], ...], Catalog] = {}
 
 FAULTS = (OSError, SQLAlchemyError, RESTError)
@@ -88,8 +92,13 @@ def _loaded(properties: dict[str, str]) -> Catalog:
     for _ in range(_OPEN_ATTEMPTS_MAX - 1):
         # Two that open a new catalog at once both make its tables, and one of them fails.
         with suppress(SQLAlchemyError):
-            return _unpooled(load_catalog(name, **properties))
-    return _unpooled(load_catalog(name, **properties))
+            return _opened_catalog(name, properties)
+    return _opened_catalog(name, properties)
+
+
+def _opened_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
+    catalog = _unpooled(load_catalog(name, **without_own(properties)))
+    return guarded(catalog, properties)
 
 
 def load_table(catalog: Catalog, path: TablePath) -> Table:
@@ -118,6 +127,10 @@ def found_table(catalog: Catalog, path: TablePath) -> Table | None:
             table = catalog.load_table((path.database, path.table))
     except (NoSuchTableError, NoSuchNamespaceError):
         return None
+    except LakeNotAllowedError as fault:
+        if home is None or not (fault.location or "").endswith(_METADATA_ENDING):
+            raise
+        raise _moved(path, home) from fault
     except LakeUnreachableError as fault:
         if home is None or not isinstance(fault.__cause__, FileNotFoundError):
             raise

@@ -12,6 +12,7 @@ from pyiceberg.io import FileIO
 from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from headwater.lake.iceberg.guard import GuardedIO
 from headwater.runtime.events import Events
 from headwater.runtime.ids import random_bytes
 from headwater.store.durable import sync_path
@@ -87,6 +88,9 @@ def remove_all(io: FileIO, location: str) -> None:
 
 def _opened(io: FileIO, location: str) -> tuple[str, fs.FileSystem, str]:
     """Return what stands before paths in locations, the file system, and the path in it."""
+    if isinstance(io, GuardedIO):
+        io.check(location)
+        return _opened(io.inner, location)
     if isinstance(io, FsspecFileIO):
         scheme, _, path = location.partition("://")
         return f"{scheme}://", fs.PyFileSystem(fs.FSSpecHandler(io.get_fs(scheme))), path

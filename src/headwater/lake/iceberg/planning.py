@@ -1,6 +1,7 @@
 """The live files of a snapshot, each with its deletes, its partition and its bucket."""
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from headwater.errors import CorruptFileError, LakeTableDiffersError, UnsupportedError
+from headwater.lake.allowed import Places
 from headwater.lake.damage import decoded
 from headwater.lake.iceberg.fields import field_ids
 from headwater.lake.iceberg.listing import listed_manifests, whole
@@ -69,6 +71,15 @@ def planned_files(
         held = HeldFile(task.file, deletes)
         found.append(Planned(held=held, partition=partition, bucket=bucket))
     return sorted(found, key=lambda each: (each.partition, each.bucket, each.held.file.file_path))
+
+
+def check_places(table: Table, files: Sequence[Planned], config: Mapping[str, str]) -> None:
+    """Refuse a snapshot that lists files at places which are not allowed."""
+    places = Places.of(config, location=table.location())
+    for planned in files:
+        for each in (planned.held.file, *planned.held.deletes):
+            if not places.allow(each.file_path):
+                places.check(each.file_path, what=f"The Iceberg table {'.'.join(table.name())}")
 
 
 def planned_by_bucket(

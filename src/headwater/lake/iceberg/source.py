@@ -14,13 +14,14 @@ from headwater.lake.columns import picked, picked_schema
 from headwater.lake.dropped import values_gone
 from headwater.lake.iceberg.fields import field_ids
 from headwater.lake.iceberg.filters import NamedColumn, all_of, iceberg_filter
+from headwater.lake.iceberg.guard import opened_io
 from headwater.lake.iceberg.lake_files import LakeFiles
 from headwater.lake.iceberg.opening import load_table, open_catalog, reached
-from headwater.lake.iceberg.planning import Planned, planned_files
+from headwater.lake.iceberg.planning import Planned, check_places, planned_files
 from headwater.lake.iceberg.reading import held_fields, read_rows
 from headwater.lake.iceberg.snapshots import head_of, told
 from headwater.lake.iceberg.tasks import HeldFile, held_from_json
-from headwater.lake.iceberg.values import lent, opened_io, packed, texts_of, unpacked
+from headwater.lake.iceberg.values import lent, packed, texts_of, unpacked
 from headwater.lake.spi import ColumnPath, FilterAnswer, LakeSnapshot
 from headwater.lake.split import LakeSplit
 from headwater.lake.table import LakeTableSpec
@@ -83,6 +84,8 @@ class IcebergSource:
             )
         with reached(f"Planning to read {self.spec.path}"):
             files = planned_files(table, self.spec, snapshot_id, only=self._filter(table))
+            # Engines read files by their names, without asking anybody.
+            check_places(table, files, self.config)
         groups = _groups(files, whole_buckets=self.spec.is_keyed)
         if self.limit is not None and not self.filters:
             groups = _enough(groups, self.limit)
@@ -95,7 +98,7 @@ class IcebergSource:
             raise UnsupportedError("Iceberg tables cannot be read in the order of their keys.")
         node = unpacked(split.payload)
         ids = object_of(node.get("fields"), what="fields")
-        io = opened_io(text_of(node, "location"), {**self.config, **texts_of(node, "io")})
+        io = opened_io(text_of(node, "location"), self.config, texts_of(node, "io"))
         whole = arrow_schema(self.spec.schema)
         schema = whole if self.columns is None else picked_schema(whole, self.columns)
         columns = [self.spec.schema.column(field.name) for field in schema]

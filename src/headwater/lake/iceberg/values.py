@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -13,7 +13,9 @@ from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
 from headwater.errors import CorruptFileError, InvalidTableError, LakeTableDiffersError
+from headwater.lake.iceberg.guard import opened_io
 from headwater.lake.iceberg.layout import COLUMN_IDS, ColumnIds, column_ids_of
+from headwater.lake.iceberg.options import PLACES
 from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
 
 PartitionField = bool | int | float | str | bytes | None
@@ -53,7 +55,16 @@ class Place:
 
     def io(self, config: Mapping[str, str]) -> FileIO:
         """Return what reads and writes files of the table."""
-        return opened_io(self.location, {**config, **self.io_properties})
+        return opened_io(self.location, config, self.io_properties)
+
+    @property
+    def naming(self) -> dict[str, str]:
+        """Return the properties that decide how new files are called, none of which is code."""
+        return {
+            name: value
+            for name, value in self.properties.items()
+            if name in PLACES or name.startswith("write.object-storage.")
+        }
 
     def to_json(self) -> Json:
         """Write the place in a form that travels."""
@@ -71,11 +82,6 @@ def lent(table: Table, config: Mapping[str, str]) -> dict[str, str]:
     # REST catalogs put the very object there that signs their requests, which no worker makes.
     texts = {name: value for name, value in table.io.properties.items() if isinstance(value, str)}
     return {name: value for name, value in texts.items() if config.get(name) != value}
-
-
-def opened_io(location: str, properties: Mapping[str, str]) -> FileIO:
-    """Return what reads and writes files at a location."""
-    return load_file_io(dict(properties), location)
 
 
 def place_from_json(node: Json) -> Place:

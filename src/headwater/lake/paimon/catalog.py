@@ -183,7 +183,8 @@ def _guard_schemas(catalog: Catalog, config: Mapping[str, str], *, next_id: int)
     changes that were planned for the schema before.
     """
     if hasattr(catalog, "file_io"):
-        catalog.file_io = _GuardedFileIO(catalog.file_io, Files(catalog.file_io, config), next_id)
+        files = Files.of(catalog.file_io, config)
+        catalog.file_io = _GuardedFileIO(catalog.file_io, files, next_id)
 
 
 class _GuardedFileIO:

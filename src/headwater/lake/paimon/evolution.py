@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import LakeTableDiffersError, UnsupportedError
+from headwater.lake.paimon.options import ALLOWED
 from headwater.lake.paimon.schema import COLUMN_IDS_OPTION, LakeField, LakeSchema
 from headwater.lake.paimon.types import paimon_type, type_text
 from headwater.lake.table import SYSTEM_COLUMNS, LakeTableSpec
@@ -96,6 +97,7 @@ def table_options(spec: LakeTableSpec) -> dict[str, str]:
                 f"Tables with the Paimon option {key}={value} cannot be tiered.",
                 hint=f"Remove 'paimon.{key}' from the properties of {spec.path}.",
             )
+    ALLOWED.check(spec.properties)
     return {**_DEFAULTS, **spec.properties, **_layout(spec)}
 
 

@@ -13,6 +13,7 @@ import pyarrow.fs as pafs
 from pypaimon.api.rest_exception import RESTException
 
 from headwater.errors import LakeUnreachableError
+from headwater.lake.allowed import Places
 from headwater.lake.paimon.databases import database_faults
 from headwater.lake.paimon.exclusive import create_object
 from headwater.runtime.ids import random_bytes
@@ -92,9 +93,23 @@ class Files:
 
     io: FileIO
     options: Mapping[str, str]
+    places: Places
+
+    @classmethod
+    def of(cls, io: FileIO, options: Mapping[str, str], *, location: str = "") -> "Files":
+        """Use files where the options of a lake allow it, or below the location of a table."""
+        if options.get("metastore", "filesystem") != "rest":
+            # There it is a location however it is written; for others it may be a name.
+            location = options.get("warehouse", location)
+        return cls(io, options, Places.of(options, location=location))
+
+    def check(self, path: str) -> None:
+        """Refuse a path that lies at a place which is not allowed."""
+        self.places.check(path, what="A file of the Paimon table")
 
     def read(self, path: str) -> bytes:
         """Return the content of a small file, or raise FileNotFoundError."""
+        self.check(path)
         with reaching(path), self.io.new_input_stream(path) as stream:
             return stream.read()
 
@@ -106,7 +121,8 @@ class Files:
             return None
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open a file to be read at any place."""
+        """Open a file to be read at any position."""
+        self.check(path)
         if (local := local_path(path)) is not None:
             return pa.OSFile(local)
         stream = self.io.new_input_stream(path)
@@ -115,6 +131,7 @@ class Files:
     @contextmanager
     def open_output(self, path: str) -> Iterator[pa.NativeFile | BinaryIO]:
         """Open a file to be written from its start; durable when it is closed."""
+        self.check(path)
         local = local_path(path)
         with reaching(path):
             if local is None:
@@ -129,6 +146,7 @@ class Files:
 
     def write(self, path: str, content: bytes) -> None:
         """Write a small file that nobody looks at yet; its name is durable by `sync_names`."""
+        self.check(path)
         local = local_path(path)
         with reaching(path):
             if local is None:
@@ -147,6 +165,7 @@ class Files:
 
     def create(self, path: str, content: bytes) -> bool:
         """Put a small file in place, whole, unless there is one; tell whether it was put."""
+        self.check(path)
         with reaching(path):
             scheme = urlparse(path).scheme
             if (local := local_path(path)) is not None:
@@ -169,6 +188,7 @@ class Files:
 
     def replace(self, path: str, content: bytes) -> None:
         """Put a small file in place of another, if any."""
+        self.check(path)
         with reaching(path):
             if (local := local_path(path)) is None:
                 with self.io.new_output_stream(path) as stream:
@@ -180,6 +200,7 @@ class Files:
 
     def delete(self, path: str) -> bool:
         """Remove a file; tell whether it was there."""
+        self.check(path)
         try:
             with reaching(path):
                 return bool(self.io.delete(path))
@@ -188,11 +209,13 @@ class Files:
 
     def exists(self, path: str) -> bool:
         """Tell whether there is such a file."""
+        self.check(path)
         with reaching(path):
             return bool(self.io.exists(path))
 
     def list(self, path: str) -> list[FoundFile]:
         """Return what lies directly in a directory, nothing if it is not there."""
+        self.check(path)
         try:
             with reaching(path):
                 return [_found(path, each) for each in self.io.list_status(path) or []]

@@ -13,6 +13,7 @@ from pypaimon.common.identifier import Identifier
 
 from headwater.config.lake import shown_address
 from headwater.errors import InvalidOptionError
+from headwater.lake.allowed import without_own
 from headwater.lake.damage import decoded
 from headwater.lake.paimon.databases import database_faults
 from headwater.lake.paimon.files import FileIO, reaching
@@ -136,7 +137,7 @@ def _created(config: Mapping[str, str]) -> Catalog:
     """Open a catalog; two that open a new database at once both make its tables, and one fails."""
     for attempt in range(1, _OPEN_ATTEMPTS_MAX + 1):
         try:
-            return CatalogFactory.create(dict(config))
+            return CatalogFactory.create(without_own(config))
         except database_faults():  # the first attempt loads the driver
             if attempt == _OPEN_ATTEMPTS_MAX:
                 raise

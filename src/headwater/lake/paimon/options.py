@@ -1,9 +1,98 @@
-"""Options of lake tables, read as Paimon reads them."""
+"""Options of lake tables: which ones a table may set, and how they are read.
+
+Not among those that a table may set: what names places (`data-file.external-paths`, `path`,
+`global-index.external-path`), code (`commit.callbacks`), or ways to reach files.
+"""
 
 import re
 from collections.abc import Mapping
 
 from headwater.errors import InvalidOptionError
+from headwater.lake.allowed import AllowedOptions
+
+ALLOWED = AllowedOptions(
+    format="paimon",
+    names=(
+        "cache-page-size",
+        "changelog-file.compression",
+        "changelog-file.format",
+        "changelog-producer",
+        "consumer.expiration-time",
+        "data-evolution.enabled",
+        "delete-file.thread-num",
+        "deletion-vectors.enabled",
+        "dynamic-partition-overwrite",
+        "file.block-size",
+        "file.compression",
+        "file.format",
+        "ignore-delete",
+        "local-merge-buffer-size",
+        "merge-engine",
+        "metadata.stats-dense-store",
+        "metadata.stats-mode",
+        "num-levels",
+        "page-size",
+        "parquet.block.size",
+        "parquet.compression.codec.zstd.level",
+        "parquet.enable.dictionary",
+        "parquet.filter.columnindex.enabled",
+        "parquet.page.size",
+        "parquet.write-page-index.enabled",
+        "partition.default-name",
+        "partition.expiration-check-interval",
+        "partition.expiration-strategy",
+        "partition.expiration-time",
+        "partition.timestamp-formatter",
+        "partition.timestamp-pattern",
+        "primary-key.nullable",
+        "read.batch-size",
+        "read.parallelism",
+        "record-level.expire-time",
+        "record-level.time-field",
+        "record-level.time-field-type",
+        "row-tracking.enabled",
+        "rowkind.field",
+        "sequence.field",
+        "sequence.field.sort-order",
+        "sort-engine",
+        "sort-spill-buffer-size",
+        "sort-spill-threshold",
+        "streaming-read-overwrite",
+        "tag.automatic-completion",
+        "tag.automatic-creation",
+        "tag.creation-delay",
+        "tag.creation-period",
+        "tag.default-time-retained",
+        "tag.num-retained-max",
+        "tag.period-formatter",
+        "target-file-size",
+        "write-buffer-for-append",
+        "write-buffer-size",
+        "write-buffer-spillable",
+        "write-manifest-cache",
+        "write-max-writers-to-spill",
+        "write-only",
+    ),
+    prefixes=(
+        "changelog.",
+        "compaction.",
+        "file.compression.",
+        "file.format.",
+        "file-index.",
+        "full-compaction.",
+        "headwater.compaction.",
+        "lookup.",
+        "manifest.",
+        "num-sorted-run.",
+        "orc.compress",
+        "snapshot.",
+        "source.split.",
+    ),
+)
+PLACES = ("data-file.external-paths", "global-index.external-path", "path")
+"""Options of a lake table that say where files go; others may have set them."""
+INNER_PLACES = ("data-file.path-directory",)
+"""The same, below the directory of the table."""
 
 _MIB = 1024 * 1024
 TARGET_BYTES_DEFAULT = 128 * _MIB

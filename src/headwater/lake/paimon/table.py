@@ -13,6 +13,7 @@ from headwater.lake.damage import decoded
 from headwater.lake.paimon.files import Files, reaching
 from headwater.lake.paimon.handle import Handle, opened_catalog, table_handle
 from headwater.lake.paimon.manifests import Entry, Manifest, Manifests, live_entries
+from headwater.lake.paimon.options import INNER_PLACES, PLACES
 from headwater.lake.paimon.partitions import Partitions
 from headwater.lake.paimon.schema import COLUMN_IDS_OPTION, LakeSchema, schema_from_json
 from headwater.lake.paimon.snapshot import (
@@ -24,10 +25,21 @@ from headwater.lake.paimon.snapshot import (
 from headwater.lake.spi import LakeSnapshot
 from headwater.lake.table import LakeTableSpec
 from headwater.model.boundary import Boundary
+from headwater.model.path import TablePath
 from headwater.model.schema import Column
 
 _SOME_NAME = "data"
 _SNAPSHOT_NAME = re.compile(r"snapshot-(\d+)\Z")
+
+
+def check_places(path: TablePath, schema: LakeSchema, files: Files, *, root: str) -> None:
+    """Refuse a lake table whose options lead to places that are not allowed."""
+    files.places.check(root, what=f"The location of the Paimon table {path}")
+    for name in (*PLACES, *INNER_PLACES):
+        for place in filter(None, schema.options.get(name, "").split(",")):
+            what = f"The option '{name}' of the Paimon table {path}"
+            full = f"{root.rstrip('/')}/{place.strip()}" if name in INNER_PLACES else place.strip()
+            files.places.check(full, what=what)
 
 
 @dataclass(slots=True)
@@ -54,8 +66,9 @@ class PaimonTable:
                 f"There is no table {spec.path} in the lake.",
                 hint="Wait until the table was tiered once, or make it by LakeCatalog.ensure.",
             )
-        files = Files(handle.file_io, config)
         schema = schema_from_json(JSON.to_json(handle.table_schema))
+        files = Files.of(handle.file_io, config, location=handle.table_path)
+        check_places(spec.path, schema, files, root=handle.table_path)
         partitions = Partitions.of(spec, partial(canonical_data_file_path, handle))
         root = handle.table_path.rstrip("/")
         manifests = Manifests(files, f"{root}/manifest", partitions.bounds)
@@ -169,6 +182,12 @@ class PaimonTable:
 
     def file_path(self, entry: Entry) -> str:
         """Return where a data file lies."""
+        path = self._file_path(entry)
+        # Engines read files by their names, without asking anybody.
+        self.files.check(path)
+        return path
+
+    def _file_path(self, entry: Entry) -> str:
         if (external := entry.file.external_path) is not None:
             return external
         place = (entry.partition, entry.bucket)

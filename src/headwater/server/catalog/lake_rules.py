@@ -1,6 +1,6 @@
 """The rules of tables that are tiered to a lake, and what the server fills in for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from headwater.config.choices import LakeFormat
@@ -8,6 +8,8 @@ from headwater.config.lake import SERVED_FORMATS
 from headwater.config.options import DATALAKE_ENABLED, DATALAKE_FORMAT
 from headwater.config.table_options import LakeOptions
 from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
+from headwater.lake.iceberg.options import ALLOWED as ICEBERG_OPTIONS
+from headwater.lake.paimon.options import ALLOWED as PAIMON_OPTIONS
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.types import (
     ArrayType,
@@ -51,8 +53,21 @@ def check_lake(table: TableDescriptor, options: LakeOptions) -> None:
             _check_iceberg_types(table)
 
 
+def check_lake_options(table: TableDescriptor, *, held: Mapping[str, str] | None = None) -> None:
+    """Refuse options for a lake format that it does not take; `held` were there before."""
+    known = held or {}
+    given = {name for name, value in table.custom_properties.items() if known.get(name) != value}
+    for allowed in (ICEBERG_OPTIONS, PAIMON_OPTIONS):
+        prefix = f"{allowed.format}."
+        allowed.check(name.removeprefix(prefix) for name in given if name.startswith(prefix))
+
+
 def check_lake_alter(held: TableDescriptor, changed: TableDescriptor) -> None:
-    """Refuse a first format for a table whose rows were spread over buckets without it."""
+    """Refuse new options that no lake format takes, and a format that comes too late.
+
+    The first format of a table decides how its rows are spread over buckets.
+    """
+    check_lake_options(changed, held=held.custom_properties)
     if (
         DATALAKE_FORMAT.name in held.properties
         or DATALAKE_FORMAT.name not in changed.properties

@@ -24,7 +24,7 @@ from headwater.model.aggregate_options import with_aggregates
 from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Schema, check_schema, with_column_ids
 from headwater.model.types import NESTED_TYPES, DataType, DateType, DecimalType
-from headwater.server.catalog.lake_rules import check_lake, with_lake_format
+from headwater.server.catalog.lake_rules import check_lake, check_lake_options, with_lake_format
 from headwater.server.catalog.nested_names import check_nested_names
 from headwater.server.catalog.primary_key import (
     check_auto_increment,
@@ -62,6 +62,7 @@ def accepted_table(table: TableDescriptor, *, settings: ServerSettings) -> Table
         table = with_filled_keys(with_aggregates(table))
     count = table.bucket_count if table.bucket_count is not None else settings.default_bucket_number
     _check_bucket_count(count, count_max=settings.bucket_count_max)
+    check_lake_options(table)
     numbered = replace(table, schema=with_column_ids(table.schema), bucket_count=count)
     return checked_table(with_lake_format(numbered, settings.datalake_format))
 
