@@ -58,7 +58,7 @@ def history(steps) -> list[Schema]:
     schemas = [with_column_ids(schema_of(a=IntType(), b=ArrayType(element=IntType())))]
     for step in steps:
         try:
-            schemas.append(changed_schema(schemas[-1], step, fixed={"a": "a bucket key"}))
+            schemas.append(changed_schema(schemas[-1], [step], fixed={"a": "a bucket key"}))
         except InvalidAlterError:
             continue
     return schemas

@@ -24,7 +24,7 @@ from headwater.store.disk import Disk
 from headwater.store.memory import Fate, MemoryDisk
 from headwater.tablet.keyed_table import KeyedTable
 from headwater.tablet.log_tablet import LogTablet
-from headwater.tablet.lookups import HeldValues, Values
+from headwater.tablet.lookups import HeldValues, Room, Values
 from headwater.tablet.pk_tablet import PkTablet, PutRules
 from headwater.tablet.replay import recover_state
 from headwater.tablet.state_upkeep import StateUpkeep
@@ -236,12 +236,12 @@ class Bucket:
         return as_tuples(decoded)
 
     def lookup(self, keys: Sequence[Key]) -> list[Row | None]:
-        values = as_list(self.tend(self.tablet.lookup(self.keys(keys).to_list())))
+        values = as_list(self.tend(self.tablet.lookup(self.keys(keys).to_list(), Room(1 << 30))))
         rows = iter(self.rows([value for value in values if value is not None]))
         return [None if value is None else next(rows) for value in values]
 
     def prefix_lookup(self, prefix: bytes) -> list[Row]:
-        return self.rows(self.tend(self.tablet.prefix_lookup([prefix]))[0])
+        return self.rows(self.tend(self.tablet.prefix_lookup([prefix], Room(1 << 30)))[0])
 
     def scan(self) -> list[Row]:
         scan = self.tend(self.tablet.scan())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import CorruptBatchError
+from headwater.errors import CorruptBatchError, RequestError
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.lookup import (
     BucketFault,
@@ -29,7 +29,10 @@ found_lists = st.tuples(bucket_ids, partition_ids, st.lists(st.lists(binaries, m
 requests = st.builds(
     LookupRequest,
     table_id=st.integers(0, 2**62),
-    buckets=st.lists(st.builds(BucketKeys, bucket_ids, st.lists(binaries), partition_ids)),
+    buckets=st.lists(
+        st.builds(BucketKeys, bucket_ids, st.lists(binaries), partition_ids),
+        unique_by=lambda each: (each.partition_id, each.bucket_id),
+    ),
     insert_if_not_exists=st.booleans(),
     acks=st.none() | st.integers(-1, 1),
     timeout_ms=st.none() | st.integers(0, 2**31 - 1),
@@ -54,6 +57,14 @@ def as_message(request: LookupRequest) -> pb.LookupRequest:
 @given(requests)
 def test_a_lookup_that_protobuf_wrote_is_read(request):
     assert decode_lookup(memoryview(as_message(request).SerializeToString())) == request
+
+
+def test_a_lookup_that_names_a_bucket_twice_is_refused():
+    bucket = BucketKeys(1, [b"k"], None)
+    request = LookupRequest(table_id=1, buckets=[bucket, BucketKeys(1, [b"k"], 5), bucket])
+
+    with pytest.raises(RequestError, match="names a bucket more than once"):
+        decode_lookup(memoryview(as_message(request).SerializeToString()))
 
 
 def test_a_prefix_lookup_that_protobuf_wrote_is_read():

@@ -3,9 +3,13 @@
 import pytest
 
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.texts import holds_only_texts
+from headwater.wire.texts import texts_of
 
-NO_TEXT = b"\n\x02\xff\xfe"  # the first field, of two bytes that are no UTF-8
+NO_TEXT = b"\n\x02\xff\xfe"  # the first field, two bytes of invalid UTF-8
+
+
+def holds_only_texts(message) -> bool:
+    return all(isinstance(text, str) for text in texts_of(message))
 
 
 def test_a_message_of_texts_is_taken():

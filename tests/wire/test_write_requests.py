@@ -23,7 +23,9 @@ fields = {
     "acks": st.integers(-2, 2),
     "table_id": st.integers(0, 2**63 - 1),
     "timeout_ms": st.integers(0, 2**31 - 1),
-    "buckets": st.lists(buckets, max_size=4),
+    "buckets": st.lists(
+        buckets, max_size=4, unique_by=lambda each: (each.partition_id, each.bucket_id)
+    ),
 }
 columns = st.none() | st.lists(st.integers(-1, 4096), min_size=1, max_size=4).map(tuple)
 

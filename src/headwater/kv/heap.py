@@ -201,14 +201,14 @@ class HeapView:
         offsets = np.frombuffer(packed.buffers()[1], np.int32, len(sizes) + 1).astype(np.int64)
         return np.frombuffer(packed.buffers()[2], np.uint8)[: offsets[-1]], offsets
 
-    def read(self, locations: Locations) -> Records:
-        """Copy records out."""
+    def read(self, locations: Locations, *, bytes_max: int = READ_BYTES_MAX) -> Records:
+        """Copy records out, unless they are too large."""
         heads = self._heads(locations)
         lengths = heads[:, 0].astype(np.int64)
         sizes = LEAD + LENGTH_BYTES + lengths
-        if int(sizes.sum()) > READ_BYTES_MAX:
+        if int(sizes.sum()) > bytes_max + (LEAD + LENGTH_BYTES) * len(locations):
             raise RecordTooLargeError(
-                f"The rows of {len(locations)} keys take more than {READ_BYTES_MAX} bytes.",
+                f"The rows of {len(locations)} keys take more than {bytes_max} bytes.",
                 hint="Write or read fewer keys at a time.",
             )
         data, starts = self._copy(locations, back=LEAD, sizes=sizes)

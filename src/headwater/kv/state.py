@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from headwater.kv.groups import KeyGroups, group_keys
 from headwater.kv.hashing import begin_with, equal_keys, hash_key, hash_keys
-from headwater.kv.heap import LENGTH_BYTES, Heap, HeapView, Records
+from headwater.kv.heap import LENGTH_BYTES, READ_BYTES_MAX, Heap, HeapView, Records
 from headwater.kv.index import NOWHERE, Hashes, HashIndex, Slots
 from headwater.kv.location import ABSENT, Locations
 from headwater.kv.prefixes import PrefixIndex
@@ -64,18 +64,25 @@ class KvState:
         """Number the distinct keys of a batch."""
         return group_keys(keys, hash_keys(keys, seed=self.seed))
 
-    def find(self, keys: RowBytes) -> Found:
-        """Return what is held for keys."""
-        return self._find(keys, hash_keys(keys, seed=self.seed))
+    def find(self, keys: RowBytes, *, bytes_max: int = READ_BYTES_MAX) -> Found:
+        """Return what is held for keys, unless that is too much."""
+        return self._find(keys, hash_keys(keys, seed=self.seed), bytes_max=bytes_max)
 
     def find_groups(self, groups: KeyGroups) -> Found:
         """Return what is held for the distinct keys of a batch that may change them."""
         return self._find(groups.keys, groups.hashes, share_hashes=groups.share_hashes)
 
-    def _find(self, keys: RowBytes, hashes: Hashes, *, share_hashes: bool = False) -> Found:
+    def _find(
+        self,
+        keys: RowBytes,
+        hashes: Hashes,
+        *,
+        share_hashes: bool = False,
+        bytes_max: int = READ_BYTES_MAX,
+    ) -> Found:
         slots, locations = self.index.find(hashes)
         present = np.flatnonzero(locations >= 0)
-        records = self.heap.view().read(locations[present])
+        records = self.heap.view().read(locations[present], bytes_max=bytes_max)
         same = equal_keys(keys.take(present), records.keys)
         if self.collided or share_hashes or not same.all():
             slots[present[~same]], locations[present[~same]] = COLLIDED, ABSENT
@@ -93,13 +100,15 @@ class KvState:
             return self.collided[key], self.heap.read_one(self.collided[key])[1]
         return None
 
-    def find_prefix(self, prefix: bytes, *, is_indexed: bool) -> Found:
+    def find_prefix(
+        self, prefix: bytes, *, is_indexed: bool, bytes_max: int = READ_BYTES_MAX
+    ) -> Found:
         """Return the keys that begin with a prefix, in the order of their bytes.
 
         Prefixes of the length that is indexed are found at once, others by looking at all keys.
         """
         locations = self._candidates(prefix) if is_indexed else self._scanned(prefix)
-        records = self.heap.view().read(locations)
+        records = self.heap.view().read(locations, bytes_max=bytes_max)
         begins = np.flatnonzero(begin_with(records.keys, prefix))
         keys = records.keys.take(begins).to_list()
         order = sorted(range(len(keys)), key=keys.__getitem__)

@@ -55,6 +55,15 @@ class Or:
 Predicate = Leaf | And | Or
 
 
+def comparisons_of(predicate: Predicate) -> int:
+    """Return how many comparisons it takes at the most to tell whether a filter holds."""
+    match predicate:
+        case Leaf(literals=literals):
+            return max(len(literals), 1)
+        case And(children=children) | Or(children=children):
+            return 1 + sum(map(comparisons_of, children))
+
+
 def columns_of(predicate: Predicate) -> Iterator[int]:
     """Yield the ids of the columns that a filter looks at."""
     match predicate:

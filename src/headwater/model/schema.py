@@ -1,7 +1,7 @@
 """A table's schema: columns with ids that survive renames, and their JSON form."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from headwater.errors import InvalidTableError
@@ -60,6 +60,11 @@ class Schema:
         raise InvalidTableError(
             f"There is no column '{name}'.", hint=f"The columns are {', '.join(self.names)}."
         )
+
+    def named(self, names: Iterable[str]) -> dict[str, Column]:
+        """Return columns by their names, which may be thousands."""
+        by_name = {column.name: column for column in self.columns}
+        return {name: by_name.get(name) or self.column(name) for name in names}
 
 
 def with_column_ids(schema: Schema) -> Schema:
@@ -167,6 +172,5 @@ def check_schema(schema: Schema) -> Schema:
         raise InvalidTableError("A column name is empty.")
     if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
         raise InvalidTableError(f"Column names are given twice: {', '.join(repeated)}.")
-    for name in (*schema.primary_key, *schema.auto_increment):
-        schema.column(name)
+    schema.named((*schema.primary_key, *schema.auto_increment))
     return schema

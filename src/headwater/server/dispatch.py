@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from headwater.errors import (
     AccessError,
@@ -14,6 +14,7 @@ from headwater.errors import (
 )
 from headwater.metrics.tallies import ANSWERED, UNKNOWN_API
 from headwater.runtime.events import Events
+from headwater.runtime.turns import in_turns
 from headwater.server.connection import Answer, Part
 from headwater.server.context import Context, Services
 from headwater.server.handlers import access, databases, lake, partitions, tables, tiering
@@ -30,13 +31,16 @@ from headwater.server.session import Session
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, Api, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind
+from headwater.wire.limits import count_items, may_be_too_long
 from headwater.wire.lookup import LookupRequest, decode_lookup
+from headwater.wire.messages import decode_message
 from headwater.wire.produce import ProduceRequest, decode_produce
 from headwater.wire.put import PutRequest, decode_put
-from headwater.wire.texts import holds_only_texts
+from headwater.wire.texts import texts_of
 
 _events = Events("dispatch")
 UNEXPECTED = -1
+TEXTS_PER_TURN = 2048
 
 Handler = Callable[..., Awaitable[Message | list[Part]]]
 Request = Message | ProduceRequest | PutRequest | LookupRequest
@@ -112,9 +116,8 @@ class Dispatcher:
             self._check_access(api, session)
             if api.key is ApiKey.FETCH_LOG:
                 await self._services.turns.turn(session)
-            answer = await _HANDLERS[api.key](
-                _decode(api, frame.body), Context(self._services, session)
-            )
+            request = await _decode(api, frame.body)
+            answer = await _HANDLERS[api.key](request, Context(self._services, session))
             parts: list[Part] = answer if isinstance(answer, list) else [answer.SerializeToString()]
         except HeadwaterError as fault:
             self._tell_refusal(frame, session, fault)
@@ -163,18 +166,17 @@ def _api_of(frame: RequestFrame) -> Api:
     return api
 
 
-def _decode(api: Api, body: memoryview) -> Request:
+async def _decode(api: Api, body: memoryview) -> Request:
+    """Read a request; one that is large enough to be over a limit is counted first."""
+    if may_be_too_long(api.key, body):
+        async for _ in in_turns(count_items(api.key, body), per_turn=1):
+            pass
     if decode := _DECODERS.get(api.key):
         return decode(body)
-    request = api.request()
-    try:
-        request.ParseFromString(bytes(body))
-    except DecodeError as fault:
-        raise CorruptBatchError(f"The body of {api.key.name} is malformed: {fault}.") from fault
-    if not request.IsInitialized():
-        raise CorruptBatchError(f"The body of {api.key.name} lacks a required field.")
-    if not holds_only_texts(request):
-        raise CorruptBatchError(f"The body of {api.key.name} holds a text that is no UTF-8.")
+    request = decode_message(api.request, bytes(body), api=api.key.name)
+    async for text in in_turns(texts_of(request), per_turn=TEXTS_PER_TURN):
+        if not isinstance(text, str):
+            raise CorruptBatchError(f"The body of {api.key.name} contains invalid UTF-8.")
     return request
 
 

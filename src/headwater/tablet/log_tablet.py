@@ -23,6 +23,7 @@ ACKS_DURABLE = -1
 ACKS = (ACKS_DURABLE, 0, 1)
 INLINE_BYTES_MAX = 64 << 10
 INLINE_ROWS_MAX = 64
+INLINE_COMPARISONS_MAX = 64
 INLINE_READ_BYTES_MAX = 256 << 10
 
 Admit = Callable[[memoryview, BatchHeader], None]
@@ -137,7 +138,10 @@ class LogTablet:
         if min(bytes_max, self.log.bytes_from(offset)) > INLINE_READ_BYTES_MAX:
             return False
         # Passing bytes on is quick, but each batch that is cut or pruned costs time of its own.
-        return selection.takes_everything or self.high_watermark - offset <= INLINE_ROWS_MAX
+        return selection.takes_everything or (
+            self.high_watermark - offset <= INLINE_ROWS_MAX
+            and selection.comparisons <= INLINE_COMPARISONS_MAX
+        )
 
     async def select(
         self, offset: int, *, up_to: int, bytes_max: int, selection: Selection, at_least_one: bool

@@ -29,7 +29,7 @@ from headwater.tablet.ages import seal_aged
 from headwater.tablet.auto_ids import AutoIds
 from headwater.tablet.keyed_table import KeyedTable
 from headwater.tablet.log_tablet import INLINE_BYTES_MAX, LogTablet, check_acks
-from headwater.tablet.lookups import Lookups, Values
+from headwater.tablet.lookups import Lookups, Room, Values
 from headwater.tablet.merging import Batch, Prepared, prepare
 from headwater.tablet.state_scan import StateScan
 from headwater.tablet.unsynced import DURABLE, Unsynced
@@ -210,15 +210,15 @@ class PkTablet:
 
     # ---- reading
 
-    async def lookup(self, keys: Sequence[bytes]) -> Values:
-        """Return the value of each key."""
+    async def lookup(self, keys: Sequence[bytes], room: Room) -> Values:
+        """Return the value of each key, if there is room for them."""
         self.refuse_if_failed()
-        return await self._lookups.lookup(keys)
+        return await self._lookups.lookup(keys, room)
 
-    async def prefix_lookup(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
-        """Return for each prefix the values of the keys that begin with it."""
+    async def prefix_lookup(self, prefixes: Sequence[bytes], room: Room) -> list[list[bytes]]:
+        """Return for each prefix the values of the keys that begin with it, if there is room."""
         self.refuse_if_failed()
-        return await self._lookups.prefix_lookup(prefixes)
+        return await self._lookups.prefix_lookup(prefixes, room)
 
     async def scan(self, *, limit: int | None = None) -> StateScan:
         """Return a scan of all rows as they are at one offset of the log."""

@@ -13,8 +13,11 @@ from headwater.rows.projection import Projection, project_batch
 from headwater.rows.pruning import may_match
 from headwater.rows.statistics import decode_statistics
 
-# A fetch that prunes looks at so many batches at most before it answers how far it came.
+# A fetch that prunes looks at so many batches at most before it answers how far it came, and makes
+# so many comparisons, but looks at some batches at least.
 SCANNED_BATCHES_MAX = 4096
+COMPARISONS_MAX = 256 * 1024
+SCANNED_BATCHES_MIN = 16
 # Batches that nobody checked yet are read whole, so there is a limit on their bytes as well.
 UNVERIFIED_BYTES_MAX = 256 * 1024 * 1024
 Part = bytes | memoryview
@@ -28,11 +31,18 @@ class Selection:
     projection_of: Callable[[int], Projection] | None = None
     predicate: Predicate | None = None
     filtered_columns: frozenset[int] = frozenset()
+    comparisons: int = 0
 
     @property
     def takes_everything(self) -> bool:
         """Tell whether stored bytes can be passed on as they are."""
         return self.projection_of is None and self.predicate is None
+
+    @property
+    def batches_max(self) -> int:
+        """Return how many batches to look at before there is an answer."""
+        affordable = COMPARISONS_MAX // max(self.comparisons, 1)
+        return min(SCANNED_BATCHES_MAX, max(SCANNED_BATCHES_MIN, affordable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ def select(
         return Selected([data], len(data)) if data else Selected([])
     parts: list[Part] = []
     size, scanned_up_to, pruned = 0, offset, False
-    for batch in _bounded(_intact(log, offset, up_to=up_to)):
+    for batch in _bounded(_intact(log, offset, up_to=up_to), selection.batches_max):
         if selection.predicate is not None and not _may_match(batch, selection):
             scanned_up_to, pruned = batch.header.end_offset, True
             continue
@@ -69,12 +79,12 @@ def select(
     return Selected(parts, size, scanned_up_to if pruned else None)
 
 
-def _bounded(batches: Iterator[StoredBatch]) -> Iterator[StoredBatch]:
+def _bounded(batches: Iterator[StoredBatch], batches_max: int) -> Iterator[StoredBatch]:
     unverified_bytes = 0
     for count, batch in enumerate(batches, start=1):
         yield batch
         unverified_bytes += 0 if batch.verified else batch.header.size
-        if count == SCANNED_BATCHES_MAX or unverified_bytes >= UNVERIFIED_BYTES_MAX:
+        if count == batches_max or unverified_bytes >= UNVERIFIED_BYTES_MAX:
             return
 
 

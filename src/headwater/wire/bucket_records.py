@@ -7,7 +7,7 @@ from typing import TypeVar
 from headwater.errors import CorruptBatchError
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.fields import Part, bytes_head, iterate_fields, number_field
-from headwater.wire.messages import decode_message
+from headwater.wire.messages import decode_message, refuse_repeated
 
 # Below this size protobuf's copies cost less than reading fields in Python.
 COPY_BYTES_MAX = 32 * 1024
@@ -31,7 +31,9 @@ def decode_write(
     """Read a request to write and its records; those of a large one are views of the body."""
     if len(body) <= COPY_BYTES_MAX:
         message = decode_message(kind, bytes(body), api=api)
-        return message, [_copied(bucket) for bucket in message.buckets_req]
+        copied = [_copied(bucket) for bucket in message.buckets_req]
+        refuse_repeated(copied, api=api)
+        return message, copied
     rest: list[Part] = []
     buckets = []
     for number, value in iterate_fields(body):
@@ -41,6 +43,7 @@ def decode_write(
             buckets.append(_viewed(value, api))
         else:
             rest += [bytes_head(number, len(value)), value]
+    refuse_repeated(buckets, api=api)
     return decode_message(kind, b"".join(rest), api=api), buckets
 
 

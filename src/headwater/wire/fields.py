@@ -23,16 +23,16 @@ def iterate_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]
     """
     position, end = 0, len(message)
     while position < end:
-        tag, position = _read_varint(message, position)
+        tag, position = read_varint(message, position)
         number, kind = tag >> 3, tag & 7
         if not 0 < number <= _NUMBER_MAX:
             raise CorruptBatchError(f"A message holds a field of the number {number}.")
         if kind == _VARINT:
-            value, position = _read_varint(message, position)
+            value, position = read_varint(message, position)
             yield number, value - _TWO_TO_64 if value & _SIGN_BIT else value
             continue
         if kind == _BYTES:
-            length, position = _read_varint(message, position)
+            length, position = read_varint(message, position)
         elif kind in _FIXED_BYTES:
             length = _FIXED_BYTES[kind]
         else:
@@ -44,7 +44,8 @@ def iterate_fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]
         position += length
 
 
-def _read_varint(message: memoryview, position: int) -> tuple[int, int]:
+def read_varint(message: memoryview, position: int) -> tuple[int, int]:
+    """Return the number at a position, and where it ends."""
     value = shift = 0
     while shift < _VARINT_BITS_MAX and position < len(message):
         byte = message[position]

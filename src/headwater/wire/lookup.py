@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.fields import Part, bytes_head
-from headwater.wire.messages import decode_message
+from headwater.wire.messages import decode_message, refuse_repeated
 
 _HEADS_KEPT_MAX = 4096
 _BUCKETS_RESP, _VALUES, _VALUE = 1, 5, 1
@@ -59,9 +59,11 @@ class BucketFault:
 def decode_lookup(body: memoryview, *, api: str = "LOOKUP") -> LookupRequest:
     """Read a LookupRequest, or a PrefixLookupRequest, which is a part of it."""
     message = decode_message(pb.LookupRequest, bytes(body), api=api)
+    buckets = [_keys(bucket) for bucket in message.buckets_req]
+    refuse_repeated(buckets, api=api)
     return LookupRequest(
         table_id=message.table_id,
-        buckets=[_keys(bucket) for bucket in message.buckets_req],
+        buckets=buckets,
         insert_if_not_exists=message.insert_if_not_exists,
         acks=message.acks if message.HasField("acks") else None,
         timeout_ms=message.timeout_ms if message.HasField("timeout_ms") else None,

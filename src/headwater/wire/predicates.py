@@ -1,5 +1,6 @@
 """Filters between their protobuf form and plain values."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from headwater.errors import InvalidProjectionError
@@ -62,19 +63,23 @@ _TYPES: tuple[type[DataType], ...] = (
 )
 _NUMBER_OF_TYPE = {kind: number for number, kind in enumerate(_TYPES)}
 COMPACT_PRECISION_MAX = 18
+_Columns = Mapping[int, Column]
 DECIMAL_BYTES_MAX = 16  # 38 digits; to make digits of thousands of bytes takes for ever
 
 
-def predicate_from_wire(message: pb.Predicate, schema: Schema, *, depth: int = 0) -> Predicate:
+def predicate_from_wire(message: pb.Predicate, schema: Schema) -> Predicate:
     """Read a filter; a column that the schema does not have is an error."""
+    return _predicate(message, {column.column_id: column for column in schema.columns})
+
+
+def _predicate(message: pb.Predicate, columns: _Columns, *, depth: int = 0) -> Predicate:
     if depth > PREDICATE_DEPTH_MAX:
         raise InvalidProjectionError(f"A filter is nested deeper than {PREDICATE_DEPTH_MAX}.")
     if message.type == _LEAF and message.HasField("leaf"):
-        return _leaf(message.leaf, schema)
+        return _leaf(message.leaf, columns)
     if message.type == _COMPOUND and message.HasField("compound"):
         children = tuple(
-            predicate_from_wire(child, schema, depth=depth + 1)
-            for child in message.compound.children
+            _predicate(child, columns, depth=depth + 1) for child in message.compound.children
         )
         if message.compound.function == _AND:
             return And(children)
@@ -83,11 +88,9 @@ def predicate_from_wire(message: pb.Predicate, schema: Schema, *, depth: int = 0
     raise InvalidProjectionError("A filter is neither a comparison nor an and / or of filters.")
 
 
-def _leaf(message: pb.LeafPredicate, schema: Schema) -> Leaf:
-    for column in schema.columns:
-        if column.column_id == message.field_id:
-            break
-    else:
+def _leaf(message: pb.LeafPredicate, columns: _Columns) -> Leaf:
+    column = columns.get(message.field_id)
+    if column is None:
         raise InvalidProjectionError(f"A filter names the unknown column id {message.field_id}.")
     try:
         function = LeafFunction(message.function)

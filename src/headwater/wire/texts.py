@@ -1,5 +1,6 @@
-"""Texts in messages: protobuf hands on as bytes what is no UTF-8, where text is expected."""
+"""Texts in messages: where text is expected, protobuf hands on invalid UTF-8 as bytes."""
 
+from collections.abc import Iterator
 from functools import cache
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -8,22 +9,22 @@ from google.protobuf.message import Message
 _TEXT, _MESSAGE = FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE
 
 
-def holds_only_texts(message: Message) -> bool:
-    """Tell whether every text in a message is one, looking only where texts can be."""
+def texts_of(message: Message) -> Iterator[str | bytes]:
+    """Yield every text in a message, looking only where texts can be; bytes are not UTF-8."""
     for name in _places(message.DESCRIPTOR, _TEXT):
         value = getattr(message, name)
-        texts = (value,) if isinstance(value, str | bytes) else value
-        if not all(isinstance(text, str) for text in texts):
-            return False
+        if isinstance(value, str | bytes):
+            yield value
+        else:
+            yield from value
     for name in _places(message.DESCRIPTOR, _MESSAGE):
         value = getattr(message, name)
+        if not isinstance(value, Message):
+            for each in value:
+                yield from texts_of(each)
         # An absent message looks like an empty one, which has no end where types are recursive.
-        inner = (
-            ((value,) if message.HasField(name) else ()) if isinstance(value, Message) else value
-        )
-        if not all(map(holds_only_texts, inner)):
-            return False
-    return True
+        elif message.HasField(name):
+            yield from texts_of(value)
 
 
 @cache

@@ -1,10 +1,13 @@
 """A question to many buckets, some of which cannot answer at once."""
 
+import numpy as np
 import pytest
 
 from headwater.client.reading.by_leader import ask_leaders
+from headwater.client.reading.questions import Question, rounds_of
 from headwater.errors import InvalidScanError, NotLeaderError, RetryLaterError, TimedOutError
 from headwater.model.bucket import TableBucket
+from headwater.wire.limits import BUCKETS_MAX, LOOKUPS_MAX
 from tests.client.reading.scripted import ScriptedCluster
 
 BUCKETS = [TableBucket(1, number) for number in range(4)]
@@ -71,3 +74,38 @@ async def test_a_bucket_without_a_leader_or_an_answer_is_asked_again(cluster):
 
     with pytest.raises(TimedOutError, match="every bucket"):
         await ask_leaders(cluster, BUCKETS, ask, what="Asking")
+
+
+async def test_no_question_names_more_buckets_than_a_server_takes(cluster):
+    many = [TableBucket(1, number) for number in range(BUCKETS_MAX + 3)]
+    cluster.leaders = dict.fromkeys(many, 0)
+    asked = []
+
+    async def ask(node, buckets):
+        asked.append(len(buckets))
+        return dict.fromkeys(buckets, 1)
+
+    assert len(await ask_leaders(cluster, many, ask, what="Asking")) == len(many)
+    assert asked == [BUCKETS_MAX, 3]
+
+
+def test_lookups_are_split_by_the_keys_of_all_buckets_and_by_buckets():
+    def question(bucket: int, keys: int) -> Question:
+        return Question(TableBucket(1, bucket), [b"k"] * keys, np.arange(keys))
+
+    def shape(questions, **limits) -> list[list[tuple[int, int]]]:
+        rounds = rounds_of(questions, **limits)
+        return [[(each.bucket.bucket, len(each.keys)) for each in round_] for round_ in rounds]
+
+    several = [question(0, 5), question(1, 3), question(2, 9)]
+    many = [question(number, 1) for number in range(LOOKUPS_MAX + 1)]
+
+    assert shape([question(0, 4)], keys_max=4, total_max=10) == [[(0, 4)]]
+    assert shape([], keys_max=4, total_max=10) == []
+    assert shape(several, keys_max=4, total_max=10) == [
+        [(0, 4), (1, 3)],
+        [(2, 4)],
+        [(0, 1), (2, 4)],
+        [(2, 1)],
+    ]
+    assert [len(each) for each in shape(many, keys_max=4, total_max=10**6)] == [LOOKUPS_MAX, 1]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from headwater.client.writing.courier import Parcel, loads_of
 from headwater.client.writing.kv_lane import KvLane
 from headwater.model.bucket import TableBucket
+from headwater.wire.limits import WRITES_MAX
 
 LANES = [KvLane(1, 1, None), KvLane(1, 1, (0, 2))]
 BYTES_MAX = 100
@@ -49,3 +50,14 @@ def test_batches_for_several_buckets_go_together():
     given = [Parcel(TableBucket(1, at), LANES[0], b"x", 0.0, lambda answer: None) for at in "abc"]
 
     assert loads_of(given, bytes_max=BYTES_MAX) == [given]
+
+
+def test_a_request_names_no_more_buckets_than_a_server_takes():
+    count = WRITES_MAX + 10
+    given = [
+        Parcel(TableBucket(1, at), LANES[0], b"x", 0.0, lambda answer: None) for at in range(count)
+    ]
+
+    loads = loads_of(given, bytes_max=count)
+
+    assert [len(load) for load in loads] == [WRITES_MAX, 10]

@@ -7,6 +7,7 @@ from typing import TypeVar
 from headwater.client.cluster import Cluster
 from headwater.errors import HeadwaterError, TimedOutError, moves_leader
 from headwater.model.bucket import TableBucket
+from headwater.wire.limits import BUCKETS_MAX
 
 T = TypeVar("T")
 Ask = Callable[[int, list[TableBucket]], Awaitable[Mapping[TableBucket, T | HeadwaterError]]]
@@ -61,7 +62,12 @@ async def _ask_all(
             groups.setdefault(await cluster.leader(bucket), []).append(bucket)
         except HeadwaterError as fault:
             answers[bucket] = fault
-    for each in await asyncio.gather(*(_ask_node(node, ask, of) for node, of in groups.items())):
+    questions = (
+        _ask_node(node, ask, of[at : at + BUCKETS_MAX])
+        for node, of in groups.items()
+        for at in range(0, len(of), BUCKETS_MAX)
+    )
+    for each in await asyncio.gather(*questions):
         answers |= each
     return answers
 

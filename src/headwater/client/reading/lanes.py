@@ -27,6 +27,7 @@ from headwater.runtime.tasks import Tasks
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
 from headwater.wire.fetch_answer import BucketAnswer, decode_fetch_answer
+from headwater.wire.limits import BUCKETS_MAX
 
 # What was damaged on its way is whole the next time, what was damaged on disk is not.
 DAMAGED_READS_MAX = 3
@@ -64,7 +65,15 @@ class Lanes:
                 self._start(group, self._find_leaders)
             elif lane not in self._busy and lane not in self._untaken:
                 self._busy.add(lane)
-                self._start(group, partial(self._fetch, lane))
+                self._start(self._first_of(group), partial(self._fetch, lane))
+
+    def _first_of(self, group: list[Followed]) -> list[Followed]:
+        """Return what one request may name; the next begins with those that are left."""
+        if len(group) <= BUCKETS_MAX:
+            return group
+        for each in group[:BUCKETS_MAX]:
+            self.followed[each.place] = self.followed.pop(each.place)
+        return group[:BUCKETS_MAX]
 
     def taken(self, lane: Lane) -> None:
         """Let a lane go on, as its answer is being read."""

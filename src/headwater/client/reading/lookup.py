@@ -28,6 +28,7 @@ from headwater.rows.key_formats import primary_key_encoder
 from headwater.rows.row_bytes import RowBytes
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, Api
+from headwater.wire.limits import KEYS_MAX, PREFIXES_MAX
 from headwater.wire.lookup import BucketFault
 from headwater.wire.lookup_answer import (
     BucketFound,
@@ -118,7 +119,11 @@ class Lookups:
     ) -> FoundRows:
         view, reader = self._view(columns)
         found = FoundRows(view)
-        rounds = rounds_of(questions, keys_max=self._cluster.settings.lookup_keys_max)
+        rounds = rounds_of(
+            questions,
+            keys_max=self._cluster.settings.lookup_keys_max,
+            total_max=PREFIXES_MAX if kind is _BY_PREFIX else KEYS_MAX,
+        )
         for at in range(0, len(rounds), _ROUNDS_AT_ONCE):
             together = rounds[at : at + _ROUNDS_AT_ONCE]
             if len(together) == 1:

@@ -14,6 +14,7 @@ from headwater.model.table import TableInfo
 from headwater.rows.bucketing import BucketFunction
 from headwater.rows.one_bucket import fluss_bucket
 from headwater.rows.row_bytes import Longs, RowBytes
+from headwater.wire.limits import LOOKUPS_MAX
 
 _FIRST = np.zeros(1, np.int64)
 
@@ -80,16 +81,24 @@ class Questions:
         return TableBucket(self._table.table_id, share.bucket, partition_id)
 
 
-def rounds_of(questions: Sequence[Question], *, keys_max: int) -> list[list[Question]]:
-    """Split what is too much for one request into several, each with all buckets."""
+def rounds_of(
+    questions: Sequence[Question], *, keys_max: int, total_max: int
+) -> list[list[Question]]:
+    """Split what is too much for one request into several, each with as many buckets as it may."""
+    keys_max = min(keys_max, total_max)
     count = max((len(each.keys) for each in questions), default=0)
-    if count <= keys_max:
-        return [list(questions)] if questions else []
-    return [
-        [
-            Question(each.bucket, each.keys[at : at + keys_max], each.places[at : at + keys_max])
-            for each in questions
-            if at < len(each.keys)
-        ]
-        for at in range(0, count, keys_max)
-    ]
+    if len(questions) == 1 and count <= keys_max:
+        return [list(questions)]
+    rounds: list[list[Question]] = []
+    for at in range(0, count, keys_max):
+        left = 0
+        for each in questions:
+            keys = each.keys[at : at + keys_max]
+            if not keys:
+                continue
+            if len(keys) > left or len(rounds[-1]) == LOOKUPS_MAX:
+                rounds.append([])
+                left = total_max
+            left -= len(keys)
+            rounds[-1].append(Question(each.bucket, keys, each.places[at : at + keys_max]))
+    return rounds

@@ -15,6 +15,7 @@ from headwater.runtime.tasks import Tasks
 from headwater.wire.apis import Api
 from headwater.wire.bucket_records import BucketRecords
 from headwater.wire.fields import Part
+from headwater.wire.limits import WRITES_MAX
 
 _events = Events("courier")
 REQUEST_BYTES_MAX = 8 * 1024 * 1024
@@ -111,7 +112,9 @@ def loads_of(parcels: Sequence[Parcel], *, bytes_max: int) -> list[list[Parcel]]
         size = len(parcel.records)
         at = earliest.get(parcel.bucket, 0)
         while at < len(loads) and (
-            loads[at][0].lane is not parcel.lane or sizes[at] + size > bytes_max
+            loads[at][0].lane is not parcel.lane
+            or sizes[at] + size > bytes_max
+            or len(loads[at]) >= WRITES_MAX
         ):
             at += 1
         if at == len(loads):

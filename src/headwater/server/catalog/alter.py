@@ -19,16 +19,14 @@ from headwater.server.catalog.schema_changes import changed_schema
 
 
 def altered(table: TableDescriptor, changes: Sequence[TableChange]) -> TableDescriptor:
-    """Apply changes in order, or say which one is not allowed."""
-    for change in changes:
-        match change:
-            case SetOption(key=key, value=value):
-                table = _with_option(table, key, value)
-            case ResetOption(key=key):
-                table = _without_option(table, key)
-            case _:
-                fixed = fixed_columns(table)
-                table = replace(table, schema=changed_schema(table.schema, change, fixed=fixed))
+    """Apply changes in order, or say which one is not allowed; options come before columns."""
+    options = [each for each in changes if isinstance(each, SetOption | ResetOption)]
+    columns = [each for each in changes if not isinstance(each, SetOption | ResetOption)]
+    if options:
+        table = _with_options(table, options)
+    if columns:
+        fixed = fixed_columns(table)
+        table = replace(table, schema=changed_schema(table.schema, columns, fixed=fixed))
     return table
 
 
@@ -49,28 +47,31 @@ def fixed_columns(table: TableDescriptor) -> Mapping[str, str]:
     }
 
 
-def _with_option(table: TableDescriptor, key: str, value: str) -> TableDescriptor:
-    if not is_table_option(key):
-        return replace(table, custom_properties={**table.custom_properties, key: value})
-    declared(key).read(value)
-    if table.properties.get(key) == value:
-        return table
-    # A table that has no lake format yet can be given one, where its rows may lie in any bucket.
-    if key != DATALAKE_FORMAT.name or key in table.properties:
-        _check_alterable(key)
-    return replace(table, properties={**table.properties, key: value})
+def _with_options(
+    table: TableDescriptor, changes: Sequence[SetOption | ResetOption]
+) -> TableDescriptor:
+    properties, custom = dict(table.properties), dict(table.custom_properties)
+    for change in changes:
+        if not is_table_option(change.key):
+            _apply(change, custom)
+            continue
+        if isinstance(change, SetOption):
+            declared(change.key).read(change.value)
+            if properties.get(change.key) == change.value:
+                continue
+        # A table without a lake format can be given one, where its rows may lie in any bucket.
+        is_first = change.key == DATALAKE_FORMAT.name and change.key not in properties
+        if isinstance(change, ResetOption) or not is_first:
+            _check_alterable(change.key)
+        _apply(change, properties)
+    return replace(table, properties=properties, custom_properties=custom)
 
 
-def _without_option(table: TableDescriptor, key: str) -> TableDescriptor:
-    if not is_table_option(key):
-        return replace(table, custom_properties=_without(table.custom_properties, key))
-    declared(key)
-    _check_alterable(key)
-    return replace(table, properties=_without(table.properties, key))
-
-
-def _without(properties: Mapping[str, str], key: str) -> dict[str, str]:
-    return {name: value for name, value in properties.items() if name != key}
+def _apply(change: SetOption | ResetOption, properties: dict[str, str]) -> None:
+    if isinstance(change, SetOption):
+        properties[change.key] = change.value
+    else:
+        properties.pop(change.key, None)
 
 
 def _check_alterable(key: str) -> None:

@@ -110,8 +110,7 @@ def _check_bucket_count(count: int, *, count_max: int) -> None:
 
 def _check_partition_keys(table: TableDescriptor) -> None:
     _check_different("Partition keys", table.partition_keys)
-    for name in table.partition_keys:
-        column = table.schema.column(name)
+    for name, column in table.schema.named(table.partition_keys).items():
         if not _can_partition(column.type):
             raise InvalidTableError(
                 f"The column '{name}' of type {column.type} cannot be a partition key."
@@ -126,13 +125,13 @@ def _can_partition(data_type: DataType) -> bool:
 
 def _check_bucket_keys(table: TableDescriptor) -> None:
     _check_different("Bucket keys", table.bucket_keys)
-    for name in table.bucket_keys:
-        column = table.schema.column(name)
+    partition_keys = frozenset(table.partition_keys)
+    for name, column in table.schema.named(table.bucket_keys).items():
         if isinstance(column.type, NESTED_TYPES):
             raise InvalidTableError(
                 f"The column '{name}' of type {column.type} cannot be a bucket key."
             )
-        if name in table.partition_keys:
+        if name in partition_keys:
             raise InvalidTableError(
                 f"The column '{name}' cannot be a bucket key, because it is a partition key."
             )

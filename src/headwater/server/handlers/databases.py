@@ -7,6 +7,7 @@ from headwater.model.type_json import document_of, object_of
 from headwater.server.catalog.entries import DatabaseInfo
 from headwater.server.context import Context
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.limits import check_json
 
 SET, DELETE = 0, 1
 
@@ -99,10 +100,11 @@ async def alter_database(
 def _description(database_json: bytes) -> tuple[str | None, dict[str, str]]:
     if not database_json:
         return None, {}
+    check_json(database_json, what="description of the database")
     try:
         node = object_of(document_of(database_json), what="database")
     except ValueError as fault:
-        raise InvalidTableError(f"The description of the database is no JSON: {fault}.") from None
+        raise InvalidTableError(f"The description of the database is not JSON: {fault}.") from None
     comment, properties = node.get("comment"), node.get("custom_properties") or {}
     texts = {key: str(value) for key, value in object_of(properties, what="properties").items()}
     return comment if isinstance(comment, str) else None, texts

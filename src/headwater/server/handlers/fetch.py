@@ -2,6 +2,7 @@
 
 import asyncio
 
+from headwater.runtime.turns import in_turns
 from headwater.server.context import FAULT_DELAY_S, Context
 from headwater.server.handlers.fetch_plan import TableFetch, resolve_fetch
 from headwater.server.handlers.fetch_read import Fetched, read_fetch
@@ -22,7 +23,7 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
     3. read every bucket within the limits, or take what others have read
     4. with too little read, wait for a high watermark to move and for a turn, and read again
     """
-    tables = [await resolve_fetch(table, context) for table in request.tables_req]
+    tables = [await resolve_fetch(table, context) async for table in in_turns(request.tables_req)]
     tablets = [tablet for table in tables for tablet in table.tablets]
     wake = Wake(context)
     _listen(tablets, wake, context)

@@ -4,14 +4,17 @@ from dataclasses import dataclass
 
 from headwater.errors import HeadwaterError, InvalidProjectionError
 from headwater.model.bucket import TableBucket
-from headwater.model.predicate import columns_of
+from headwater.model.predicate import columns_of, comparisons_of
 from headwater.model.table import TableInfo
+from headwater.runtime.turns import in_turns
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of
 from headwater.tablet.log_tablet import LogTablet
 from headwater.tablet.selection import Selection
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.predicates import predicate_from_wire
+
+NAMES_PER_TURN = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,19 @@ class TableFetch:
 
 async def resolve_fetch(request: pb.FetchLogTableRequest, context: Context) -> TableFetch:
     """Find the tablets and the selection that a request means; a bucket may fail alone."""
+    # A bucket that is named twice is read once, as it was named last.
+    distinct = {
+        bucket_of(request.table_id, asked): asked
+        async for asked in in_turns(request.buckets_req, per_turn=NAMES_PER_TURN)
+    }
     try:
         table = context.catalog.tables.by_id(request.table_id)
         selection, taken = _selection(request, table, context)
     except HeadwaterError as fault:
-        faulty = (FaultyBucket(asked, fault) for asked in request.buckets_req)
+        faulty = (FaultyBucket(asked, fault) for asked in distinct.values())
         return TableFetch(request.table_id, tuple(faulty))
     buckets: list[BucketFetch | FaultyBucket] = []
-    for asked in request.buckets_req:
-        bucket = bucket_of(request.table_id, asked)
+    async for bucket, asked in in_turns(distinct.items()):
         try:
             tablet = await context.tablets.tablet(bucket)
             buckets.append(BucketFetch(asked, bucket, tablet, selection, taken))
@@ -91,17 +98,19 @@ def _selection(
         return Selection(schemas), EVERYTHING
     predicate = projection_of = columns = schema_id = None
     filtered: frozenset[int] = frozenset()
+    comparisons = 0
     if is_filtered:
         schema_id = request.filter_schema_id or table.schema_id
         schema = context.catalog.tables.schema(table_id, schema_id)
         predicate = predicate_from_wire(request.filter_predicate, schema)
         filtered = frozenset(columns_of(predicate))
+        comparisons = comparisons_of(predicate)
     if request.projection_pushdown_enabled:
         columns = _projected_columns(request, table, context)
         projection_of = tablets.projections(table_id, columns)
     sent = request.filter_predicate.SerializeToString() if is_filtered else b""
     taken = Taken(columns, schema_id, sent)
-    return Selection(schemas, projection_of, predicate, filtered), taken
+    return Selection(schemas, projection_of, predicate, filtered, comparisons), taken
 
 
 def _projected_columns(
@@ -111,6 +120,8 @@ def _projected_columns(
     positions = tuple(request.projected_fields)
     if not positions:
         raise InvalidProjectionError("A projection needs at least one column.")
+    if len(set(positions)) < len(positions):
+        raise InvalidProjectionError("A projection names a column more than once.")
     if request.HasField("filter_schema_id"):
         seen = {request.filter_schema_id}
     else:

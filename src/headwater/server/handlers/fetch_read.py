@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from headwater.errors import HeadwaterError
+from headwater.runtime.turns import in_turns
 from headwater.server.fan_out import SharedReads
 from headwater.server.handlers.fetch_plan import BucketFetch, FaultyBucket, TableFetch
 from headwater.wire import fluss_pb2 as pb
@@ -40,7 +41,7 @@ async def read_fetch(tables: list[TableFetch], reads: SharedReads, *, bytes_max:
     size, answers = 0, []
     for table in tables:
         buckets = []
-        for bucket in table.buckets:
+        async for bucket in in_turns(table.buckets):
             if isinstance(bucket, FaultyBucket):
                 answer = _failed(_fields(bucket.asked), bucket.fault)
             else:

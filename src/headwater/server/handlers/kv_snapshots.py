@@ -3,6 +3,7 @@
 from headwater.errors import NotPrimaryKeyTableError, SnapshotMissingError
 from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
+from headwater.runtime.turns import in_turns
 from headwater.server.context import Context
 from headwater.server.handlers.paths import table_path
 from headwater.server.lake.tiered import tiered_end
@@ -28,7 +29,7 @@ async def get_latest_kv_snapshots(
     if request.HasField("partition_name"):
         partition = context.catalog.partitions.by_name(table.path, request.partition_name)
         answer.partition_id = partition_id = partition.partition_id
-    for number in range(table.descriptor.bucket_count or 1):
+    async for number in in_turns(range(table.descriptor.bucket_count or 1)):
         bucket = TableBucket(table.table_id, number, partition_id)
         answer.latest_snapshots.append(await _snapshot(bucket, table, context))
     return answer

@@ -13,6 +13,7 @@ from headwater.errors import (
 )
 from headwater.model.boundary import LakeBucket
 from headwater.model.table import TableInfo
+from headwater.runtime.turns import in_turns
 from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
 from headwater.server.catalog.lake_offsets import TieredOffsets
 from headwater.server.context import Context
@@ -20,6 +21,8 @@ from headwater.server.handlers.lake_ends import check_ends, live_ends
 from headwater.server.handlers.paths import table_path
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
+
+OFFSETS_PER_TURN = 4096
 
 
 async def get_file_system_security_token(
@@ -78,7 +81,7 @@ async def prepare_lake_table_snapshot(
     """Write how far tables will be tiered to files, on top of what is known."""
     answers = [
         await _prepared(each, context, replaces=request.ignore_previous_table_offsets)
-        for each in request.bucket_offsets
+        async for each in in_turns(request.bucket_offsets)
     ]
     return pb.PrepareLakeTableSnapshotResponse(prepare_lake_table_resp=answers)
 
@@ -92,7 +95,7 @@ async def _prepared(
             LakeBucket(
                 each.partition_id if each.HasField("partition_id") else None, each.bucket_id
             ): each.log_end_offset
-            for each in table.bucket_offsets
+            async for each in in_turns(table.bucket_offsets, per_turn=OFFSETS_PER_TURN)
             if each.HasField("log_end_offset")
         }
         await check_ends(info, given, context)
@@ -130,7 +133,10 @@ async def commit_lake_table_snapshot(
 ) -> pb.CommitLakeTableSnapshotResponse:
     """Take note of snapshots that were committed to the lake."""
     # Beside these there may be offsets in the request itself, which say the same.
-    answers = [await _committed(each, context) for each in request.lake_table_snapshot_metadata]
+    answers = [
+        await _committed(each, context)
+        async for each in in_turns(request.lake_table_snapshot_metadata)
+    ]
     if not answers and request.tables_req:
         raise RequestError(
             "Offsets are reported in files.", hint="Use a tierer of Fluss 0.9 or newer."

@@ -6,6 +6,7 @@ from headwater.errors import BucketMissingError, PartitionMissingError, RequestE
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
+from headwater.runtime.turns import in_turns
 from headwater.server.context import Context
 
 
@@ -25,7 +26,7 @@ async def check_ends(info: TableInfo, ends: Mapping[LakeBucket, int], context: C
     for bucket in ends:
         if not 0 <= bucket.bucket < (info.descriptor.bucket_count or 1):
             raise RequestError(f"{info.path} has no bucket {bucket.bucket}.")
-    for bucket, end in live_ends(info, ends, context).items():
+    async for bucket, end in in_turns(live_ends(info, ends, context).items()):
         if end < 0:
             raise RequestError(f"{_named(bucket, info)} cannot end at offset {end}.")
         # What was believed before stays as it is: a log that was set back since spoils no report

@@ -1,10 +1,14 @@
 """Some rows of a bucket in one answer."""
 
+import asyncio
+from collections import deque
+
 from headwater.errors import HeadwaterError, RecordTooLargeError, RequestError
 from headwater.kv.values import with_lengths
 from headwater.rows.log_batch import iterate
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of
+from headwater.tablet.state_scan import StateScan
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
 from headwater.wire.value_batch import value_batch_head
@@ -30,18 +34,20 @@ async def _some_rows(request: pb.LimitScanRequest, context: Context) -> pb.Limit
     tablet = await context.tablets.pk_tablet(bucket_of(request.table_id, request))
     scan = await tablet.scan(limit=request.limit)
     bytes_max = context.services.settings.request_bytes_max
+    records = await asyncio.to_thread(_values, scan, request.limit, bytes_max=bytes_max)
+    return pb.LimitScanResponse(is_log_table=False, records=records)
+
+
+def _values(scan: StateScan, limit: int, *, bytes_max: int) -> bytes:
     values, size = [], 0
     while not scan.is_done:
         part = with_lengths(scan.read(bytes_max)).to_arrow()
         size += part.nbytes
         if size > bytes_max:
-            raise _too_large(request.limit, bytes_max)
+            raise _too_large(limit, bytes_max)
         values.append(part)
-    count = sum(map(len, values))
     data = b"".join(part.buffers()[2] for part in values)
-    return pb.LimitScanResponse(
-        is_log_table=False, records=value_batch_head(count, len(data)) + data
-    )
+    return value_batch_head(sum(map(len, values)), len(data)) + data
 
 
 async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
@@ -53,11 +59,16 @@ async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
     parts: list[memoryview] = []
     while offset < end:
         data = await tablet.read(offset, up_to=end, bytes_max=bytes_max)
-        offset = [header for header, _ in iterate(data)][-1].end_offset
+        offset = await asyncio.to_thread(_end_of, data)
         parts.append(data)
         if sum(map(len, parts)) > bytes_max:
             raise _too_large(request.limit, bytes_max)
     return b"".join(parts)
+
+
+def _end_of(data: memoryview) -> int:
+    """Return the offset after the last of some batches, of which there may be many."""
+    return deque(iterate(data), maxlen=1)[0][0].end_offset
 
 
 def _check_limit(limit: int) -> None:

@@ -4,13 +4,14 @@ import asyncio
 
 import numpy as np
 
-from headwater.errors import HeadwaterError, RecordTooLargeError, TimedOutError
+from headwater.errors import HeadwaterError, TimedOutError
 from headwater.kv.values import framed
 from headwater.model.bucket import TableBucket
 from headwater.rows.row_bytes import RowBytes
+from headwater.runtime.turns import gathered, in_turns
 from headwater.server.context import Context
 from headwater.store.disk import Part
-from headwater.tablet.lookups import HeldValues, Values
+from headwater.tablet.lookups import HeldValues, Room, Values
 from headwater.tablet.pk_tablet import PkTablet
 from headwater.wire.apis import ApiKey
 from headwater.wire.lookup import (
@@ -31,21 +32,21 @@ DURABLE = -1
 
 async def lookup(request: LookupRequest, context: Context) -> list[Part]:
     """Return the row of each key; where asked to, insert those that are missing."""
-    found = [_looked_up(bucket, request, context) for bucket in request.buckets]
-    if len(found) == 1:
-        return lookup_answer([await found[0]])
-    return lookup_answer(await asyncio.gather(*found))
+    room = _room(context)
+    found = (_looked_up(bucket, request, context, room) for bucket in request.buckets)
+    if len(request.buckets) == 1:
+        return lookup_answer([await next(found)])
+    return lookup_answer(await gathered(found))
 
 
 async def prefix_lookup(request: LookupRequest, context: Context) -> list[Part]:
     """Return the rows whose keys begin with each prefix."""
     answers: list[BucketValues | BucketFault] = []
-    for bucket in request.buckets:
+    room = _room(context)
+    async for bucket in in_turns(request.buckets):
         try:
             tablet = await context.tablets.pk_tablet(_bucket(request, bucket))
-            values = await tablet.prefix_lookup(bucket.keys)
-            size = sum(len(value) for each in values for value in each)
-            _check_size(size, context)
+            values = await tablet.prefix_lookup(bucket.keys, room)
             encoded = encoded_value_lists(values)
             answers.append(BucketValues(bucket.bucket_id, bucket.partition_id, encoded))
         except HeadwaterError as fault:
@@ -54,14 +55,13 @@ async def prefix_lookup(request: LookupRequest, context: Context) -> list[Part]:
 
 
 async def _looked_up(
-    bucket: BucketKeys, request: LookupRequest, context: Context
+    bucket: BucketKeys, request: LookupRequest, context: Context, room: Room
 ) -> BucketValues | BucketFault:
     try:
         tablet = await context.tablets.pk_tablet(_bucket(request, bucket))
-        values = await tablet.lookup(bucket.keys)
         if request.insert_if_not_exists:
-            values = await _with_missing(bucket, request, context, tablet=tablet, values=values)
-        encoded = _encoded(values, context)
+            await _insert_missing(bucket, request, context, tablet=tablet)
+        encoded = _encoded(await tablet.lookup(bucket.keys, room))
     except HeadwaterError as fault:
         return _fault(bucket, fault, context, api=ApiKey.LOOKUP)
     except TimeoutError:
@@ -70,21 +70,17 @@ async def _looked_up(
     return BucketValues(bucket.bucket_id, bucket.partition_id, encoded)
 
 
-async def _with_missing(
-    bucket: BucketKeys,
-    request: LookupRequest,
-    context: Context,
-    *,
-    tablet: PkTablet,
-    values: Values,
-) -> Values:
+async def _insert_missing(
+    bucket: BucketKeys, request: LookupRequest, context: Context, *, tablet: PkTablet
+) -> None:
+    values = await tablet.lookup(bucket.keys, _room(context))
     if isinstance(values, HeldValues):
         is_held = values.is_held.tolist()
     else:
         is_held = [value is not None for value in values]
     missing = [key for key, held in zip(bucket.keys, is_held, strict=True) if not held]
     if not missing:
-        return values
+        return
     context.services.space.refuse_if_full()
     partition: dict[str, str] = {}
     if bucket.partition_id is not None:
@@ -92,15 +88,10 @@ async def _with_missing(
     acks = DURABLE if request.acks is None else request.acks
     async with asyncio.timeout((request.timeout_ms or TIMEOUT_MS) / 1000):
         await tablet.insert_missing(missing, partition=partition, acks=acks)
-    return await tablet.lookup(bucket.keys)
 
 
-def _encoded(values: Values, context: Context) -> Part:
-    if not isinstance(values, HeldValues):
-        _check_size(sum(len(value) for value in values if value), context)
-        return encoded_values(values)
-    _check_size(int(values.values.lengths.sum()), context)
-    return _encoded_in_place(values)
+def _encoded(values: Values) -> Part:
+    return _encoded_in_place(values) if isinstance(values, HeldValues) else encoded_values(values)
 
 
 def _encoded_in_place(held: HeldValues) -> Part:
@@ -123,12 +114,8 @@ def _encoded_in_place(held: HeldValues) -> Part:
     return memoryview(packed.buffers()[2])[: int(fields.lengths.sum())]
 
 
-def _check_size(size: int, context: Context) -> None:
-    bytes_max = context.services.settings.request_bytes_max
-    if size > bytes_max:
-        raise RecordTooLargeError(
-            f"The rows take more than {bytes_max} bytes.", hint="Ask for fewer keys at a time."
-        )
+def _room(context: Context) -> Room:
+    return Room(context.services.settings.request_bytes_max)
 
 
 def _bucket(request: LookupRequest, bucket: BucketKeys) -> TableBucket:

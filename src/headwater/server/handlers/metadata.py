@@ -1,41 +1,77 @@
 """Where everything is: one server that leads every bucket."""
 
-from headwater.errors import PartitionMissingError
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from headwater.errors import PartitionMissingError, RecordTooLargeError
 from headwater.model.table import TableInfo
+from headwater.runtime.turns import in_turns
 from headwater.server.catalog.entries import PartitionInfo
 from headwater.server.context import FAULT_DELAY_S, Context
 from headwater.server.handlers.paths import table_path
 from headwater.server.handlers.tables import table_json
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire.fields import Part, bytes_head
 
 NODE_ID = 0
 LEADER_EPOCH = 0
+_TABLE_METADATA, _PARTITION_METADATA = 3, 4
+_BUCKETS_OF_TABLE, _BUCKETS_OF_PARTITION = 5, 4
 
 
-async def get_metadata(request: pb.MetadataRequest, context: Context) -> pb.MetadataResponse:
+async def get_metadata(request: pb.MetadataRequest, context: Context) -> list[Part]:
     """Describe tables and partitions with the leaders of their buckets."""
     try:
-        return _metadata(request, context)
+        return await _metadata(request, context)
     except PartitionMissingError:
         # Writers ask again at once until somebody creates it: they shall not do so at full speed.
         await context.services.clock.sleep(FAULT_DELAY_S)
         raise
 
 
-def _metadata(request: pb.MetadataRequest, context: Context) -> pb.MetadataResponse:
+async def _metadata(request: pb.MetadataRequest, context: Context) -> list[Part]:
+    """Encode one table or partition after the other, as long as the answer has room for it."""
     node = _node(context)
-    tables = [context.catalog.tables.info(table_path(path)) for path in request.table_path]
-    for table in tables:
+    answer = pb.MetadataResponse(coordinator_server=node, tablet_servers=[node])
+    parts: list[Part] = [answer.SerializeToString()]
+    left_bytes = bytes_max = context.services.settings.response_bytes_max
+    async for number, encoded in in_turns(_described(request, context)):
+        parts += [bytes_head(number, sum(map(len, encoded))), *encoded]
+        left_bytes -= sum(map(len, encoded))
+        if left_bytes < 0:
+            raise RecordTooLargeError(
+                f"The metadata takes more than {bytes_max} bytes.",
+                hint="Ask for fewer tables or partitions at a time.",
+            )
+    return parts
+
+
+def _described(
+    request: pb.MetadataRequest, context: Context
+) -> Iterator[tuple[int, Sequence[Part]]]:
+    """Yield the field of each table and partition; what is named twice is described once."""
+    tables = context.catalog.tables
+    for path in dict.fromkeys(map(table_path, request.table_path)):
+        table = tables.info(path)
         context.session.told(table.table_id, table.schema_id)
-    return pb.MetadataResponse(
-        coordinator_server=node,
-        tablet_servers=[node],
-        table_metadata=[_table_metadata(table, context) for table in tables],
-        partition_metadata=[
-            *(_partition_by_path(path, context) for path in request.partitions_path),
-            *(_partition_by_id(number, context) for number in request.partitions_id),
-        ],
-    )
+        yield _TABLE_METADATA, _table_metadata(table, context)
+    described: set[int] = set()
+    for table, found in _partitions(request, context):
+        if found.partition_id not in described:
+            described.add(found.partition_id)
+            yield _PARTITION_METADATA, _partition_metadata(table, found)
+
+
+def _partitions(
+    request: pb.MetadataRequest, context: Context
+) -> Iterator[tuple[TableInfo, PartitionInfo]]:
+    tables, partitions = context.catalog.tables, context.catalog.partitions
+    for path in request.partitions_path:
+        table = tables.info(table_path(path))
+        yield table, partitions.by_name(table.path, path.partition_name)
+    for number in request.partitions_id:
+        found = partitions.by_id(number)
+        yield tables.by_id(found.table_id), found
 
 
 def _node(context: Context) -> pb.ServerNode:
@@ -48,43 +84,40 @@ def _node(context: Context) -> pb.ServerNode:
     )
 
 
-def _table_metadata(table: TableInfo, context: Context) -> pb.TableMetadata:
+def _table_metadata(table: TableInfo, context: Context) -> Sequence[Part]:
     path = pb.TablePath(database_name=table.path.database, table_name=table.path.table)
-    return pb.TableMetadata(
+    described = pb.TableMetadata(
         table_path=path,
         table_id=table.table_id,
         schema_id=table.schema_id,
         table_json=table_json(table, context),
-        bucket_metadata=[] if table.descriptor.is_partitioned else _buckets(table),
         created_time=table.created_ms,
         modified_time=table.modified_ms,
     )
+    leaders = b"" if table.descriptor.is_partitioned else _leaders(table, _BUCKETS_OF_TABLE)
+    return described.SerializeToString(), leaders
 
 
-def _buckets(table: TableInfo) -> list[pb.BucketMetadata]:
-    return [
-        pb.BucketMetadata(
-            bucket_id=bucket, leader_id=NODE_ID, replica_id=[NODE_ID], leader_epoch=LEADER_EPOCH
-        )
-        for bucket in range(table.descriptor.bucket_count or 1)
-    ]
-
-
-def _partition_by_path(path: pb.PhysicalTablePath, context: Context) -> pb.PartitionMetadata:
-    table = context.catalog.tables.info(table_path(path))
-    partition = context.catalog.partitions.by_name(table.path, path.partition_name)
-    return _partition_metadata(table, partition)
-
-
-def _partition_by_id(partition_id: int, context: Context) -> pb.PartitionMetadata:
-    partition = context.catalog.partitions.by_id(partition_id)
-    return _partition_metadata(context.catalog.tables.by_id(partition.table_id), partition)
-
-
-def _partition_metadata(table: TableInfo, partition: PartitionInfo) -> pb.PartitionMetadata:
-    return pb.PartitionMetadata(
+def _partition_metadata(table: TableInfo, partition: PartitionInfo) -> Sequence[Part]:
+    described = pb.PartitionMetadata(
         table_id=table.table_id,
         partition_name=partition.name,
         partition_id=partition.partition_id,
-        bucket_metadata=_buckets(table),
     )
+    return described.SerializeToString(), _leaders(table, _BUCKETS_OF_PARTITION)
+
+
+def _leaders(table: TableInfo, number: int) -> bytes:
+    return _encoded_leaders(table.descriptor.bucket_count or 1, number)
+
+
+@lru_cache(maxsize=64)
+def _encoded_leaders(bucket_count: int, number: int) -> bytes:
+    """Encode the buckets of a table or partition: they are the same in all with so many."""
+    buckets = (
+        pb.BucketMetadata(
+            bucket_id=bucket, leader_id=NODE_ID, replica_id=[NODE_ID], leader_epoch=LEADER_EPOCH
+        ).SerializeToString()
+        for bucket in range(bucket_count)
+    )
+    return b"".join(bytes_head(number, len(bucket)) + bucket for bucket in buckets)

@@ -4,29 +4,30 @@ from datetime import UTC, datetime, timedelta
 
 from headwater.errors import HeadwaterError, InvalidTimestampError, RequestError
 from headwater.model.bucket import TableBucket
+from headwater.runtime.turns import in_turns
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of, partition_of
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
 from headwater.wire.offset_type import OffsetType
 
+NAMES_PER_TURN = 2048
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def list_offsets(request: pb.ListOffsetsRequest, context: Context) -> pb.ListOffsetsResponse:
     """Return the earliest or latest offset, or the first at or after a timestamp, per bucket."""
     partition_id = partition_of(request)
-    answers = []
-    for number in request.bucket_id:
-        answer = pb.ListOffsetsBucketResponse(bucket_id=number)
+    response = pb.ListOffsetsResponse()
+    async for number in in_turns(dict.fromkeys(request.bucket_id)):
+        answer = response.buckets_resp.add(bucket_id=number)
         try:
             bucket = TableBucket(request.table_id, number, partition_id)
             answer.offset = await _offset(bucket, request, context)
         except HeadwaterError as fault:
             answer.error_code, answer.error_message = fault.code, str(fault)
             context.bucket_refused(ApiKey.LIST_OFFSETS, fault.code, str(fault))
-        answers.append(answer)
-    return pb.ListOffsetsResponse(buckets_resp=answers)
+    return response
 
 
 async def _offset(bucket: TableBucket, request: pb.ListOffsetsRequest, context: Context) -> int:
@@ -59,18 +60,21 @@ async def get_table_stats(
     request: pb.GetTableStatsRequest, context: Context
 ) -> pb.GetTableStatsResponse:
     """Count the rows of buckets."""
-    answers = []
-    for asked in request.buckets_req:
-        answer = pb.TableStatsBucketResponse(bucket_id=asked.bucket_id)
+    response = pb.GetTableStatsResponse()
+    distinct = {
+        bucket_of(request.table_id, each): each
+        async for each in in_turns(request.buckets_req, per_turn=NAMES_PER_TURN)
+    }
+    async for bucket, asked in in_turns(distinct.items()):
+        answer = response.buckets_resp.add(bucket_id=asked.bucket_id)
         if asked.HasField("partition_id"):
             answer.partition_id = asked.partition_id
         try:
-            answer.row_count = await _row_count(bucket_of(request.table_id, asked), context)
+            answer.row_count = await _row_count(bucket, context)
         except HeadwaterError as fault:
             answer.error_code, answer.error_message = fault.code, str(fault)
             context.bucket_refused(ApiKey.GET_TABLE_STATS, fault.code, str(fault))
-        answers.append(answer)
-    return pb.GetTableStatsResponse(buckets_resp=answers)
+    return response
 
 
 async def _row_count(bucket: TableBucket, context: Context) -> int:

@@ -1,6 +1,7 @@
 """Writing to log tables: writer ids, and batches of records for buckets."""
 
 from contextlib import nullcontext
+from functools import partial
 
 from headwater.errors import InvalidTableError
 from headwater.model.bucket import TableBucket
@@ -23,8 +24,8 @@ async def init_writer(_: pb.InitWriterRequest, context: Context) -> pb.InitWrite
 async def produce_log(request: ProduceRequest, context: Context) -> pb.ProduceLogResponse:
     """Append to buckets; each succeeds or fails on its own."""
     check_acks(request.acks)
-    appends = (_append(bucket, request, context) for bucket in request.buckets)
-    return pb.ProduceLogResponse(buckets_resp=await together(appends))
+    answers = await together(request.buckets, partial(_append, request=request, context=context))
+    return pb.ProduceLogResponse(buckets_resp=answers)
 
 
 def refuse_keyed(table_id: int, context: Context) -> None:
@@ -38,7 +39,7 @@ def refuse_keyed(table_id: int, context: Context) -> None:
 
 
 async def _append(
-    bucket: BucketRecords, request: ProduceRequest, context: Context
+    bucket: BucketRecords, *, request: ProduceRequest, context: Context
 ) -> pb.ProduceLogBucketResponse:
     answer = pb.ProduceLogBucketResponse(
         bucket_id=bucket.bucket_id, partition_id=bucket.partition_id

@@ -1,5 +1,7 @@
 """Writing to primary-key tables: batches of upserts and deletes for buckets."""
 
+from functools import partial
+
 from headwater.errors import RecordTooLargeError, UnsupportedError
 from headwater.model.bucket import TableBucket
 from headwater.server.context import Context
@@ -18,12 +20,12 @@ async def put_kv(request: PutRequest, context: Context) -> pb.PutKvResponse:
     check_acks(request.acks)
     if request.agg_mode not in (AGGREGATE, OVERWRITE):
         raise UnsupportedError(f"Aggregation mode {request.agg_mode} is none of 0 and 1.")
-    puts = (_put(bucket, request, context) for bucket in request.buckets)
-    return pb.PutKvResponse(buckets_resp=await together(puts))
+    answers = await together(request.buckets, partial(_put, request=request, context=context))
+    return pb.PutKvResponse(buckets_resp=answers)
 
 
 async def _put(
-    bucket: BucketRecords, request: PutRequest, context: Context
+    bucket: BucketRecords, *, request: PutRequest, context: Context
 ) -> pb.PutKvBucketResponse:
     answer = pb.PutKvBucketResponse(bucket_id=bucket.bucket_id, partition_id=bucket.partition_id)
     with refusals(answer, request, context):

@@ -10,6 +10,7 @@ from headwater.model.descriptor import descriptor_from_json, descriptor_to_json
 from headwater.model.schema import schema_to_json
 from headwater.model.table import TableInfo
 from headwater.model.type_json import Json, document_of, type_from_json
+from headwater.runtime.turns import in_turns
 from headwater.server.catalog.changes import (
     AddColumn,
     ColumnPosition,
@@ -24,8 +25,7 @@ from headwater.server.context import Context
 from headwater.server.handlers.databases import DELETE, SET
 from headwater.server.handlers.paths import table_path
 from headwater.wire import fluss_pb2 as pb
-
-JSON_BYTES_MAX = 4 * 1024 * 1024
+from headwater.wire.limits import check_json
 
 
 async def create_table(request: pb.CreateTableRequest, context: Context) -> pb.CreateTableResponse:
@@ -90,7 +90,7 @@ async def alter_table(request: pb.AlterTableRequest, context: Context) -> pb.Alt
     path = table_path(request.table_path)
     if request.ignore_if_not_exists and not context.catalog.tables.exists(path):
         return pb.AlterTableResponse()
-    context.catalog.tables.alter(path, _changes(request))
+    context.catalog.tables.alter(path, await _changes(request))
     context.services.partitions_due.set()
     return pb.AlterTableResponse()
 
@@ -103,15 +103,14 @@ def table_json(table: TableInfo, context: Context) -> bytes:
 
 
 def _json(data: bytes) -> Json:
-    if len(data) > JSON_BYTES_MAX:
-        raise InvalidTableError(f"A table description may take {JSON_BYTES_MAX} bytes.")
+    check_json(data, what="table description")
     try:
         return document_of(data)
     except ValueError as fault:
-        raise InvalidTableError(f"The table description is no JSON: {fault}.") from None
+        raise InvalidTableError(f"The table description is not JSON: {fault}.") from None
 
 
-def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
+async def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
     if request.HasField("modify_bucket_count"):
         raise InvalidAlterError("The number of buckets of a table cannot be changed.")
     changes: list[TableChange] = [_option(change) for change in request.config_changes]
@@ -123,14 +122,14 @@ def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
             position=_position(column.column_position_type),
             aggregate=_aggregate(column),
         )
-        for column in request.add_columns
+        async for column in in_turns(request.add_columns)
     ]
     changes += [DropColumn(column.column_name) for column in request.drop_columns]
     changes += [
         RenameColumn(column.old_column_name, column.new_column_name)
         for column in request.rename_columns
     ]
-    changes += [_modification(column) for column in request.modify_columns]
+    changes += [_modification(column) async for column in in_turns(request.modify_columns)]
     return changes
 
 

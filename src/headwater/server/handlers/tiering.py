@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from headwater.errors import HeadwaterError
+from headwater.runtime.turns import in_turns
 from headwater.server.context import Context
 from headwater.server.handlers.paths import table_path
 from headwater.server.lake.rounds import Rounds, Turn
@@ -23,11 +24,14 @@ async def lake_tiering_heartbeat(
         storage_id=context.catalog.storage_id,
         failed_table_resp=[
             _told(each, partial(rounds.fail, failure=each.failure or _NO_REASON))
-            for each in request.failed_tables
+            async for each in in_turns(request.failed_tables)
         ],
-        tiering_table_resp=[_told(each, rounds.renew) for each in request.tiering_tables],
+        tiering_table_resp=[
+            _told(each, rounds.renew) async for each in in_turns(request.tiering_tables)
+        ],
         finished_table_resp=[
-            _told(each, partial(_finish, rounds, each, forced)) for each in request.finished_tables
+            _told(each, partial(_finish, rounds, each, forced))
+            async for each in in_turns(request.finished_tables)
         ],
     )
     if request.request_table:
@@ -39,7 +43,8 @@ async def lake_tiering_heartbeat(
         if given is not None:
             answer.tiering_table.CopyFrom(_assignment(given))
     if request.list_states:
-        answer.states.extend(_state(table, context) for table in rounds.tables())
+        async for table in in_turns(rounds.tables()):
+            answer.states.append(_state(table, context))
     return answer
 
 

@@ -1,14 +1,16 @@
 """What the answers to both kinds of writes share: each bucket succeeds or fails on its own."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from headwater.errors import HeadwaterError, TimedOutError
+from headwater.runtime.turns import gathered
 from headwater.server.context import Context
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
+from headwater.wire.bucket_records import BucketRecords
 
 BucketAnswer = pb.ProduceLogBucketResponse | pb.PutKvBucketResponse
 Answer = TypeVar("Answer", pb.ProduceLogBucketResponse, pb.PutKvBucketResponse)
@@ -26,12 +28,14 @@ class WriteRequest(Protocol):
         """Return how long the rows may take to become durable."""
 
 
-async def together(writes: Iterable[Coroutine[object, object, Answer]]) -> list[Answer]:
+async def together(
+    writes: Sequence[BucketRecords],
+    write: Callable[[BucketRecords], Coroutine[object, object, Answer]],
+) -> list[Answer]:
     """Return the answers to the writes of one request, in order; most requests have one."""
-    several = list(writes)
-    if len(several) == 1:
-        return [await several[0]]
-    return await asyncio.gather(*several)
+    if len(writes) == 1:
+        return [await write(writes[0])]
+    return await gathered(map(write, writes))
 
 
 @contextmanager
