@@ -320,6 +320,7 @@ async def test_the_age_of_rows_is_known_after_a_restart_without_snapshot(tmp_pat
         await rows.put((2, "young", 0))
     clock.milliseconds += HOUR_MS * 3 // 4
 
+    given["trust_clock"] = True
     async with running(tmp_path, **given) as server, connected(server) as connection:
         await server.upkeep.tend_states()
         assert await rows.through(connection).all() == [(2, "young", 0)]

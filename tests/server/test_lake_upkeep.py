@@ -155,7 +155,8 @@ async def test_an_expired_partition_that_cannot_be_opened_is_not_dropped(tmp_pat
     segment.mkdir()
     clock.milliseconds += 3 * DAY_MS
 
-    async with running(tmp_path, clock=clock) as server, connected(server) as connection:
+    given = {"clock": clock, "trust_clock": True}
+    async with running(tmp_path, **given) as server, connected(server) as connection:
         await server.upkeep.follow_partitions_of(table)
 
         assert "20231114" in await partitions(connection)

@@ -44,6 +44,14 @@ class KvState:
     collided: dict[bytes, int] = field(default_factory=dict)
     # Only for tables whose bucket key is a true prefix of the primary key.
     prefixes: PrefixIndex | None = None
+    is_released: bool = False
+
+    def release(self) -> None:
+        """Let go of all rows, and so of their files; who holds a view of them reads on."""
+        self.is_released = True
+        self.heap = Heap(self.heap.segment_bytes_max)
+        self.index, self.prefixes = HashIndex(), None
+        self.collided.clear()
 
     @property
     def row_count(self) -> int:

@@ -256,7 +256,7 @@ class Log:
             if not (self.is_fenced or self._state.is_closed):
                 self.checkpoint()
         finally:
-            self._state.is_closed = True
+            self._state.close()
 
     def _publish(self, active: Segment, headers: Sequence[BatchHeader], planned: Planned) -> None:
         base_offset = active.tail.offset

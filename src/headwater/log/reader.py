@@ -9,6 +9,7 @@ from headwater.errors import (
     CorruptFileError,
     DamagedRangeError,
     OffsetOutOfRangeError,
+    StoppingError,
     StorageError,
 )
 from headwater.log.mark import Mark
@@ -115,6 +116,8 @@ class Reader:
                 return segment, file
             with self._state.syncing:
                 pass  # Whoever renames or removes the file has said so in the shape by now.
+        if self._state.is_closed:
+            raise StoppingError(f"The log in {self._state.directory} is closed.")
         raise StorageError(f"The file with offset {offset} in {self._state.directory} is missing.")
 
     def _raise_damaged(self, offset: int) -> None:

@@ -67,6 +67,12 @@ class LogState:
         if self.is_closed:
             raise StoppingError(f"The log in {self.directory} is closed.")
 
+    def close(self) -> None:
+        """Take no more writes, and let go of the file; whoever reads it now reads on."""
+        with self.syncing, self.writing:
+            self.is_closed = True
+            self.shape.active.file = None
+
     def write(self, parts: list[Part]) -> None:
         """Append to the active segment, or leave it as it was."""
         file = self.shape.active.file

@@ -152,6 +152,8 @@ class KeyedTablets:
         """Let go of a tablet before its log is closed, saving what would take long to replay."""
         self._failed.pop(bucket, None)
         keyed = self._open.pop(bucket, None)
+        if keyed is not None and not save:
+            await keyed.upkeep.drop()
         if keyed is None or not save or keyed.upkeep.unsaved_rows <= UNSAVED_ROWS_MAX:
             return
         try:

@@ -80,6 +80,12 @@ class Scanners:
         """Let go of a scan, if it is still open."""
         self._open.pop(scanner_id, None)
 
+    def drop(self, bucket: TableBucket) -> None:
+        """Let go of the scans of a bucket that was dropped, which would keep its files."""
+        dropped = [each.scanner_id for each in self._open.values() if each.bucket == bucket]
+        for scanner_id in dropped:
+            del self._open[scanner_id]
+
     def expire(self) -> None:
         """Let go of scans that nobody used for long."""
         before = self._clock.monotonic() - self._settings.kv_scanner_ttl_s

@@ -96,6 +96,7 @@ class Server:
                 users=users,
                 tallies=tallies,
             )
+            tablets.on_drop = services.scanners.drop
             server = cls(services, executor)
             await server._listen(for_others=listens)
         except BaseException:

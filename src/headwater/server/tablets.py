@@ -71,6 +71,8 @@ class Tablets:
         tally: WriteTally | None = None,
     ) -> None:
         self._store = store
+        # Ends what others have open of a bucket, and would keep its files.
+        self.on_drop: Callable[[TableBucket], None] | None = None
         self._tally = tally or WriteTally()
         self._directory = store.directory
         self._trash = store.directory / "dropped"
@@ -229,6 +231,8 @@ class Tablets:
             tablet = self._open.pop(bucket, None)
             self.unopenable.pop(bucket, None)
             await self.keyed.close(bucket, save=False)
+            if self.on_drop is not None:
+                self.on_drop(bucket)
             if tablet is not None:
                 await _close(bucket, tablet)
         await asyncio.to_thread(self._remove, directory)

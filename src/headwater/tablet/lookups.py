@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from headwater.errors import RecordTooLargeError
+from headwater.errors import BucketMissingError, RecordTooLargeError
 from headwater.kv.location import ABSENT, Locations
 from headwater.kv.state import Found, KvState
 from headwater.kv.values import values_of
@@ -98,6 +98,7 @@ class Lookups:
     async def _lookup_aside(self, keys: Sequence[bytes], room: Room) -> Values:
         """Look many keys up in a thread, during which nothing may change."""
         async with self._log.turn:
+            self._refuse_if_released()
             found = await self._log.alone(lambda: self._found(keys, room))
         await self._durable(self._unsynced.offset_for(found.locations))
         return HeldValues(_spread(values_of(found.records), found.locations), found.is_held)
@@ -111,6 +112,7 @@ class Lookups:
         """Return for each prefix the values of the keys that begin with it, in key order."""
         found = []
         async for prefix in in_turns(prefixes, per_turn=PREFIXES_PER_TURN):
+            self._refuse_if_released()
             is_indexed = self._table.is_indexed(prefix)
             look = partial(
                 self._state.find_prefix, prefix, is_indexed=is_indexed, bytes_max=room.left_bytes
@@ -120,6 +122,7 @@ class Lookups:
             else:
                 # All rows have to be looked at, which takes long.
                 async with self._log.turn:
+                    self._refuse_if_released()
                     found.append(await self._log.alone(look))
             room.take(int(found[-1].records.lengths.sum()))
         # A key that is gone leaves no trace here, so removals count for all.
@@ -153,7 +156,12 @@ class Lookups:
                 return self._waiting[:count], self._waiting[count:]
         return self._waiting, []
 
+    def _refuse_if_released(self) -> None:
+        if self._state.is_released:
+            raise BucketMissingError("The bucket was dropped meanwhile.")
+
     def _answer_all(self, waiting: list[_Waiting]) -> None:
+        self._refuse_if_released()
         if sum(len(each.keys) for each in waiting) <= SCALAR_KEYS_MAX:
             for each in waiting:
                 self._answer_few(each)

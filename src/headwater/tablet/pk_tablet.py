@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from headwater.errors import BucketFencedError, KvStorageError
+from headwater.errors import BucketFencedError, BucketMissingError, KvStorageError
 from headwater.kv.location import ABSENT, Locations
 from headwater.kv.state import KvState
 from headwater.rows.kv_batch import (
@@ -224,6 +224,7 @@ class PkTablet:
         """Return a scan of all rows as they are at one offset of the log."""
         self.refuse_if_failed()
         async with self.log.turn:
+            self.refuse_if_failed()
             offset = self.log.log.end_offset
             view, locations = await self.log.alone(partial(self.state.view, limit=limit))
         await self._durable(offset)
@@ -239,8 +240,15 @@ class PkTablet:
         """Tell whether the state is not what the log says, until it is opened again."""
         return bool(self._failure)
 
+    async def drop(self) -> None:
+        """Let go of all rows and their files, once nobody changes or copies them."""
+        async with self.log.turn:
+            self.state.release()
+
     def refuse_if_failed(self) -> None:
-        """Refuse work on a state that is not what the log says."""
+        """Refuse work on a state that is not what the log says, or that was dropped."""
+        if self.state.is_released:
+            raise BucketMissingError("The bucket was dropped meanwhile.")
         if self._failure:
             raise BucketFencedError(self._failure, hint="Restart the server to rebuild it.")
 

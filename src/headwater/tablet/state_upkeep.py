@@ -60,6 +60,11 @@ class StateUpkeep:
         """Return how many changes the log has since the last snapshot."""
         return self._tablet.log.log.end_offset - max(self._saved_offset, 0)
 
+    async def drop(self) -> None:
+        """End the job that runs, then let go of the rows and their files."""
+        async with self._job:
+            await self._tablet.drop()
+
     # ---- files
 
     async def spill(self) -> None:
