@@ -23,6 +23,7 @@ FLUSS_CODES = (-1, *range(1, 74))
 # (51) or that a client must send to another server (65).
 RETRIABLE_CODES = {1, 3, 9, 10, 11, 12, 14, 21, 25, 26, 28, 29, 44, 70, 72, 73, 51, 65}
 SHARED_CODES = {
+    1: errors.DisconnectedError,
     -1: errors.ServerFaultError,
     2: errors.UnsupportedError,
     7: errors.TableMissingError,

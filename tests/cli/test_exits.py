@@ -91,10 +91,25 @@ def test_every_command_shows_an_example_of_itself(path):
     assert f"Example: headwater {' '.join(path)} " in f"{ALL[path].help} "
 
 
+def test_a_server_that_is_not_there_is_told_at_once_with_what_to_start(unused_tcp_port):
+    at = f"127.0.0.1:{unused_tcp_port}"
+    hour = ("--timeout", "1 h")
+
+    for command in (["database", "list"], ["tail", "t"], ["audit"], ["tier", "--here"]):
+        result = Storage(at)(*command, *hour)
+        assert result.exit_code == 7, command
+        assert result.stderr.startswith(f"headwater: Cannot reach {at}: Connection refused")
+        assert "headwater serve ./data" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
 def test_a_server_that_is_not_there_is_waited_for_no_longer_than_asked(unused_tcp_port):
-    result = Storage(f"127.0.0.1:{unused_tcp_port}")("database", "list", "--timeout", "0.5")
+    at = f"127.0.0.1:{unused_tcp_port}"
+
+    result = Storage(at)("database", "list", "--wait", "--timeout", "500 ms")
 
     assert result.exit_code == 7
+    assert result.stderr.startswith(f"headwater: Connecting to {at} did not succeed within 0.5 s")
     assert result.stderr.count("\n") == 1
 
 
@@ -124,6 +139,8 @@ def test_credentials_are_asked_for_and_checked(tmp_path):
         listed = storage("database", "list", "--user", "ann", "--password", "secret")
 
     assert [result.exit_code for result in refused] == [8, 8]
+    assert "--user and --password" in refused[0].stderr
+    assert "HEADWATER_USER" not in refused[1].stderr
     assert "fluss" in ok(listed)
 
 

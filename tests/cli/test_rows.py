@@ -92,6 +92,18 @@ def test_rows_are_looked_up_by_arguments_and_by_json_lines(storage, name):
     assert [json.loads(line) for line in ok(told).splitlines()] == ROWS
 
 
+def test_the_value_of_a_key_of_one_column_needs_no_name(storage, name):
+    ok(storage("table", "create", name, *KEYED))
+    ok(storage("upsert", name, stdin=LINES))
+
+    assert storage.rows("lookup", name, "2", "1") == ROWS[::-1]
+
+    ok(storage("table", "create", f"{name}b", *COLUMNS, "--primary-key", "id,city"))
+    refused = storage("lookup", f"{name}b", "1")
+    assert refused.exit_code == 3
+    assert "Write the key as id=VALUE city=VALUE" in refused.stderr
+
+
 def test_a_key_that_is_not_there_is_missing(storage, name):
     ok(storage("table", "create", name, *KEYED))
 
@@ -118,7 +130,7 @@ def test_rows_are_looked_up_by_the_beginning_of_their_keys(storage, name):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["id"], "name=value"),
+        (["one"], "'one' is not a value of type int64"),
         (["nothing=1"], "the columns are id, city, amount"),
         (["id=x"], "'x' is not a value of type int64"),
         (["city=a"], "id"),

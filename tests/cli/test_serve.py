@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import time
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -84,3 +85,17 @@ def test_options_that_make_no_sense_are_refused(tmp_path, options, words):
     assert result.exit_code == 3
     assert words in result.output
     assert not (tmp_path / "data").exists()
+
+
+def test_a_port_in_use_is_one_line_that_says_what_to_do(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for options, told in {
+            ("--port", port): "choose another with --port",
+            ("--port", "0", "--metrics-port", port): "choose another with --metrics-port",
+        }.items():
+            result = CliRunner().invoke(app, ["serve", str(tmp_path / "data"), *options])
+
+            assert result.exit_code == 5
+            assert f"Port {port} on 127.0.0.1 is in use" in result.stderr
+            assert told in result.stderr

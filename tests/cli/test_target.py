@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+import typer
 
-from headwater.cli.pairs import listed, named_types, named_values
+from headwater.cli.pairs import listed, named_types, named_values, seconds
 from headwater.cli.target import (
     Credentials,
     Directory,
@@ -54,6 +55,34 @@ def test_a_directory_is_made_only_by_what_creates_something(tmp_path):
 
     with pytest.raises(MissingError, match="There is no directory"):
         check_directory(missing, creates=False)
+
+
+def test_a_path_that_looks_like_a_host_is_answered_with_its_port(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for text, told in {
+        "localhost": "--at localhost:9123",
+        "10.0.0.7": "--at 10.0.0.7:9123",
+        "9123": "--at 127.0.0.1:9123",
+        "db.example.org": "--at db.example.org:9123",
+    }.items():
+        with pytest.raises(MissingError) as fault:
+            check_directory(Directory(Path(text)), creates=False)
+        assert told in fault.value.hint
+
+    for text in ("localhost", "10.0.0.7", "::1", "9123"):
+        with pytest.raises(MissingError, match="For a server"):
+            check_directory(Directory(Path(text)), creates=True)
+    check_directory(Directory(Path("db.example.org")), creates=True)
+    with pytest.raises(RequestError, match="--at localhost:9123"):
+        parse_target("http://localhost:9123/")
+
+
+def test_a_length_of_time_has_a_unit_or_is_in_seconds():
+    for text, expected in {"5": 5, "0.5": 0.5, "5 s": 5, "500ms": 0.5, "2 min": 120}.items():
+        assert seconds(text) == expected
+    for text in ("soon", "0", "-1", "5 parsecs", "nan", "inf"):
+        with pytest.raises(typer.BadParameter, match="no length of time"):
+            seconds(text)
 
 
 def test_a_file_is_no_directory(tmp_path):

@@ -57,6 +57,20 @@ def test_a_condition_gets_the_type_of_its_column(text, condition):
     assert conditions([text], SCHEMA) == [condition]
 
 
+def test_conditions_are_joined_by_and_but_not_by_or():
+    text = "n > 1 AND city = 'salt and pepper' and n in (1, 2) and city is null"
+
+    assert conditions([text], SCHEMA) == [
+        ("n", ">", 1),
+        ("city", "==", "salt and pepper"),
+        ("n", "in", [1, 2]),
+        ("city", "is null"),
+    ]
+    assert conditions(["city = salt and pepper"], SCHEMA) == [("city", "==", "salt and pepper")]
+    with pytest.raises(RequestError, match=r"joined by 'and' only.*headwater sql"):
+        conditions(["city = Rome or city = Oslo"], SCHEMA)
+
+
 def test_several_conditions_stay_in_order():
     assert conditions(["n > 1", "n < 5"], SCHEMA) == [("n", ">", 1), ("n", "<", 5)]
 

@@ -1,6 +1,7 @@
 """The servers behind a client: found, lost, found again."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from headwater.errors import (
     ClosedError,
     LeaderMissingError,
     PartitionMissingError,
+    ServerUnreachableError,
     TableMissingError,
     TimedOutError,
 )
@@ -49,11 +51,38 @@ async def started_and_stopped_port():
     return port
 
 
-async def test_connecting_to_nobody_ends_with_the_reason():
+async def test_a_refused_connection_is_told_at_once_with_what_to_start():
+    port = await started_and_stopped_port()
+    endless = replace(QUICK, connect_timeout_s=3600.0)
+
+    for host in ("127.0.0.1", "localhost"):
+        told = f"{host}:{port}: Connection refused"
+        with pytest.raises(ServerUnreachableError, match=told) as caught:
+            await aio.connect(f"{host}:{port}", settings=endless)
+        assert f"headwater serve ./data --port {port}" in caught.value.hint
+    with pytest.raises(ServerUnreachableError, match=r"no host 'nowhere\.invalid'"):
+        await aio.connect("nowhere.invalid:9123", settings=endless)
+
+
+async def test_who_waits_for_a_server_finds_one_that_starts_later(tmp_path):
+    port = await started_and_stopped_port()
+    waiting = replace(QUICK, connect_timeout_s=60.0, waits_for_server=True)
+
+    connecting = asyncio.create_task(aio.connect(f"127.0.0.1:{port}", settings=waiting))
+    await asyncio.wait([connecting], timeout=0.1)
+    assert not connecting.done()
+    server = await Server.start(tmp_path / "data", ServerSettings(port=port))
+
+    async with await connecting as client:
+        assert await client.list_databases() == ["fluss"]
+    await server.stop()
+
+
+async def test_waiting_for_nobody_ends_with_the_reason():
     port = await started_and_stopped_port()
 
-    with pytest.raises(TimedOutError, match=f"127.0.0.1:{port}.*Cannot reach") as caught:
-        await aio.connect(f"127.0.0.1:{port}", settings=QUICK)
+    with pytest.raises(TimedOutError, match=f"127.0.0.1:{port}.*Connection refused") as caught:
+        await aio.connect(f"127.0.0.1:{port}", settings=replace(QUICK, waits_for_server=True))
 
     assert "that the server runs" in str(caught.value.hint)
 

@@ -44,6 +44,27 @@ def test_values_that_fit_are_kept(kind, value):
     assert found.to_pylist() == [value, None]
 
 
+def test_values_may_be_written_as_people_write_them():
+    struct = pa.struct([("day", pa.date32()), ("sums", pa.list_(pa.decimal128(5, 2)))])
+    for kind, given, meant in [
+        (pa.date32(), "2024-01-01", DAY),
+        (pa.timestamp("us"), "2024-01-01 12:00", NOON),
+        (pa.timestamp("us"), "2024-01-01T12:00:00.000000", NOON),
+        (pa.timestamp("ms", "UTC"), "2024-01-01T02:00:00+02:00", INSTANT),
+        (pa.timestamp("ms", "UTC"), "2024-01-01T00:00:00Z", INSTANT),
+        (pa.time32("s"), "01:02:03", time(1, 2, 3)),
+        (pa.decimal128(5, 2), "1.5", Decimal("1.50")),
+        (pa.decimal128(5, 2), 7, Decimal("7.00")),
+        (MAP, {"a": "2024-01-01T12:00:00"}, [("a", NOON)]),
+        (struct, {"day": "2024-01-01", "sums": ["1.5", 2, None]}, None),
+    ]:
+        found = column_of([given, None], pa.field("c", kind)).to_pylist()
+        expected = {"day": DAY, "sums": [Decimal("1.50"), Decimal("2.00"), None]}
+        assert found == [meant or expected, None], (kind, given)
+    mixed = column_of(["2024-01-01", DAY], pa.field("c", pa.date32()))
+    assert mixed.to_pylist() == [DAY, DAY]
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "why"),
     [
@@ -56,8 +77,13 @@ def test_values_that_fit_are_kept(kind, value):
         (pa.int32(), True, "does not fit"),
         (pa.string(), 5, "does not fit"),
         (pa.float32(), 1e300, "is too large"),
-        (pa.decimal128(5, 2), 1.5, "does not fit"),
+        (pa.decimal128(5, 2), 1.5, r"is not exact; give Decimal\('1\.5'\)"),
         (pa.decimal128(5, 2), Decimal("1.555"), "does not fit"),
+        (pa.decimal128(5, 2), "1.555", "does not fit"),
+        (pa.decimal128(5, 2), "much", "is no number"),
+        (pa.date32(), "1.3.2026", "nor a text such as '2026-03-01'"),
+        (pa.timestamp("us"), "2026-03-01T00:00:00.1234567", "is no datetime"),
+        (pa.timestamp("us", "UTC"), "2026-03-01T00:00:00", "has no time zone"),
         (pa.binary(2), b"abc", "does not fit"),
         (pa.date32(), NOON, "has a time of day"),
         (pa.date32(), 5, "is no date"),

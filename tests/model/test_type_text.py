@@ -87,11 +87,27 @@ def test_types_are_read_as_sql_writes_them(text, expected):
     assert parse_type(text) == expected
 
 
+def test_the_type_that_was_meant_is_named():
+    for text, meant in {
+        "int64": "BIGINT",
+        "Float64": "DOUBLE",
+        "text": "STRING",
+        "bool": "BOOLEAN",
+        "INTT": "INT",
+        "ARRAY<long>": "BIGINT",
+        "struct<a INT>": "ROW<a INT, b STRING>",
+    }.items():
+        with pytest.raises(InvalidTableError, match="There is no type") as caught:
+            parse_type(text)
+        assert caught.value.hint == f"Write {meant}."
+    with pytest.raises(InvalidTableError, match="The types are BOOLEAN, TINYINT"):
+        parse_type("thing")
+
+
 @pytest.mark.parametrize(
     ("text", "place", "why"),
     [
         ("", 1, "expected a type"),
-        ("INTT", 1, "'INTT' is no type"),
         ("INT INT", 5, "expected nothing more"),
         ("INT NOT", 8, "expected 'NULL'"),
         ("ARRAY<INT", 10, "expected '>'"),
@@ -124,4 +140,4 @@ def test_any_text_is_read_or_refused(text):
     try:
         parse_type(text)
     except InvalidTableError as error:
-        assert "at character" in str(error)
+        assert "at character" in str(error) or "There is no type" in str(error)

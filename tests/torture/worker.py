@@ -28,7 +28,7 @@ PAUSE_S = 0.01
 KEYS = 6
 KEYS_LAST_S = 3.0
 POLL_S = 0.3
-CONNECT_S = 60.0
+WAITING = {"connect_timeout_s": 60.0, "waits_for_server": True}
 
 
 class Worker:
@@ -165,7 +165,7 @@ async def reached(address: str, limits: ClientSettings) -> AsyncClient:
 
 
 async def main(kinds: str, address: str, name: str, journals: str, settings: str = "{}") -> None:
-    limits = ClientSettings(**{"connect_timeout_s": CONNECT_S} | json.loads(settings))
+    limits = ClientSettings(**WAITING | json.loads(settings))
     async with await reached(address, limits) as client:
         await Worker(client, name, Path(journals)).run(kinds.split("+"))
 

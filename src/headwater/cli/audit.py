@@ -16,6 +16,7 @@ from headwater.cli.command import (
     Shown,
     Timeout,
     User,
+    Wait,
 )
 from headwater.cli.exits import ending
 from headwater.cli.naming import table_names
@@ -61,6 +62,7 @@ class AuditOptions:
     target: Target
     credentials: Credentials | None
     timeout_s: float
+    waits: bool
     tables: Sequence[str]
     is_deep: bool
     lake: Mapping[str, str]
@@ -77,6 +79,7 @@ def audit(
     user: User = None,
     password: Password = None,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
+    wait: Wait = False,
     output: Shown = Output.TABLE,
     debug: Debug = False,
 ) -> None:
@@ -97,6 +100,7 @@ def audit(
             target=target,
             credentials=check_credentials(target, user=user, password=password),
             timeout_s=timeout,
+            waits=wait,
             tables=listed(tables),
             is_deep=deep,
             lake=named_values(lake or (), what="option of the lake"),

@@ -123,7 +123,11 @@ def _errors(notes: Notes) -> list[Finding]:
 def _audit_storage(options: AuditOptions, watch: Watch) -> AuditReport:
     try:
         with opened(
-            options.target, options.credentials, timeout_s=options.timeout_s, lake=options.lake
+            options.target,
+            options.credentials,
+            timeout_s=options.timeout_s,
+            waits=options.waits,
+            lake=options.lake,
         ) as client:
             return client.run(
                 lambda awaiting: audit_storage(

@@ -11,7 +11,7 @@ import typer
 from headwater.cli.exits import ending
 from headwater.cli.opening import opened
 from headwater.cli.output import Output
-from headwater.cli.pairs import named_values
+from headwater.cli.pairs import named_values, seconds
 from headwater.cli.session import Session
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
@@ -44,8 +44,17 @@ Password = Annotated[
 Timeout = Annotated[
     float,
     typer.Option(
-        help="Seconds that one call may take with all its retries.",
-        min=0.1,
+        help="Time that one call may take with all its retries: seconds, or such as '2 min'.",
+        parser=seconds,
+        metavar="DURATION",
+        rich_help_panel=_PANEL,
+    ),
+]
+Wait = Annotated[
+    bool,
+    typer.Option(
+        "--wait",
+        help="Wait for a server that is not there yet, for as long as --timeout says.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -81,6 +90,7 @@ def _shared(
     user: User = None,
     password: Password = None,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
+    wait: Wait = False,
     output: Shown = Output.TABLE,
     debug: Debug = False,
 ) -> None:
@@ -113,6 +123,7 @@ def command(
             user: str | None,
             password: str | None,
             timeout: float,
+            wait: bool,
             output: Output,
             debug: bool,
             **arguments: object,
@@ -123,7 +134,7 @@ def command(
                     check_directory(target, creates=creates)
                 credentials = check_credentials(target, user=user, password=password)
                 lake = _lake_options(arguments.pop("lake")) if reads_lakes else {}
-                opening = opened(target, credentials, timeout_s=timeout, lake=lake)
+                opening = opened(target, credentials, timeout_s=timeout, waits=wait, lake=lake)
                 with ExitStack() as held:
                     open_once = cache(lambda: held.enter_context(opening))
                     function(Session(open_once, output), **arguments)

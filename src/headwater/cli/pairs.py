@@ -1,8 +1,14 @@
-"""Arguments of the form name=value, name:TYPE and a,b,c."""
+"""Arguments of the form name=value, name:TYPE, a,b,c and '5 s'."""
 
+import math
 from collections.abc import Iterable, Sequence
 
+import typer
+
+from headwater.config.values import DURATION
 from headwater.errors import RequestError
+
+SECONDS_MIN = 0.05
 
 
 def named_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
@@ -18,6 +24,21 @@ def named_types(texts: Iterable[str]) -> dict[str, str]:
 def listed(texts: Sequence[str] | None) -> tuple[str, ...]:
     """Return names that were given one by one, or several with commas between them."""
     return tuple(part for text in texts or () for part in map(str.strip, text.split(",")) if part)
+
+
+def seconds(text: str | float) -> float:
+    """Return a length of time in seconds: a number of them, or a text such as '5 s' or '2 min'."""
+    milliseconds = DURATION.read(str(text))
+    try:
+        found = float(text) if milliseconds is None else milliseconds / 1000
+    except ValueError:
+        found = math.nan
+    if not SECONDS_MIN <= found < math.inf:
+        raise typer.BadParameter(
+            f"{text!r} is no length of time from {SECONDS_MIN:g} s on: write seconds, as 5 or 0.5,"
+            " or an amount with its unit, as '5 s' or '2 min'."
+        )
+    return found
 
 
 def _paired(texts: Iterable[str], *, mark: str, what: str) -> dict[str, str]:

@@ -79,7 +79,8 @@ def lookup(
         list[str] | None,
         typer.Argument(
             metavar="KEY=VALUE",
-            help="Values of the key; a name that comes again begins another key.",
+            help="Values of the key; a name that comes again begins another key. Of a key of one"
+            " column the values will do.",
         ),
     ] = None,
     *,
@@ -99,7 +100,8 @@ def lookup(
         raise NotPrimaryKeyTableError(
             f"{found.path} has no primary key.", hint="Use: headwater scan --where"
         )
-    keys = [key_batch(key, found.schema)] if key else _keys_of_stdin(found)
+    named = found.info.schema.primary_key
+    keys = [key_batch(key, found.schema, key=named)] if key else _keys_of_stdin(found)
     chosen = listed([columns]) if columns else None
     schema = found.schema if chosen is None else _projected(found.schema, chosen)
     read = found.prefix_lookup if prefix else found.lookup
@@ -108,16 +110,16 @@ def lookup(
         raise MissingError(f"{found.path} has no row with {'this key' if key else 'these keys'}.")
 
 
-def key_batch(texts: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
-    """Return keys that were written as name=value; a name that comes again begins another."""
+def key_batch(
+    texts: Sequence[str], schema: pa.Schema, *, key: Sequence[str] = ()
+) -> pa.RecordBatch:
+    """Return keys that were written as name=value; a name that comes again begins another.
+
+    Of a key of one column the values alone will do.
+    """
     keys: list[dict[str, str]] = [{}]
     for text in texts:
-        name, mark, value = text.partition("=")
-        if not mark or name not in schema.names:
-            raise RequestError(
-                f"{text!r} is no value of a key.",
-                hint=f"Write it as name=value; the columns are {', '.join(schema.names)}.",
-            )
+        name, value = _named_value(text, schema, key)
         if name in keys[-1]:
             keys.append({})
         keys[-1][name] = value
@@ -127,6 +129,19 @@ def key_batch(texts: Sequence[str], schema: pa.Schema) -> pa.RecordBatch:
     columns = [pa.array([key[name] for key in keys], pa.string()) for name in names]
     arrays = [typed(c, schema.field(n).type) for n, c in zip(names, columns, strict=True)]
     return pa.record_batch(arrays, names=names)
+
+
+def _named_value(text: str, schema: pa.Schema, key: Sequence[str]) -> tuple[str, str]:
+    name, mark, value = text.partition("=")
+    if name in schema.names and mark:
+        return name, value
+    if len(key) == 1 and not mark:
+        return key[0], text
+    wanted = " ".join(f"{each}=VALUE" for each in key or schema.names)
+    raise RequestError(
+        f"{text!r} is no value of a key.",
+        hint=f"Write the key as {wanted}; the columns are {', '.join(schema.names)}.",
+    )
 
 
 def _keys_of_stdin(table: "Table") -> Iterator[pa.RecordBatch]:

@@ -15,11 +15,12 @@ from headwater.cli.command import (
     Shown,
     Timeout,
     User,
+    Wait,
 )
 from headwater.cli.exits import ending
 from headwater.cli.naming import table_names
 from headwater.cli.output import Output
-from headwater.cli.pairs import listed, named_values
+from headwater.cli.pairs import listed, named_values, seconds
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
     Credentials,
@@ -58,7 +59,12 @@ Once = Annotated[
     bool, typer.Option("--once", help="End when all that is there now is in the lake.")
 ]
 Poll = Annotated[
-    float, typer.Option(min=0.1, help="Seconds before the server is asked for a table again.")
+    float,
+    typer.Option(
+        parser=seconds,
+        metavar="DURATION",
+        help="Time before the server is asked for a table again: seconds, or '5 s'.",
+    ),
 ]
 RowsMax = Annotated[
     int, typer.Option(min=1, help="Rows of one bucket in one round; others wait for the next.")
@@ -109,6 +115,7 @@ class TierOptions:
     target: Target
     credentials: Credentials | None
     timeout_s: float
+    waits: bool
     tables: Sequence[str]
     is_once: bool
     lake: Mapping[str, str]
@@ -134,6 +141,7 @@ def tier(
     user: User = None,
     password: Password = None,
     timeout: Timeout = TIMEOUT_DEFAULT_S,
+    wait: Wait = False,
     output: Shown = Output.TABLE,
     debug: Debug = False,
 ) -> None:
@@ -153,6 +161,7 @@ def tier(
             target=target,
             credentials=check_credentials(target, user=user, password=password),
             timeout_s=timeout,
+            waits=wait,
             tables=listed(tables),
             is_once=once,
             lake=named_values(lake or (), what="option of the lake"),

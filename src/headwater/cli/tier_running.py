@@ -46,6 +46,7 @@ def run_tierer(options: TierOptions, work: Work = work_here) -> None:
         user=None if options.credentials is None else options.credentials.user,
         password=None if options.credentials is None else options.credentials.password,
         deadline_s=options.timeout_s,
+        waits=options.waits,
         tables=tuple(options.tables),
         lake=options.lake,
         settings=options.settings,

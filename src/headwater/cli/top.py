@@ -16,6 +16,7 @@ from rich.table import Table as Grid
 from headwater.cli.command import command
 from headwater.cli.description import iso_time
 from headwater.cli.output import Document, Output
+from headwater.cli.pairs import seconds
 from headwater.cli.rates import Sight, growth
 from headwater.cli.session import Session, write
 from headwater.errors import MissingError
@@ -43,7 +44,12 @@ def top(
     session: Session,
     *,
     once: Annotated[bool, typer.Option("--once", help="Print one view and end.")] = False,
-    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[
+        float,
+        typer.Option(
+            parser=seconds, metavar="DURATION", help="Time between two looks: seconds, or '5 s'."
+        ),
+    ] = 1.0,
 ) -> None:
     """Show which tables grow how fast, where they end, and how far cursors are behind.
 

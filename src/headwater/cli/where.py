@@ -11,7 +11,10 @@ import pyarrow as pa
 from headwater.cli.typed import typed
 from headwater.errors import InvalidValueError, RequestError
 
-EXAMPLES = "Write it like: amount > 10, city = 'Rome', city in ('Rome', 'Oslo'), or note is null."
+EXAMPLES = (
+    "Write it like: amount > 10, city = 'Rome', city in ('Rome', 'Oslo'), note is null, or"
+    " amount > 10 and city = 'Rome'."
+)
 OPERATORS = {"=": "==", "==": "==", "!=": "!=", "<>": "!="} | {x: x for x in ("<=", ">=", "<", ">")}
 _NAME = r"(?:\"(?P<quoted>(?:[^\"]|\"\")+)\"|(?P<name>[A-Za-z_][\w.]*))"
 _COMPARISON = re.compile(
@@ -26,6 +29,11 @@ _SEARCH = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _LITERAL = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^',]*?))\s*(?:,|\Z)", re.DOTALL)
+
+# What stands in quotes or parentheses holds no word that joins conditions.
+_JOINING = re.compile(
+    r"(?P<skipped>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\([^)]*\))|\s(?P<word>and|or)\s", re.IGNORECASE
+)
 
 Literal = bool | int | float | str | bytes | Decimal | date | time | datetime | None
 Condition = tuple[str, str] | tuple[str, str, Literal | list[Literal]]
@@ -58,7 +66,41 @@ def parse_condition(text: str) -> Comparison:
 
 def conditions(texts: Sequence[str], schema: pa.Schema) -> list[Condition]:
     """Return conditions whose literals have the types of their columns; all of them must hold."""
-    return [_typed(parse_condition(text), schema) for text in texts]
+    return [_typed(each, schema) for text in texts for each in parse_conditions(text)]
+
+
+def parse_conditions(text: str) -> list[Comparison]:
+    """Read conditions that `and` joins."""
+    if len(found := _joined(text, "and")) > 1:
+        return [each for part in found for each in parse_conditions(part)]
+    if len(_joined(text, "or")) > 1:
+        raise RequestError(
+            f"The condition {text!r} has an 'or', and conditions are joined by 'and' only.",
+            hint="Use 'in' for several values of a column, or: headwater sql \"select ...\"",
+        )
+    return [parse_condition(text)]
+
+
+def _joined(text: str, word: str) -> list[str]:
+    """Cut a text at a word, if what is on every side of it is a condition; else leave it whole.
+
+    A text without quotes may have the word in it: `item = salt and pepper` is one condition.
+    """
+    parts, start = [], 0
+    for found in _JOINING.finditer(text):
+        if (found["word"] or "").lower() == word:
+            parts.append(text[start : found.start()])
+            start = found.end()
+    parts.append(text[start:])
+    return parts if all(map(_is_condition, parts)) else [text]
+
+
+def _is_condition(text: str) -> bool:
+    try:
+        parse_condition(text)
+    except RequestError:
+        return False
+    return True
 
 
 def _typed(comparison: Comparison, schema: pa.Schema) -> Condition:

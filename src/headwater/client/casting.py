@@ -10,6 +10,7 @@ from headwater.rows.row_bytes import nulls_of, starts_of
 
 _WHOLE = pa.decimal128(38, 0)
 _PAIR = 2
+_APART = "these types do not fit each other"
 
 
 def cast_column(array: pa.Array, field: pa.Field, *, path: str = "") -> pa.Array:
@@ -18,10 +19,12 @@ def cast_column(array: pa.Array, field: pa.Field, *, path: str = "") -> pa.Array
     try:
         return _cast(array, field.type, where)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        why = str(error).splitlines()[0]
+        hint = "Values are widened, or narrowed where nothing is lost."
+        if why == _APART:
+            hint = f"Convert the column first, for example with cast({field.type}) of pyarrow."
         raise InvalidValueError(
-            f"The column '{where}' of type {field.type} cannot take {array.type}: "
-            f"{str(error).splitlines()[0]}.",
-            hint="Values are widened, or narrowed where nothing is lost.",
+            f"The column '{where}' of type {field.type} cannot take {array.type}: {why}.", hint=hint
         ) from None
 
 
@@ -116,7 +119,7 @@ def _cast_scalars(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
         _check_zone(source, target, path)
     if not _may_become(source, target):
-        raise pa.ArrowInvalid("these types do not fit each other")
+        raise pa.ArrowInvalid(_APART)
     if pa.types.is_decimal(target) and pa.types.is_integer(source):
         return array.cast(_WHOLE).cast(target)
     cast = array.cast(target)

@@ -18,6 +18,7 @@ from headwater.errors import (
     NotCoordinatorError,
     PartitionMissingError,
     ServerFaultError,
+    ServerUnreachableError,
     TableMissingError,
     TimedOutError,
 )
@@ -287,15 +288,23 @@ class Cluster:
 
     async def _any_address(self) -> Address:
         """Return a server that can be reached, trying all that are known."""
-        faults = []
+        faults: list[DisconnectedError] = []
         # Tablet servers first, as a coordinator serves less.
         for address in dict.fromkeys((*self._nodes_to_ask(), *self._bootstrap)):
             try:
                 await self._pool.link(address)
                 return address
             except DisconnectedError as fault:
-                faults.append(str(fault))
-        raise DisconnectedError(" ".join(faults) or "There is no server to ask.")
+                faults.append(fault)
+        match faults:
+            case []:
+                raise DisconnectedError("There is no server to ask.")
+            case [only]:
+                raise only
+        is_hopeless = all(isinstance(fault, ServerUnreachableError) for fault in faults)
+        raise (ServerUnreachableError if is_hopeless else DisconnectedError)(
+            " ".join(fault.message for fault in faults)
+        )
 
     def _nodes_to_ask(self) -> list[Address]:
         """Return the tablet servers: the one at hand first, or whose turn it is to know more."""
@@ -306,12 +315,17 @@ class Cluster:
         return [*nodes[first:], *nodes[:first]]
 
     async def connect(self) -> None:
-        """Reach the cluster for the first time and learn who belongs to it."""
+        """Reach the cluster for the first time and learn who belongs to it.
+
+        Where nobody listens that is told at once, unless the settings say to wait: most often
+        the server was not started, or the address is wrong.
+        """
         try:
             await self.retries.run(
                 lambda: self._metadata(pb.MetadataRequest()),
                 what=f"Connecting to {', '.join(map(str, self._bootstrap))}",
                 timeout_s=self.settings.connect_timeout_s,
+                hopeless=() if self.settings.waits_for_server else (ServerUnreachableError,),
             )
         except TimedOutError as fault:
             raise TimedOutError(

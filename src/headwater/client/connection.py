@@ -1,13 +1,22 @@
 """A link over TCP: many requests in flight, each with a deadline."""
 
 import asyncio
+import errno
+import re
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from google.protobuf.message import Message
 
-from headwater.errors import DisconnectedError, HeadwaterError, UnsupportedError, error_of_code
+from headwater.errors import (
+    DisconnectedError,
+    HeadwaterError,
+    ServerUnreachableError,
+    UnsupportedError,
+    error_of_code,
+)
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, Api, ApiKey
 from headwater.wire.fields import Part
@@ -24,6 +33,7 @@ CLIENT_NAME = "headwater"
 # One small write costs less than a vector of smaller ones.
 JOIN_BYTES_MAX = 16 * 1024
 REQUEST_ID_MAX = 2**31 - 1
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
 
 Response = TypeVar("Response", bound=Message)
 
@@ -70,9 +80,7 @@ class Connection(asyncio.BufferedProtocol):
             async with asyncio.timeout(timeout_s):
                 await loop.create_connection(lambda: connection, host, port)
         except (OSError, TimeoutError) as cause:
-            raise DisconnectedError(
-                f"Cannot reach {host}:{port}: {_reason(cause, timeout_s)}."
-            ) from cause
+            raise _unreached(host, port, cause, timeout_s=timeout_s) from cause
         try:
             await connection._greet(credentials)
         except BaseException:
@@ -224,10 +232,29 @@ class TcpDialer:
         )
 
 
-def _reason(cause: OSError | TimeoutError, timeout_s: float) -> str:
+def _unreached(
+    host: str, port: int, cause: OSError | TimeoutError, *, timeout_s: float
+) -> DisconnectedError:
+    """Tell apart what an attempt soon after would meet again from what may have passed by then."""
+    if isinstance(cause, socket.gaierror):
+        return ServerUnreachableError(
+            f"Cannot reach {host}:{port}: there is no host {host!r}.",
+            hint="Check the name; a data directory is written like ./data.",
+        )
+    if _is_refused(cause):
+        return ServerUnreachableError(
+            f"Cannot reach {host}:{port}: Connection refused, as no server listens there.",
+            hint=f"Start it, for example with: headwater serve ./data --port {port}",
+        )
     if isinstance(cause, TimeoutError) and not cause.errno:
-        return f"no answer within {timeout_s} s"
-    return cause.strerror or str(cause)
+        return DisconnectedError(f"Cannot reach {host}:{port}: no answer within {timeout_s:g} s.")
+    return DisconnectedError(f"Cannot reach {host}:{port}: {cause.strerror or cause}.")
+
+
+def _is_refused(cause: OSError) -> bool:
+    # A name with several addresses fails with one error that only quotes those of each address.
+    numbers = {cause.errno, *map(int, _ERRNO.findall(str(cause)))}
+    return errno.ECONNREFUSED in numbers
 
 
 def _fault(frame: ResponseFrame) -> HeadwaterError:

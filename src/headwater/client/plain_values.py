@@ -1,9 +1,14 @@
-"""Columns made of plain Python values, without losing anything on the way."""
+"""Columns made of plain Python values, without losing anything on the way.
+
+Values may be written as people write them: dates and times as ISO text, exact numbers as text.
+Such texts are read first; then each value is checked, because Arrow would bend some to fit.
+"""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from types import NoneType
 from typing import TypeAlias, TypeGuard
@@ -14,6 +19,7 @@ import pyarrow as pa
 from headwater.errors import InvalidValueError
 
 Check: TypeAlias = Callable[[object], str]
+Reader: TypeAlias = Callable[[object], object]
 
 _FLOAT_END = 2.0**128 - 2.0**103
 """Numbers from here on are infinite when rounded to 32 bits."""
@@ -22,10 +28,13 @@ _MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
 _UNITS_OF_DATETIME = ("us", "ns")
 _SAMPLE_CHARACTERS_MAX = 60
 _REASON_CHARACTERS_MAX = 120
+_FINER_THAN_MICROS = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
+_PLAIN_DECIMALS = {Decimal, int, NoneType}
 
 
 def column_of(values: Sequence[object], field: pa.Field) -> pa.Array:
     """Return plain values as a column of the type of a field, or say which does not fit."""
+    values = _as_meant(values, field.type)
     check = None if _are_plain(values, field.type) else _check_of(field.type)
     if check is not None:
         for value in values:
@@ -50,7 +59,92 @@ def _are_plain(values: Sequence[object], kind: pa.DataType) -> bool:
             return False
         zones = {value.tzinfo is not None for value in values if isinstance(value, datetime)}
         return zones <= {kind.tz is not None}
-    return False
+    return pa.types.is_decimal(kind) and set(map(type, values)) <= _PLAIN_DECIMALS
+
+
+# ---- texts that stand for other values
+
+
+def _as_meant(values: Sequence[object], kind: pa.DataType) -> Sequence[object]:
+    """Return values with those read that are written as text, where the column is not text."""
+    read = _reader_of(kind)
+    if read is None:
+        return values
+    if not pa.types.is_nested(kind) and not any(
+        issubclass(each, str) for each in set(map(type, values))
+    ):
+        return values
+    return [None if value is None else read(value) for value in values]
+
+
+def _reader_of(kind: pa.DataType) -> Reader | None:
+    """Return what reads texts as values of a type; None where there is nothing to read."""
+    if pa.types.is_timestamp(kind):
+        return partial(_read, parse=datetime.fromisoformat)
+    if pa.types.is_date(kind):
+        return partial(_read, parse=date.fromisoformat)
+    if pa.types.is_time(kind):
+        return partial(_read, parse=time.fromisoformat)
+    if pa.types.is_decimal(kind):
+        return _read_decimal
+    if pa.types.is_map(kind):
+        pair = _reader_of(kind.key_type), _reader_of(kind.item_type)
+        return None if pair == (None, None) else partial(_read_map, readers=pair)
+    if pa.types.is_struct(kind):
+        readers = {field.name: _reader_of(field.type) for field in kind}
+        return partial(_read_struct, readers=readers) if any(readers.values()) else None
+    element = _reader_of(kind.value_type) if pa.types.is_nested(kind) else None
+    return None if element is None else partial(_read_list, reader=element)
+
+
+def _read(value: object, *, parse: Callable[[str], object]) -> object:
+    # More digits than microseconds would be cut off without a word.
+    if not isinstance(value, str) or _FINER_THAN_MICROS.search(value):
+        return value
+    try:
+        return parse(value)
+    except ValueError:
+        return value
+
+
+def _read_decimal(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return number if (number := Decimal(value)).is_finite() else value
+    except InvalidOperation:
+        return value
+
+
+def _read_struct(value: object, *, readers: Mapping[str, Reader | None]) -> object:
+    if isinstance(value, tuple) and len(value) == len(readers):
+        return tuple(map(_read_one, value, readers.values()))
+    if not isinstance(value, Mapping):
+        return value
+    return {name: _read_one(each, readers.get(name)) for name, each in value.items()}
+
+
+def _read_map(value: object, *, readers: tuple[Reader | None, Reader | None]) -> object:
+    pairs = value.items() if isinstance(value, Mapping) else value
+    if not _can_go_through(pairs):
+        return value
+    return [
+        tuple(map(_read_one, pair, readers)) if isinstance(pair, Sequence) else pair
+        for pair in pairs
+    ]
+
+
+def _read_list(value: object, *, reader: Reader) -> object:
+    if not _can_go_through(value):
+        return value
+    return [_read_one(each, reader) for each in value]
+
+
+def _read_one(value: object, reader: Reader | None) -> object:
+    return value if value is None or reader is None else reader(value)
+
+
+# ---- checks
 
 
 def _check_of(kind: pa.DataType) -> Check | None:
@@ -65,6 +159,8 @@ def _check_of(kind: pa.DataType) -> Check | None:
         return _date_fault
     if pa.types.is_time(kind):
         return partial(_time_fault, unit=kind.unit)
+    if pa.types.is_decimal(kind):
+        return _decimal_fault
     return _nested_check(kind) if pa.types.is_nested(kind) else None
 
 
@@ -91,23 +187,30 @@ def _float_fault(value: object) -> str:
     return "is too large" if is_large else ""
 
 
+def _decimal_fault(value: object) -> str:
+    if isinstance(value, float | np.floating):
+        return f"is a float, which is not exact; give Decimal('{value}')"
+    return "is no number" if isinstance(value, str) else ""
+
+
 def _timestamp_fault(value: object, *, is_zoned: bool, unit: str) -> str:
     if not isinstance(value, datetime):
-        return "is no datetime"
+        return "is no datetime, nor a text such as '2026-03-01T12:30:00'"
     if (value.tzinfo is not None) != is_zoned:
-        return "has no time zone" if is_zoned else "has a time zone, but the column has none"
+        lacking = "has no time zone, such as +00:00"
+        return lacking if is_zoned else "has a time zone, but the column has none"
     return _precision_fault(value, unit)
 
 
 def _date_fault(value: object) -> str:
     if not isinstance(value, date):
-        return "is no date"
+        return "is no date, nor a text such as '2026-03-01'"
     return "has a time of day" if isinstance(value, datetime) and not _is_midnight(value) else ""
 
 
 def _time_fault(value: object, *, unit: str) -> str:
     if not isinstance(value, time):
-        return "is no time of day"
+        return "is no time of day, nor a text such as '12:30:00'"
     return "has a time zone" if value.tzinfo is not None else _precision_fault(value, unit)
 
 

@@ -26,8 +26,12 @@ class Retries:
         *,
         what: str,
         timeout_s: float | None = None,
+        hopeless: tuple[type[HeadwaterError], ...] = (),
     ) -> T:
-        """Return what an attempt returns; retriable errors are tried again until the deadline."""
+        """Return what an attempt returns; retriable errors are tried again until the deadline.
+
+        Those that are `hopeless` are raised at once, though another attempt could succeed.
+        """
         timeout_s = self._settings.deadline_s if timeout_s is None else timeout_s
         deadline = self.clock.monotonic() + timeout_s
         failures, fault = 0, None
@@ -38,7 +42,7 @@ class Retries:
             except TimeoutError:
                 raise _too_late(what, timeout_s, fault) from fault
             except HeadwaterError as failed:
-                if not failed.retriable:
+                if not failed.retriable or isinstance(failed, hopeless):
                     raise
                 fault = failed
             failures += 1

@@ -11,7 +11,7 @@ _ACKS = (ACKS_ALL, 0, 1)
 BATCHES_RECOGNISED = 5
 """Batches of a writer that servers remember, and do not write again."""
 _FROM_0 = ("batch_timeout_ms", "union_tail_bytes_max")
-_FREE = frozenset({"acks", "creates_partitions", "checks_crc", *_FROM_0})
+_FREE = frozenset({"acks", "creates_partitions", "checks_crc", "waits_for_server", *_FROM_0})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,10 @@ class ClientSettings:
     request_timeout_s: float = seconds(30.0, "Time that one request of it may take.")
     connect_timeout_s: float = seconds(
         10.0, "Time to reach a server: for one attempt, and for the first contact as a whole."
+    )
+    waits_for_server: bool = switch(
+        "Keep trying for that long where nobody listens at first; otherwise that is told at once.",
+        default=False,
     )
     backoff_first_s: float = seconds(
         0.05, "Pause after a failure; it doubles with every further one, and varies by chance."

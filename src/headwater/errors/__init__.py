@@ -27,9 +27,9 @@
     ├── SequenceError        the writer lost its place: take a new writer id
     │   ├── OutOfOrderSequenceError, DuplicateSequenceError, UnknownWriterError
     ├── RetryLaterError      nothing is wrong with the request: send it again
-    │   ├── DisconnectedError, TimedOutError, NotLeaderError, LeaderMissingError,
-    │   │   NotCoordinatorError, TooFewReplicasError, StoppingError, BackpressureError,
-    │   │   DiskFullError, DamagedMessageError, AuthenticationBusyError,
+    │   ├── DisconnectedError, ServerUnreachableError, TimedOutError, NotLeaderError,
+    │   │   LeaderMissingError, NotCoordinatorError, TooFewReplicasError, StoppingError,
+    │   │   BackpressureError, DiskFullError, DamagedMessageError, AuthenticationBusyError,
     │   │   LakeCommitUnknownError, LakeUnreachableError
     ├── AccessError          present other credentials
     │   ├── AuthenticationError, SecurityDisabledError, SecurityTokenError
@@ -132,6 +132,7 @@ from headwater.errors.retry_later import (
     NotCoordinatorError,
     NotLeaderError,
     RetryLaterError,
+    ServerUnreachableError,
     StoppingError,
     TimedOutError,
     TooFewReplicasError,
@@ -244,6 +245,7 @@ __all__ = [
     "ServerMissingError",
     "ServerTagExistsError",
     "ServerTagMissingError",
+    "ServerUnreachableError",
     "SnapshotMissingError",
     "StaleEpochError",
     "StoppingError",

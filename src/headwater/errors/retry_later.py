@@ -18,6 +18,12 @@ class DisconnectedError(RetryLaterError):
     hint = "Send it again; if this goes on, check the address and whether the server runs."
 
 
+class ServerUnreachableError(DisconnectedError):
+    """Tell that no server listens at the address, or that no host has that name."""
+
+    hint = "Start the server, for example with: headwater serve ./data; or name another address."
+
+
 class TimedOutError(RetryLaterError):
     """Tell that the deadline passed."""
 

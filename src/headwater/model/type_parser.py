@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from headwater.errors import InvalidTableError
 from headwater.model.types import (
@@ -43,6 +44,27 @@ PLAIN_TYPES: dict[str, DataType] = {
     "BYTES": BytesType(),
     "DATE": DateType(),
 }
+# Other systems' names of what is known here by another one.
+_MEANT = {
+    **dict.fromkeys(("INT8", "BYTE", "INT1"), "TINYINT"),
+    **dict.fromkeys(("INT16", "SHORT", "UINT8", "INT2"), "SMALLINT"),
+    **dict.fromkeys(("INT32", "UINT16", "INT4"), "INT"),
+    **dict.fromkeys(("INT64", "LONG", "UINT32", "LONGINT"), "BIGINT"),
+    **dict.fromkeys(("UINT64", "HUGEINT", "NUMBER"), "DECIMAL(20, 0)"),
+    **dict.fromkeys(("FLOAT32", "REAL", "FLOAT4", "SINGLE"), "FLOAT"),
+    **dict.fromkeys(("FLOAT64", "FLOAT8"), "DOUBLE"),
+    **dict.fromkeys(("TEXT", "STR", "UTF8", "NVARCHAR", "UUID", "JSON", "OBJECT"), "STRING"),
+    **dict.fromkeys(("BOOL", "BIT"), "BOOLEAN"),
+    **dict.fromkeys(("BLOB", "BYTEA", "RAW"), "BYTES"),
+    **dict.fromkeys(("DATETIME", "DATETIME64", "TIMESTAMP_NTZ"), "TIMESTAMP"),
+    **dict.fromkeys(("TIMESTAMPTZ", "INSTANT"), "TIMESTAMP_LTZ"),
+    **dict.fromkeys(("DATE32", "DATE64"), "DATE"),
+    **dict.fromkeys(("TIME32", "TIME64"), "TIME"),
+    **dict.fromkeys(("DECIMAL128", "DEC"), "DECIMAL(10, 2)"),
+    "LIST": "ARRAY<INT>",
+    "STRUCT": "ROW<a INT, b STRING>",
+}
+_LIKENESS_MIN = 0.75
 _UNLIMITED = 2**31 - 1
 _DIGITS_MAX = 10
 _SHOWN_CHARACTERS_MAX = 200
@@ -116,7 +138,16 @@ class TypeParser:
             case _ if name in _SIZED_TYPES:
                 return self._sized_type(name, token)
             case _:
-                raise self._error(token, f"'{token.text}' is no type")
+                raise self._unknown(token)
+
+    def _unknown(self, token: _Token) -> InvalidTableError:
+        known = [*PLAIN_TYPES, *_SIZED_TYPES, "ARRAY<...>", "MAP<..., ...>", "ROW<...>"]
+        upper = token.text.upper()
+        meant = _MEANT.get(upper)
+        if meant is None:
+            meant = next(iter(get_close_matches(upper, known, n=1, cutoff=_LIKENESS_MIN)), None)
+        hint = f"The types are {', '.join(known)}." if meant is None else f"Write {meant}."
+        return InvalidTableError(f"There is no type '{self._cut(token.text)}'.", hint=hint)
 
     def _array(self, depth: int) -> DataType:
         self._expect("<")
@@ -206,10 +237,13 @@ class TypeParser:
             if not self._takes(text):
                 raise self._error(self._next, f"expected '{text}'")
 
+    @staticmethod
+    def _cut(text: str) -> str:
+        is_long = len(text) > _SHOWN_CHARACTERS_MAX
+        return f"{text[:_SHOWN_CHARACTERS_MAX]}…" if is_long else text
+
     def _error(self, token: _Token, why: str) -> InvalidTableError:
-        shown = self._text
-        if len(shown) > _SHOWN_CHARACTERS_MAX:
-            shown = f"{shown[:_SHOWN_CHARACTERS_MAX]}…"
+        shown = self._cut(self._text)
         return InvalidTableError(
             f"The type '{shown}' cannot be read at character {token.start + 1}: {why}."
         )

@@ -1,10 +1,14 @@
 """The listening socket and the connections that came through it."""
 
 import asyncio
+import errno
+import socket
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from headwater.config.server import ServerSettings
+from headwater.errors import ConflictError, RequestError
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events, Sparing
 from headwater.server.budget import Budget
@@ -52,7 +56,8 @@ class Listener:
         """Bind the port and begin to accept."""
         loop = asyncio.get_running_loop()
         host, port = self._settings.host, self._settings.port
-        self._server = await loop.create_server(self._connection, host, port, backlog=512)
+        with binding(host, port, option="--port"):
+            self._server = await loop.create_server(self._connection, host, port, backlog=512)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
@@ -162,3 +167,33 @@ class Listener:
         oldest = min(others, key=lambda each: each.has_asked, default=newcomer)
         del self._strangers[oldest]
         oldest.abort("others wait to log in, and this client has not done so")
+
+
+@contextmanager
+def binding(host: str, port: int, *, option: str) -> Iterator[None]:
+    """Say in our words why a port cannot be listened on."""
+    try:
+        yield
+    except socket.gaierror as fault:
+        raise RequestError(
+            f"There is no host {host!r} to listen on.", hint="Give an address of this machine."
+        ) from fault
+    except OSError as fault:
+        match fault.errno:
+            case errno.EADDRINUSE:
+                raise ConflictError(
+                    f"Port {port} on {host} is in use, maybe by another server.",
+                    hint=f"Stop what listens there, or choose another with {option}; 0 takes a"
+                    " free one.",
+                ) from fault
+            case errno.EADDRNOTAVAIL:
+                raise RequestError(
+                    f"{host} is no address of this machine.", hint="Listen on one that it has."
+                ) from fault
+            case errno.EACCES:
+                raise RequestError(
+                    f"This user may not listen on port {port}.",
+                    hint=f"Choose one from 1024 on with {option}.",
+                ) from fault
+            case _:
+                raise

@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks
+from headwater.server.listener import binding
 
 HEAD_BYTES_MAX = 8 * 1024
 CONNECTIONS_MAX = 128
@@ -43,9 +44,10 @@ class MetricsListener:
 
     async def start(self) -> None:
         """Bind the port and begin to accept."""
-        self._server = await asyncio.start_server(
-            self._accept, self._host, self._asked_port, limit=HEAD_BYTES_MAX
-        )
+        with binding(self._host, self._asked_port, option="--metrics-port"):
+            self._server = await asyncio.start_server(
+                self._accept, self._host, self._asked_port, limit=HEAD_BYTES_MAX
+            )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

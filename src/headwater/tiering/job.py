@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,6 +30,8 @@ class TieringJob:
     password: str | None = field(default=None, repr=False)
     deadline_s: float = ClientSettings().deadline_s
     """Seconds that one call to the server may take with all its retries."""
+    waits: bool = False
+    """Whether to wait that long for a server that is not there yet."""
     tables: tuple[str, ...] = ()
     """All that have a lake table, unless some are named."""
     lake: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +71,8 @@ async def run_job(
 @asynccontextmanager
 async def _reached(job: TieringJob) -> AsyncIterator[AsyncClient]:
     settings = ClientSettings(deadline_s=job.deadline_s)
+    if job.waits:
+        settings = replace(settings, connect_timeout_s=job.deadline_s, waits_for_server=True)
     if is_directory(job.target):
         opening = open_storage(job.target, listen=job.listens, settings=settings)
     else:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from headwater.client.cluster import Cluster
 from headwater.client.table import AsyncTable
@@ -95,8 +96,10 @@ class _Pool:
 async def attempting(client, path, course):
     """Give a table that nobody has used yet, as another process would have it."""
     known = client.cluster
+    # The server may be on its way up again just then.
+    settings = replace(known.settings, waits_for_server=True)
     cluster = Cluster(
-        known._bootstrap, _Pool(known._pool, course), settings=known.settings, clock=known.clock
+        known._bootstrap, _Pool(known._pool, course), settings=settings, clock=known.clock
     )
     writers = Writers(cluster)
     # Metadata is no write, so this is never cut off.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 import numpy as np
@@ -129,6 +129,8 @@ def _whole(literal: Value, _: Column) -> Fraction | None:
 
 
 def _scaled(literal: Value, column: Column) -> Fraction | None:
+    if isinstance(literal, str):
+        literal = _parsed(Decimal, literal)
     # The nearest float to 0.1 is not 0.1, so floats would hardly ever be equal to anything.
     if isinstance(literal, float) or (exact := _whole(literal, column)) is None:
         return None
@@ -170,7 +172,7 @@ def _instant(literal: Value, column: Column) -> Fraction | None:
 def _parsed(parse: Callable[[str], Value], text: str) -> Value:
     try:
         return parse(text)
-    except ValueError:
+    except (ValueError, InvalidOperation):
         return None
 
 
@@ -223,8 +225,8 @@ _EXPECTED: dict[type[DataType], str] = {
     SmallIntType: "a number",
     IntType: "a number",
     BigIntType: "a number",
-    DecimalType: "an int or a decimal.Decimal, which is exact",
-    DateType: "a datetime.date",
+    DecimalType: "an int, a Decimal or a text such as '1.5', which are exact",
+    DateType: "a datetime.date, or a text such as '2026-03-01'",
     TimeType: "a datetime.time without a time zone",
     TimestampType: "a datetime without a time zone",
     TimestampLtzType: "a datetime with a time zone, such as datetime.now(UTC)",

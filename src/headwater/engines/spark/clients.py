@@ -48,20 +48,26 @@ class Connection:
             lake=tuple(sorted((LAKE.of(options) or {}).items())),
         )
 
-    def client(self) -> Client:
-        """Return the client of this process, connecting at the first call."""
-        return self.link().blocking
+    def client(self, *, waits: bool = True) -> Client:
+        """Return the client of this process, connecting at the first call.
+
+        `waits` for a server that is not there: a task may start while a server restarts, but
+        who sets up a read or a catalog should be told at once that there is none.
+        """
+        return _link(self, os.getpid(), waits=waits).blocking
 
     def link(self) -> Link:
         """Return the same client for those who await, and where they can."""
-        return _link(self, os.getpid())
+        return _link(self, os.getpid(), waits=True)
 
 
 @lru_cache(maxsize=CLIENTS_MAX)
-def _link(connection: Connection, _process: int) -> Link:
+def _link(connection: Connection, _process: int, *, waits: bool) -> Link:
     # By process, since workers are forked and a client does not survive that.
     settings = ClientSettings(
-        deadline_s=connection.deadline_s, connect_timeout_s=connection.connect_timeout_s
+        deadline_s=connection.deadline_s,
+        connect_timeout_s=connection.connect_timeout_s,
+        waits_for_server=waits,
     )
     opening = connect(
         connection.servers,

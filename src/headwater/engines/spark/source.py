@@ -66,7 +66,7 @@ class HeadwaterSource(DataSource):
 
 def _columns(options: SourceOptions) -> pa.Schema:
     if options.virtual is not None or options.position.is_latest:
-        return options.connection.client().table(options.table).schema
+        return options.connection.client(waits=False).table(options.table).schema
     # Of a position before a change of the table, those that it had then.
     return viewed(options)[0].whole_schema
 

@@ -31,7 +31,7 @@ def views(
     Streams are read by `read_stream`.
     """
     given = {SERVERS.name: bootstrap_servers, **(options or {})}
-    client = Connection.of(given_options(given, SOURCE_OPTIONS)).client()
+    client = Connection.of(given_options(given, SOURCE_OPTIONS)).client(waits=False)
     tables = _tables(client, _databases(client) if databases is None else names(databases))
     made = {path: view_name(name, path) for path in tables}
     _check_different(made)

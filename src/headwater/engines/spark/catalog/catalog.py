@@ -69,7 +69,7 @@ class Catalog:
 
     @property
     def _client(self) -> Client:
-        return self._connection.client()
+        return self._connection.client(waits=False)
 
     # ---- what it is
 

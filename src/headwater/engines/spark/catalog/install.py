@@ -54,7 +54,7 @@ def catalog(
         )
         return
     # A server that cannot be reached is said here, and not by the first query.
-    Connection.of(given).client()
+    Connection.of(given).client(waits=False)
     _listen(spark)
     jvm = Jvm(spark)
     register_source(jvm)
