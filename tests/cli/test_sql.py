@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.cli.commanding import ok
+from tests.cli.commanding import Storage, ok
 from tests.cli.test_terminal import Terminal
 
 
@@ -29,7 +29,7 @@ def test_a_query_sees_the_rows_of_a_table(storage, orders):
 
 
 def test_tables_are_listed_and_found_without_their_database(storage, orders):
-    created = "create table mine as from orders;"
+    created = "create temp table mine as from orders;"
 
     rows = storage.rows("sql", f"{created} select count(*) as n from mine; show tables")
 
@@ -143,3 +143,78 @@ def test_ctrl_c_forgets_what_was_begun(shell, orders):
     shell.until("")
 
     assert shell.end() == 0
+
+
+def test_a_statement_that_would_write_says_what_to_use(server):
+    storage, orders = Storage(server.address), "shop.orders"
+    for statement, told in {
+        "create table mine (a int)": "headwater table create",
+        "create or replace view v as select 1": "CREATE TEMP VIEW",
+        f"insert into {orders} values (4, 'Rom')": "headwater append",
+        f"/* all */ delete from {orders}": "headwater upsert --delete",
+        f"update {orders} set id = 1": "headwater upsert",
+        f"drop table {orders}": "headwater table drop",
+        f"alter table {orders} add column x int": "headwater table alter",
+        f"copy {orders} from 'rows.csv'": "headwater append",
+    }.items():
+        result = storage("sql", statement)
+        assert result.exit_code == 3, statement
+        assert "headwater sql only reads" in result.stderr
+        assert told in result.stderr
+
+
+def test_what_is_temporary_attached_or_exported_may_be_written(server, name, tmp_path):
+    storage, orders = Storage(server.address), name
+    ok(storage("table", "create", name, "--column", "id:BIGINT"))
+    ok(storage("append", name, stdin='{"id":1}\n{"id":2}\n{"id":3}\n'))
+    own = tmp_path / "own.duckdb"
+    statements = f"""
+        create temp table t as select id from {orders};
+        insert into t values (9);
+        attach '{own}' as own;
+        create table own.kept as from t;
+        insert into own.kept values (10);
+        copy (from own.kept) to '{tmp_path / "rows.csv"}';
+        select 'insert into x' as said, max(id) as m from own.kept;
+    """
+
+    assert storage.rows("sql", statements)[-1] == {"said": "insert into x", "m": 10}
+    assert (tmp_path / "rows.csv").read_text().count("\n") == 6
+
+
+def test_a_column_that_is_a_keyword_is_named_in_quotes(server, name):
+    storage = Storage(server.address)
+    ok(storage("table", "create", name, "--column", "left:INT", "--column", "at:TIMESTAMP"))
+
+    result = storage("sql", f"select * from {name} where left > 1")
+
+    assert result.exit_code == 3
+    assert 'The column "left" is a keyword: write it in double quotes.' in result.stderr
+    assert storage.rows("sql", f'select "left", "at" from {name}') == []
+
+
+def test_ctrl_c_ends_a_query_and_the_shell_goes_on(shell):
+    endless = "select count(*) from range(100000000000) t(a) where a % 7 = 3"
+    for query in (endless, "select a from range(100000000000) t(a)", endless):
+        # What the first statement prints tells that the second one is on its way.
+        shell.type(f"select 40 + 2 as answer; {query};\n")
+        shell.until("42")
+        shell.process.send_signal(signal.SIGINT)
+        shell.until("headwater: interrupted")
+        shell.seen = ""
+
+    shell.type(".quit\n")
+    shell.until("")
+    assert shell.end() == 0
+
+
+def test_ctrl_c_ends_a_statement_of_the_command_line(server):
+    query = "select 40 + 2 as n; select count(*) from range(100000000000) t(a) where a % 7 = 3"
+    terminal = Terminal(Storage(server.address), "sql", query)
+    terminal.until("42")
+    terminal.process.send_signal(signal.SIGINT)
+    seen = terminal.until("")
+
+    assert terminal.end() == 130
+    assert "Traceback" not in seen
+    assert "should not happen" not in seen

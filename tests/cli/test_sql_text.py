@@ -1,8 +1,9 @@
 """SQL as people type it."""
 
+import duckdb
 import pytest
 
-from headwater.cli.sql_text import completions, is_blank, is_complete, quoted_name
+from headwater.cli.sql_text import RESERVED, completions, is_blank, is_complete, quoted_name
 
 
 @pytest.mark.parametrize(
@@ -53,3 +54,13 @@ def test_tables_and_columns_come_before_keywords():
 
 def test_without_a_letter_only_names_are_offered():
     assert completions("select ", ["shop.orders"]) == ["shop.orders"]
+
+
+def test_the_words_that_need_quotes_are_those_of_duckdb():
+    reserved = duckdb.sql(
+        "select keyword_name from duckdb_keywords() where keyword_category in"
+        " ('reserved', 'type_function')"
+    ).fetchall()
+
+    assert {name for (name,) in reserved} <= RESERVED
+    assert quoted_name("at") == '"at"'

@@ -1,6 +1,7 @@
 """Where the `headwater` command begins: memory is settled before anything else is loaded."""
 
 import os
+import signal
 import sys
 from importlib import import_module
 
@@ -18,6 +19,11 @@ def settle_memory() -> None:
 def main() -> None:
     """Run the command, without loading what only others need."""
     settle_memory()
-    commands = import_module("headwater.cli.commands")
-    wanted = [word for word in sys.argv[1:2] if word in commands.COMMANDS]
-    commands.app_of(wanted or commands.COMMANDS)()
+    try:
+        commands = import_module("headwater.cli.commands")
+        wanted = [word for word in sys.argv[1:2] if word in commands.COMMANDS]
+        app = commands.app_of(wanted or commands.COMMANDS)
+    except KeyboardInterrupt:
+        # Ctrl-C before anything began: nobody wants to see which module was just being loaded.
+        sys.exit(128 + signal.SIGINT)
+    app()

@@ -1,9 +1,11 @@
 """Running SQL on DuckDB over the tables of a storage."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TypeVar, cast
 
 import duckdb
 import pyarrow as pa
@@ -13,15 +15,45 @@ from headwater.cli.exits import LinesError, tell
 from headwater.cli.output import Output
 from headwater.cli.session import Session, note, write
 from headwater.cli.sql_shell import Shell, table_in
-from headwater.cli.sql_text import is_blank, quoted_name
+from headwater.cli.sql_text import RESERVED, Write, is_blank, quoted_name, write_in
 from headwater.client.paths import DEFAULT_DATABASE
 from headwater.errors import RequestError
 from headwater.runtime.clock import SystemClock
 
+T = TypeVar("T")
 ALIAS = "hw"
 _OWN = "memory.main"
 _BATCH_ROWS = 10_000
 _UTC_OF_DUCKDB = "Etc/UTC"
+# Of these the statement says what it writes to; others read, set something, or export to a file.
+_WRITING = frozenset(
+    {
+        duckdb.StatementType.CREATE,
+        duckdb.StatementType.INSERT,
+        duckdb.StatementType.UPDATE,
+        duckdb.StatementType.DELETE,
+        duckdb.StatementType.MERGE_INTO,
+        duckdb.StatementType.DROP,
+        duckdb.StatementType.ALTER,
+        duckdb.StatementType.COPY,
+    }
+)
+_INSTEAD = {
+    "CREATE TABLE": "headwater table create; for a table of this session: CREATE TEMP TABLE",
+    "CREATE VIEW": "CREATE TEMP VIEW, for a view of this session",
+    "CREATE SCHEMA": "headwater database create",
+    "CREATE": "CREATE TEMP TABLE or CREATE TEMP VIEW, for this session",
+    "INSERT": "headwater append, or headwater upsert for a table with a primary key",
+    "COPY": "headwater append, or headwater upsert for a table with a primary key",
+    "MERGE": "headwater upsert",
+    "UPDATE": "headwater upsert",
+    "DELETE": "headwater upsert --delete",
+    "TRUNCATE": "headwater table drop, and headwater table create",
+    "DROP SCHEMA": "headwater database drop",
+    "DROP": "headwater table drop",
+    "ALTER": "headwater table alter",
+    "COMMENT": "headwater table create --comment",
+}
 _GREETING = "DuckDB {version} over {count} tables. '.help' tells what can be typed.\n"
 
 
@@ -34,9 +66,9 @@ class SqlError(LinesError):
 def run_sql(session: Session, texts: Sequence[str] | None) -> None:
     """Run statements, or a shell where there are none."""
     client = session.client
-    with duckdb.connect() as connection:
+    with duckdb.connect() as connection, ThreadPoolExecutor(1, "headwater-sql") as worker:
         headwater.duckdb.install(connection, client, alias=ALIAS)
-        console = Console(connection, session)
+        console = Console(connection, session, worker)
         if texts is None:
             count = len(console.tables())
             greeting = _GREETING.format(version=duckdb.__version__, count=count)
@@ -52,6 +84,7 @@ class Console:
 
     connection: duckdb.DuckDBPyConnection
     session: Session
+    worker: ThreadPoolExecutor
     is_timed: bool = False
     _names: list[str] = field(default_factory=list)
 
@@ -60,14 +93,15 @@ class Console:
         if is_blank(text):
             return
         clock = SystemClock()
-        with _told():
+        with _told(lambda: self._keywords_in(text)):
             statements = self.connection.extract_statements(text)
         for number, statement in enumerate(statements):
             if number and self.session.output is Output.TABLE:
                 write("\n")
             begun = clock.monotonic()
-            with _told():
+            with _told(lambda: self._keywords_in(text)):
                 self._refresh()
+                self._check_reads(statement)
                 self._print(statement)
             if self.is_timed:
                 note(f"{clock.monotonic() - begun:.3f} s")
@@ -87,15 +121,73 @@ class Console:
         path = ",".join([_OWN, *(f"{ALIAS}.{quoted_name(name)}" for name in found)])
         self.connection.execute("set search_path = '{}'".format(path.replace("'", "''")))
 
+    def _check_reads(self, statement: duckdb.Statement) -> None:
+        """Refuse what would seem to write to the storage, and would be gone at the end."""
+        if statement.type not in _WRITING:
+            return
+        found = write_in(statement.query)
+        if found is None or found.is_temporary or found.name[0].lower() in self._own(found):
+            return
+        first = found.verb.split()[0]
+        raise RequestError(
+            f"headwater sql only reads, and {found.verb} {'.'.join(found.name)} would write.",
+            hint=f"Use: {_INSTEAD.get(found.verb) or _INSTEAD[first]}.",
+        )
+
+    def _own(self, found: Write) -> set[str]:
+        """Return what may be written to: temporary tables, and databases that were attached."""
+        query = (
+            "select database_name from duckdb_databases() where not internal and database_name"
+            " not in ('memory', ?)"
+            if len(found.name) > 1
+            else "select table_name from duckdb_tables() where temporary union all"
+            " select view_name from duckdb_views() where temporary"
+        )
+        with self.connection.cursor() as cursor:
+            # A cursor sees what others attached, but not their temporary tables.
+            place = cursor if len(found.name) > 1 else self.connection
+            given = [ALIAS] if len(found.name) > 1 else None
+            return {name.lower() for (name,) in place.execute(query, given).fetchall()}
+
     def _print(self, statement: duckdb.Statement) -> None:
         # None for what returns no rows, whatever the types say.
-        found = cast("duckdb.DuckDBPyRelation | None", self.connection.sql(statement.query))
+        found = cast(
+            "duckdb.DuckDBPyRelation | None",
+            self._interruptibly(lambda: self.connection.sql(statement.query)),
+        )
         if found is None:
             return
-        reader = found.to_arrow_reader(_BATCH_ROWS)
-        count = self.session.rows(reader.schema, map(_shown, reader))
+        reader = self._interruptibly(lambda: found.to_arrow_reader(_BATCH_ROWS))
+        count = self.session.rows(reader.schema, map(_shown, self._batches(reader)))
         if self.session.output is Output.TABLE and not count:
             note("no rows")
+
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+        while (batch := self._interruptibly(lambda: next(reader, None))) is not None:
+            yield batch
+
+    def _interruptibly(self, work: Callable[[], T]) -> T:
+        """Do work of DuckDB on another thread, so that Ctrl-C is heard while it goes on.
+
+        DuckDB looks for signals now and then only, and not at all while rows are fetched.
+        """
+        future = self.worker.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            self.connection.interrupt()
+            future.exception()
+            raise
+
+    def _keywords_in(self, text: str) -> str:
+        """Say which columns have to be written in quotes, as their names are keywords."""
+        columns = (name.strip('"') for name in self.names() if name.startswith('"'))
+        names = [name for name in columns if name in RESERVED]
+        bare = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", " ", text)
+        found = [name for name in names if re.search(rf"\b{name}\b", bare, re.IGNORECASE)]
+        quoted = " and ".join(f'"{name}"' for name in found)
+        one = "is a keyword" if len(found) == 1 else "are keywords"
+        return f"The column {quoted} {one}: write it in double quotes." if found else ""
 
     # ---- commands of the shell
 
@@ -152,12 +244,15 @@ class Console:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _told(advice: Callable[[], str]) -> Iterator[None]:
     """Turn what DuckDB raises into an error of ours, which is told without a traceback."""
     try:
         yield
     except duckdb.InterruptException as fault:
         raise KeyboardInterrupt from fault
+    except duckdb.ParserException as fault:
+        told = advice()
+        raise SqlError(f"{fault}\n{told}" if told else str(fault)) from fault
     except duckdb.Error as fault:
         raise SqlError(str(fault)) from fault
 

@@ -24,8 +24,8 @@ _PROMPT = "headwater> "
 _GOES_ON = "      ...> "
 _HISTORY_LINES = 5_000
 HELP = """\
-End a statement with a semicolon. Tables are DATABASE.TABLE, each as it is at this moment. What
-you create is your own, and gone when you leave.
+End a statement with a semicolon. Tables are DATABASE.TABLE, each as it is at this moment, and are
+only read here. A table or view of your own is made with CREATE TEMP, and gone when you leave.
 
   .tables            all tables
   .schema TABLE      the columns of a table

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 _KEYWORDS = """
     ALL ANALYZE AND AS ASC BETWEEN BY CASE CAST COUNT CREATE DESC DESCRIBE DISTINCT DROP ELSE END
@@ -10,6 +11,19 @@ _KEYWORDS = """
     SUMMARIZE TABLE TABLES THEN TRUE UNION USING VALUES VIEW WHEN WHERE WINDOW WITH
 """
 KEYWORDS = tuple(_KEYWORDS.split())
+_RESERVED = """
+    all analyse analyze and anti any array as asc asof asymmetric at authorization binary both
+    by case cast check collate collation column columns concurrently constraint create cross
+    default deferrable desc describe distinct do else end except false fetch for foreign
+    freeze from full generated glob group having ilike in initially inner intersect into is
+    isnull join lambda lateral leading left like limit map natural not notnull null offset on
+    only or order outer overlaps pivot pivot_longer pivot_wider placing positional primary
+    qualify references returning right select semi show similar some struct summarize
+    symmetric table tablesample then to trailing true try_cast tuple union unique unpack
+    unpivot using variadic verbose when where window with
+"""
+RESERVED = frozenset(_RESERVED.split())
+"""Words that DuckDB takes as the name of a column in quotes only."""
 # What hides a semicolon: text, quoted names, text between dollars, and both kinds of comments.
 _HIDING = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | (?P<dollar>\$\w*\$).*?(?P=dollar)"""
@@ -34,7 +48,7 @@ def is_blank(text: str) -> bool:
 
 def quoted_name(name: str) -> str:
     """Return a name as it has to be written, in quotes where it needs them."""
-    if _PLAIN.match(name) and name.upper() not in KEYWORDS:
+    if _PLAIN.match(name) and name not in RESERVED and name.upper() not in KEYWORDS:
         return name
     return '"{}"'.format(name.replace('"', '""'))
 
@@ -49,3 +63,44 @@ def completions(typed: str, names: Iterable[str]) -> list[str]:
         return fitting
     written = str.lower if word == lower else str.upper
     return fitting + [written(key) for key in KEYWORDS if key.startswith(word.upper())]
+
+
+# ---- statements that would write
+
+_TEMP = r"(?P<temp>(?:temp|temporary)\s+)?"
+_TARGET = re.compile(
+    r"\b(?P<verb>"
+    rf"create\s+(?:or\s+replace\s+)?{_TEMP}(?P<made>table|view|schema|sequence|type|(?:unique\s+)?index)"
+    r"|insert\s+(?:or\s+\w+\s+)?into|merge\s+into|update|delete\s+from|truncate(?:\s+table)?"
+    r"|(?:drop|alter)\s+\w+|comment\s+on\s+\w+|copy"
+    r")\s+(?:if\s+(?:not\s+)?exists\s+)?"
+    r"(?P<name>(?:\w+|\"(?:[^\"]|\"\")+\")(?:\s*\.\s*(?:\w+|\"(?:[^\"]|\"\")+\"))*)",
+    re.IGNORECASE,
+)
+_COPY_FROM = re.compile(r"\s*(?:\([^)]*\)\s*)?from\b", re.IGNORECASE)
+_SAID = re.compile(r"'(?:[^']|'')*'|--[^\n]*(?:\n|\Z)|/\*.*?\*/", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Say what a statement would write to."""
+
+    verb: str
+    """In capital letters, such as CREATE TABLE."""
+    name: tuple[str, ...]
+    """The parts of the name of what is written."""
+    is_temporary: bool
+
+
+def write_in(text: str) -> Write | None:
+    """Return what a statement would write to; None if it only reads, or exports to a file."""
+    bare = _SAID.sub(" ", text)
+    found = _TARGET.search(bare)
+    if found is None:
+        return None
+    verb = " ".join(found["verb"].upper().split())
+    if verb == "COPY" and _COPY_FROM.match(bare, found.end()) is None:
+        return None
+    parts = re.findall(r'"((?:[^"]|"")+)"|(\w+)', found["name"])
+    name = tuple(quoted.replace('""', '"') or plain for quoted, plain in parts)
+    return Write(verb=verb, name=name, is_temporary=found["temp"] is not None)

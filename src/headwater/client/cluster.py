@@ -296,15 +296,11 @@ class Cluster:
                 return address
             except DisconnectedError as fault:
                 faults.append(fault)
-        match faults:
-            case []:
-                raise DisconnectedError("There is no server to ask.")
-            case [only]:
-                raise only
+        if len(faults) == 1:
+            raise faults[0]
         is_hopeless = all(isinstance(fault, ServerUnreachableError) for fault in faults)
-        raise (ServerUnreachableError if is_hopeless else DisconnectedError)(
-            " ".join(fault.message for fault in faults)
-        )
+        kind = ServerUnreachableError if is_hopeless else DisconnectedError
+        raise kind(" ".join(fault.message for fault in faults))
 
     def _nodes_to_ask(self) -> list[Address]:
         """Return the tablet servers: the one at hand first, or whose turn it is to know more."""
