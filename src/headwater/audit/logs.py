@@ -13,7 +13,8 @@ from headwater.client.reading.log_reader import StoredBatch
 from headwater.client.union.looking import has_lake
 from headwater.errors import CorruptBatchError, OffsetOutOfRangeError, RemoteLogError
 from headwater.model.bucket import OffsetRange
-from headwater.rows.log_batch import NO_WRITER, check_crc
+from headwater.rows.joined import original_headers
+from headwater.rows.log_batch import NO_WRITER, BatchHeader, check_crc
 from headwater.runtime.aside import aside
 
 PROGRESS_ROWS = 100_000
@@ -76,7 +77,7 @@ class LogCheck:
                 self._sequences.clear()
             if is_good:
                 runs[-1].append(batch)
-                self._check_writer(batch)
+                self._check_writers(batch)
             self._go_behind(batch)
         return runs
 
@@ -122,9 +123,16 @@ class LogCheck:
             return False
         return True
 
-    def _check_writer(self, batch: StoredBatch) -> None:
+    def _check_writers(self, batch: StoredBatch) -> None:
+        try:
+            for header in original_headers(batch.data, batch.header):
+                self._check_writer(header)
+        except CorruptBatchError as fault:
+            offset = batch.header.base_offset
+            self.faults.append(LogFault(Check.CHECKSUMS, offset, fault.message))
+
+    def _check_writer(self, header: BatchHeader) -> None:
         """Note a batch that its writer has sent before, or one that lacks those before it."""
-        header = batch.header
         if header.writer_id == NO_WRITER:
             return
         before = self._sequences.get(header.writer_id)

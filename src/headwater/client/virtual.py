@@ -89,7 +89,7 @@ class Changelog:
         described = [
             _named(changes, _CHANGELOG_TEXTS),
             pa.array(batch.offsets),
-            _timestamps(np.full(len(changes), batch.timestamp_ms, dtype=np.int64)),
+            _timestamps(batch.row_timestamps()),
         ]
         return pa.RecordBatch.from_arrays([*described, *batch.rows.columns], schema=self.schema)
 
@@ -147,8 +147,7 @@ class _Records:
             raise NotPrimaryKeyTableError(
                 f"The log of {batch.bucket} is no changelog.", hint="Read it as $changelog."
             )
-        timestamps = np.full(len(changes), batch.timestamp_ms, dtype=np.int64)
-        return cls(batch.rows, changes, batch.offsets, timestamps)
+        return cls(batch.rows, changes, batch.offsets, batch.row_timestamps())
 
     def then(self, later: "_Records") -> "_Records":
         return _Records(

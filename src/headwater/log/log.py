@@ -1,11 +1,21 @@
 """One bucket's log: the conductor of appends, syncs, reads, checkpoints and retention."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import RecordTooLargeError, StorageError
 from headwater.log.checkpoint import encode_checkpoint
 from headwater.log.index import encode_index
+from headwater.log.join import (
+    Join,
+    Joined,
+    SegmentJoin,
+    gain_of,
+    is_small,
+    should_roll,
+    small_batches_in,
+)
 from headwater.log.mark import covering
 from headwater.log.names import CHECKPOINT, SegmentName, index_name
 from headwater.log.reader import Reader
@@ -50,6 +60,7 @@ class Log:
         self._reader = Reader(state, interval_bytes=settings.index_interval_bytes)
         self._repairs = recovered.repairs
         self._checkpointed = _checkpointed(recovered)
+        self._joining = threading.Lock()
 
     @classmethod
     def open(
@@ -220,6 +231,49 @@ class Log:
         """Check stored bytes that this process has not checked, and return how many that were."""
         return self._reader.verify(limit_bytes)
 
+    @property
+    def is_scattered(self) -> bool:
+        """Tell whether the active segment should be rolled, so that its batches can be joined."""
+        active = self._state.shape.active
+        small, last_ms = active.small_batches or 0, active.tail.timestamp_ms
+        return should_roll(small, last_ms=last_ms, now_ms=self._clock.now_ms())
+
+    def join(self, join: Join) -> Joined | None:
+        """Rewrite the oldest sealed segment with many small batches, if there is one.
+
+        Closing the log ends it, and waits for it.
+        """
+        state = self._state
+        with self._joining:
+            self._count_small_batches()
+            for segment in state.shape.segments[:-1]:
+                state.refuse_if_stopped()
+                # What a checkpoint says of a segment that was active must not be of another file.
+                is_noted = segment.base_offset < self._checkpointed[0] and segment.is_indexed
+                if segment.is_settled or segment.is_damaged or not is_noted:
+                    continue
+                joined, settings = None, self._settings
+                file = state.disk.open(segment.path)
+                gain = gain_of(segment, file, rows_max=settings.join_rows_max)
+                if gain >= settings.join_gain_min:
+                    joined = SegmentJoin(state, segment, join, settings=settings).run()
+                segment.is_settled = True
+                if joined is not None:
+                    return joined
+        return None
+
+    def _count_small_batches(self) -> None:
+        """Count what was there when the log was opened; appends count on from that."""
+        with self._state.writing:
+            active = self._state.shape.active
+            file = active.file
+            if file is None or active.small_batches is not None:
+                return
+            active.small_batches, end = 0, active.size
+        found = small_batches_in(active, file, end=end)
+        with self._state.writing:
+            active.small_batches = (active.small_batches or 0) + found
+
     def delete_before(self, offset: int) -> int:
         """Delete whole sealed segments before an offset and return the new log start.
 
@@ -257,6 +311,8 @@ class Log:
                 self.checkpoint()
         finally:
             self._state.close()
+            with self._joining:
+                pass  # It has noticed, and left everything as it was or is to be.
 
     def _publish(self, active: Segment, headers: Sequence[BatchHeader], planned: Planned) -> None:
         base_offset = active.tail.offset
@@ -265,6 +321,8 @@ class Log:
                 header, base_offset=base_offset, timestamp_ms=planned.tail.timestamp_ms
             )
             base_offset += header.last_offset_delta + 1
+        if active.small_batches is not None:
+            active.small_batches += sum(map(is_small, headers))
         active.marks.extend(planned.marks)
         active.tail = planned.tail
 

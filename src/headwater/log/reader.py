@@ -16,8 +16,10 @@ from headwater.log.mark import Mark
 from headwater.log.reading import StoredBatch, Wanted, iterate_segment, read_whole
 from headwater.log.scan import scan
 from headwater.log.segment import Segment
+from headwater.log.shape import Shape
 from headwater.log.state import LogState
 from headwater.log.window import Bad
+from headwater.rows.joined import read_parts
 from headwater.store.disk import File
 
 _LOOKUPS_MAX = 3
@@ -60,7 +62,14 @@ class Reader:
 
     def offset_for_timestamp(self, timestamp_ms: int) -> int:
         """Return the first offset whose batch was committed at or after a time, else the end."""
-        shape = self._state.shape
+        while True:
+            shape = self._state.shape
+            found = self._first_at(timestamp_ms, shape)
+            # A segment that was rewritten meanwhile may have given nothing, though it has the row.
+            if found is not None or shape is self._state.shape:
+                return max(shape.active.end_offset if found is None else found, shape.start_offset)
+
+    def _first_at(self, timestamp_ms: int, shape: Shape) -> int | None:
         for segment in shape.segments:
             if segment.size == 0 or segment.tail.timestamp_ms < timestamp_ms:
                 continue
@@ -68,8 +77,8 @@ class Reader:
             # Nobody may need the segment's rows, so damage is left to whoever reads them.
             for item in self._iterate_from(segment, mark):
                 if item.header.commit_timestamp >= timestamp_ms:
-                    return max(item.header.base_offset, shape.start_offset)
-        return shape.active.end_offset
+                    return _offset_in(item, timestamp_ms)
+        return None
 
     def verify(self, limit_bytes: int) -> int:
         """Check what this process has not checked yet and return how many bytes that were."""
@@ -143,13 +152,29 @@ class Reader:
         """Open a segment, unless retention or setting aside was faster."""
         with _reporting(segment):
             try:
-                return segment.handle(self._state.disk)
+                file = segment.handle(self._state.disk)
             except FileNotFoundError:
                 return None
+            is_as_known = segment.file is not None or file.size == segment.size
+            return file if is_as_known or not self._is_replaced(segment) else None
+
+    def _is_replaced(self, segment: Segment) -> bool:
+        """Tell whether a segment was rewritten, which has made its file smaller."""
+        with self._state.syncing:  # Whoever rewrites it has said so in the shape by now.
+            return segment not in self._state.shape.segments
 
     def _set_aside(self, segment: Segment, bad: Bad) -> None:
         if not self._state.set_aside(segment, bad):
             raise CorruptFileError(f"{segment.path} is bad at offset {bad.offset}: {bad.reason}.")
+
+
+def _offset_in(batch: StoredBatch, timestamp_ms: int) -> int:
+    """Return the first offset of a batch that was committed at or after a time."""
+    header = batch.header
+    if not header.is_joined:
+        return header.base_offset
+    data = batch.read(0, header.size)
+    return header.base_offset + read_parts(data, header).first_at(timestamp_ms)
 
 
 @contextmanager

@@ -65,13 +65,18 @@ def read_whole(segment: Segment, file: File, *, start: Mark, wanted: Wanted) -> 
 
 
 def iterate_segment(
-    segment: Segment, file: File, *, start: Mark, offset: int, up_to: int
+    segment: Segment,
+    file: File,
+    *,
+    start: Mark,
+    offset: int,
+    up_to: int,
+    window: Window | None = None,
 ) -> Iterator[StoredBatch | Bad]:
     """Yield the batches from the one that holds an offset; end early at something bad."""
-    end = segment.size
-    window = Window(file, end=end, chunk_bytes=CHUNK_BYTES)
+    window = window or Window(file, end=segment.size, chunk_bytes=CHUNK_BYTES)
     position, expected = start.position, start.offset
-    while position < end:
+    while position < window.end:
         step = window.step(position, expected)
         if isinstance(step, Bad):
             yield step

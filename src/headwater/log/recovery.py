@@ -20,6 +20,7 @@ from headwater.log.settings import LogSettings
 from headwater.log.small_files import SmallFiles
 from headwater.log.window import Bad, Window
 from headwater.log.writers import Writers
+from headwater.rows.joined import original_headers
 from headwater.rows.log_batch import HEADER_BYTES, BatchHeader
 from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File
 
@@ -210,12 +211,13 @@ class _Recovery:
             verified_from=known.marks[-1].position if known and is_skipped else 0,
         )
 
-    def _visit(self, header: BatchHeader) -> None:
+    def _visit(self, header: BatchHeader, batch: bytes) -> None:
         """Learn the writers of batches that the checkpoint does not know."""
         if self._checkpoint is None or header.base_offset >= self._checkpoint.recovery_offset:
-            self._writers.record(
-                header, base_offset=header.base_offset, timestamp_ms=header.commit_timestamp
-            )
+            for each in original_headers(batch, header):
+                self._writers.record(
+                    each, base_offset=each.base_offset, timestamp_ms=each.commit_timestamp
+                )
 
     def _cut_tail(self, name: SegmentName, file: File, *, scanned: Scanned, rest: bytes) -> None:
         """Cut what a crash left unfinished, after copying it unless it is all zeros."""

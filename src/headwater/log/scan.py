@@ -27,7 +27,7 @@ def scan(
     end: int,
     interval_bytes: int,
     expected: Sequence[Mark] = (),
-    visit: Callable[[BatchHeader], None] = lambda _: None,
+    visit: Callable[[BatchHeader, bytes], None] = lambda _, __: None,
 ) -> Scanned:
     """Check the batches from a mark to a position, up to the first bad one.
 
@@ -43,12 +43,13 @@ def scan(
                 chunk = _read(file, chunk_start, end)
                 at = 0
             header = read_header(chunk, at)
-            walk.step(header, chunk[at : at + header.size])
+            batch = chunk[at : at + header.size]
+            walk.step(header, batch)
         except CorruptBatchError as error:
             return walk.stopped(str(error))
         if walk.broken:
             return walk.stopped(walk.broken)
-        visit(header)
+        visit(header, batch)
     return walk.finished()
 
 

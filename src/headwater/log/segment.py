@@ -42,6 +42,10 @@ class Segment:
     is_indexed: bool = False
     is_named: bool = True
     is_damaged: bool = False
+    is_settled: bool = False
+    """Nothing in it is left to be joined."""
+    small_batches: int | None = None
+    """Batches in it that could be joined, if they were counted."""
 
     @property
     def base_offset(self) -> int:
@@ -90,4 +94,4 @@ class Segment:
 def new_segment(path: str, *, start: Mark, file: File) -> Segment:
     """Return an empty segment that starts where another one ended."""
     first = Mark(start.offset, 0, start.timestamp_ms)
-    return Segment(path=path, marks=[first], tail=first, file=file, is_named=False)
+    return Segment(path=path, marks=[first], tail=first, file=file, is_named=False, small_batches=0)

@@ -54,6 +54,11 @@ class Shape:
         damages = [each for each in self.damages if each.end != damage.end]
         return Shape(self.start_offset, segments, (*damages, damage))
 
+    def with_other(self, old: Segment, new: Segment) -> "Shape":
+        """Return the shape after a segment was rewritten."""
+        segments = tuple(new if segment is old else segment for segment in self.segments)
+        return replace(self, segments=segments)
+
     def end_of(self, segment: Segment) -> int:
         """Return where the segment after this one starts."""
         return self.segments[self.segments.index(segment) + 1].base_offset

@@ -48,6 +48,11 @@ class Window:
         self._chunk = b""
         self._chunk_start = 0
 
+    @property
+    def end(self) -> int:
+        """Return the position up to which the segment is read."""
+        return self._end
+
     def step(self, position: int, expected: int) -> Step | Bad:
         """Read over the batch at a position, which must start at the expected offset."""
         at = self._fetch(position, HEADER_BYTES)

@@ -94,6 +94,8 @@ def _check_frame(
     if len(batch) < header.size:
         raise CorruptBatchError(f"A batch of {header.size} bytes ends after {len(batch)}.")
     check_crc(batch, header)
+    if header.is_joined:
+        raise CorruptBatchError("A record batch was sent that a server has joined.", hint=_HINT)
     if header.record_count < 1:
         raise CorruptBatchError("A record batch without records was sent.", hint=_HINT)
 
@@ -116,7 +118,7 @@ def _check_changes(
         )
     if header.is_append_only:
         return
-    changes = np.frombuffer(batch, np.uint8)[sections.statistics_end : sections.changes_end]
+    changes = np.frombuffer(batch, np.uint8)[sections.parts_end : sections.changes_end]
     if changes.size and changes.max() > max(ChangeType):
         raise CorruptBatchError(f"Change type {changes.max()} is unknown.", hint=_HINT)
 

@@ -6,7 +6,11 @@ offset and timestamp without computing it again:
     0 base_offset i64 | 8 length i32 | 12 magic u8 | 13 commit_timestamp i64 | 21 crc u32
     25 schema_id i16 | 27 attributes u8 | 28 last_offset_delta i32 | 32 writer_id i64
     40 sequence i32 | 44 record_count i32 | [48 statistics_length i32, statistics] (magic 1)
-    [one change type per record, unless append-only] | one Arrow record batch message
+    [parts_length i32, parts] (joined) | [one change type per record, unless append-only]
+    one Arrow record batch message
+
+Attributes: bit 0 says append-only; bit 7, which only this server sets and only clients see that ask
+for it, says that the batch was joined of several (`rows/joined`).
 """
 
 import struct
@@ -25,9 +29,10 @@ CRC_END = 25
 MAGIC_PLAIN = 0
 MAGIC_STATISTICS = 1
 APPEND_ONLY = 1
+JOINED = 0x80
 NO_WRITER = -1
 NO_SEQUENCE = -1
-_STATISTICS_LENGTH = struct.Struct("<i")
+_SECTION_LENGTH = struct.Struct("<i")
 _STAMP_OFFSET = struct.Struct("<q")
 _CRC = struct.Struct("<I")
 
@@ -73,6 +78,11 @@ class BatchHeader:
         """Tell whether the batch holds no change types."""
         return bool(self.attributes & APPEND_ONLY)
 
+    @property
+    def is_joined(self) -> bool:
+        """Tell whether the batch was joined of several, and says which."""
+        return bool(self.attributes & JOINED)
+
 
 @dataclass(frozen=True, slots=True)
 class BatchSections:
@@ -80,6 +90,8 @@ class BatchSections:
 
     statistics_start: int
     statistics_end: int
+    parts_start: int
+    parts_end: int
     changes_end: int
 
 
@@ -90,7 +102,7 @@ def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
     header = BatchHeader(*HEADER.unpack_from(data, position))
     if header.magic not in (MAGIC_PLAIN, MAGIC_STATISTICS):
         raise CorruptBatchError(f"Unknown record batch version {header.magic} at byte {position}.")
-    smallest = HEADER_BYTES + (_STATISTICS_LENGTH.size if header.magic else 0)
+    smallest = HEADER_BYTES + (_SECTION_LENGTH.size if header.magic else 0)
     if header.size < smallest:
         raise CorruptBatchError(f"A record batch at byte {position} has {header.size} bytes.")
     if header.record_count < 0 or header.last_offset_delta != max(header.record_count - 1, 0):
@@ -102,18 +114,35 @@ def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
 
 
 def read_sections(data: bytes | memoryview, header: BatchHeader) -> BatchSections:
-    """Locate statistics and change types of a batch that starts at byte 0 of `data`."""
-    start = end = HEADER_BYTES
-    if header.magic == MAGIC_STATISTICS:
-        (length,) = _STATISTICS_LENGTH.unpack_from(data, HEADER_BYTES)
-        start = HEADER_BYTES + _STATISTICS_LENGTH.size
-        end = start + length
-        if not 0 <= length <= header.size - start:
-            raise CorruptBatchError(f"A record batch claims {length} bytes of statistics.")
-    changes_end = end if header.is_append_only else end + header.record_count
+    """Locate what lies before the Arrow message of a batch that starts at byte 0 of `data`."""
+    start, end = read_statistics_section(data, header)
+    parts_start = parts_end = end
+    if header.is_joined:
+        parts_start, parts_end = _section(data, end, header, what="parts")
+    changes_end = parts_end if header.is_append_only else parts_end + header.record_count
     if changes_end > header.size:
         raise CorruptBatchError("A record batch ends inside its change types.")
-    return BatchSections(start, end, changes_end)
+    return BatchSections(start, end, parts_start, parts_end, changes_end)
+
+
+def read_statistics_section(data: bytes | memoryview, header: BatchHeader) -> tuple[int, int]:
+    """Locate the statistics of a batch, of which only the first bytes need to be there."""
+    if header.magic != MAGIC_STATISTICS:
+        return HEADER_BYTES, HEADER_BYTES
+    return _section(data, HEADER_BYTES, header, what="statistics")
+
+
+def _section(
+    data: bytes | memoryview, position: int, header: BatchHeader, *, what: str
+) -> tuple[int, int]:
+    """Return where something begins and ends that stands behind its length."""
+    start = position + _SECTION_LENGTH.size
+    if start > min(header.size, len(data)):
+        raise CorruptBatchError(f"A record batch ends before its {what}.")
+    (length,) = _SECTION_LENGTH.unpack_from(data, position)
+    if not 0 <= length <= header.size - start:
+        raise CorruptBatchError(f"A record batch claims {length} bytes of {what}.")
+    return start, start + length
 
 
 def iterate(data: bytes | memoryview) -> Iterator[tuple[BatchHeader, int]]:
@@ -161,14 +190,17 @@ def build_batch(  # noqa: PLR0913 - one argument per header field
     writer_id: int = NO_WRITER,
     sequence: int = NO_SEQUENCE,
     statistics: bytes | None = None,
+    parts: bytes | None = None,
     changes: bytes | None = None,
     base_offset: int = 0,
     timestamp_ms: int = 0,
 ) -> bytes:
     """Build a batch around an Arrow message; without change types it is append-only."""
     body: list[bytes | memoryview] = [changes or b"", message]
+    if parts is not None:
+        body[:0] = [_SECTION_LENGTH.pack(len(parts)), parts]
     if statistics is not None:
-        body[:0] = [_STATISTICS_LENGTH.pack(len(statistics)), statistics]
+        body[:0] = [_SECTION_LENGTH.pack(len(statistics)), statistics]
     length = HEADER_BYTES - LENGTH_END + sum(map(len, body))
     head = HEADER.pack(
         base_offset,
@@ -177,7 +209,7 @@ def build_batch(  # noqa: PLR0913 - one argument per header field
         timestamp_ms,
         0,
         schema_id,
-        APPEND_ONLY if changes is None else 0,
+        (APPEND_ONLY if changes is None else 0) | (0 if parts is None else JOINED),
         max(record_count - 1, 0),
         writer_id,
         sequence,

@@ -2,9 +2,22 @@
 
 import pyarrow as pa
 
+from headwater.config.choices import ArrowCompression
+
 PLAIN_BYTES_MAX = 512
 """So many bytes are better written as they are: each buffer is compressed alone, and small ones get
 larger by it. It takes a codec ten times as long to begin as it takes to write a few rows."""
+
+
+def arrow_codec(compression: ArrowCompression, *, zstd_level: int) -> pa.Codec | None:
+    """Return how the rows of a table are compressed."""
+    match compression:
+        case ArrowCompression.NONE:
+            return None
+        case ArrowCompression.LZ4_FRAME:
+            return pa.Codec("lz4")
+        case ArrowCompression.ZSTD:
+            return pa.Codec("zstd", compression_level=zstd_level)
 
 
 class MessageWriter:

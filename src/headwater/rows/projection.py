@@ -24,6 +24,7 @@ from headwater.rows.log_batch import (
     BatchHeader,
     BatchSections,
     read_sections,
+    read_statistics_section,
 )
 from headwater.rows.message import (
     ALIGNMENT,
@@ -166,6 +167,10 @@ def _read_prefix(
     changes = 0 if header.is_append_only else header.record_count
     guess = HEADER_BYTES + changes + _PAIR_BYTES * pairs + _METADATA_SLACK_BYTES
     prefix = read_part(0, min(guess, header.size))
+    if header.is_joined:
+        # The length of the parts stands behind the statistics, however long those are.
+        _, statistics_end = read_statistics_section(prefix, header)
+        prefix = _extended(read_part, prefix, statistics_end + PREFIX_BYTES, header.size)
     sections = read_sections(prefix, header)
     prefix = _extended(read_part, prefix, sections.changes_end + PREFIX_BYTES, header.size)
     needed = sections.changes_end + metadata_bytes(prefix[sections.changes_end :])

@@ -78,6 +78,14 @@ def decode_statistics(data: bytes | memoryview, schema: Schema) -> BatchStatisti
     )
 
 
+def statistics_columns(data: bytes | memoryview) -> tuple[int, ...]:
+    """Return the positions of the columns that a statistics block tells of."""
+    try:
+        return _parse_head(data)[0]
+    except struct.error:
+        raise CorruptBatchError("A statistics block ends early.") from None
+
+
 def parse_statistics(
     data: bytes | memoryview, types: Sequence[pa.DataType]
 ) -> dict[int, ColumnStatistics]:

@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from headwater.config.server import ServerSettings
+from headwater.config.table_options import TableOptions
 from headwater.errors import BucketMissingError, HeadwaterError
 from headwater.kv.settings import KvSettings
 from headwater.log.log import Log
@@ -18,7 +19,9 @@ from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
 from headwater.model.schema import Schema
 from headwater.rows.admission import AdmissionLimits, Expectation, admit
+from headwater.rows.joined import Joiner
 from headwater.rows.log_batch import BatchHeader
+from headwater.rows.message_write import arrow_codec
 from headwater.rows.projection import Projection
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
@@ -174,6 +177,12 @@ class Tablets:
     ) -> Callable[[int], Projection]:
         """Return a function from schema id to the projection on these columns."""
         return partial(self._projection, table_id, column_ids)
+
+    def joiner(self, table_id: int) -> Joiner:
+        """Return what joins the batches of a table, and takes them apart."""
+        options = TableOptions.of(self._catalog.tables.by_id(table_id).descriptor.properties)
+        codec = arrow_codec(options.compression, zstd_level=options.compression_zstd_level)
+        return Joiner(self.schemas(table_id), codec)
 
     def _make_expectation(self, table_id: int, schema_id: int) -> Expectation:
         return Expectation.of(arrow_schema(self._catalog.tables.schema(table_id, schema_id)))

@@ -11,7 +11,9 @@ from headwater.errors import (
     DirectoryLostError,
     HeadwaterError,
     PartitionMissingError,
+    StoppingError,
     StorageError,
+    TableMissingError,
 )
 from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
@@ -34,6 +36,7 @@ DIRECTORY_INTERVAL_S = 1.0
 # Well below the leap that is doubted at the next start.
 TIME_INTERVAL_S = JUMP_MS / 1000 / 2
 USERS_INTERVAL_S = 1.0
+JOIN_INTERVAL_S = 10.0
 LAKE_FILES_INTERVAL_S = 3600.0
 
 
@@ -54,6 +57,7 @@ class Upkeep:
         self._repeat(self.watch_directory, "directory", DIRECTORY_INTERVAL_S)
         self._repeat(self.expire_rows, "retention", settings.retention_check_interval_s)
         self._repeat(self.verify_data, "verification", VERIFY_INTERVAL_S)
+        self._repeat(self.join_batches, "small batches", JOIN_INTERVAL_S)
         self._repeat(self.tend_states, "states", STATE_INTERVAL_S)
         self._repeat(self.save_states, "snapshots", settings.kv_snapshot_interval_s)
         self._repeat(self._listener.sweep, "sweep", SWEEP_INTERVAL_S)
@@ -189,6 +193,31 @@ class Upkeep:
             _events.error("data not verified", bucket=str(bucket), reason=str(fault))
             self._unverifiable.add(bucket)
             return 0
+
+    # ---- small batches
+
+    async def join_batches(self) -> None:
+        """Join the small batches of logs that were written row by row, a segment of each."""
+        for bucket, tablet in self._services.tablets.all_open():
+            try:
+                await self._join(bucket, tablet)
+            except (BucketMissingError, TableMissingError, StoppingError):
+                continue  # Dropped or closed since the list was made.
+            except (HeadwaterError, OSError) as fault:  # One bucket must not stop the others.
+                _events.warning("batches not joined", bucket=str(bucket), reason=str(fault))
+
+    async def _join(self, bucket: TableBucket, tablet: LogTablet) -> None:
+        joined = await tablet.join(self._services.tablets.joiner(bucket.table_id))
+        if joined is not None:
+            _events.info(
+                "batches joined",
+                bucket=str(bucket),
+                offset=joined.base_offset,
+                batches=joined.batches_before,
+                batches_left=joined.batches_after,
+                bytes=joined.bytes_before,
+                bytes_left=joined.bytes_after,
+            )
 
     # ---- partitions
 

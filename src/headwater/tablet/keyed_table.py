@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.config.choices import ArrowCompression, ChangelogImage, DeleteBehavior
+from headwater.config.choices import ChangelogImage, DeleteBehavior
 from headwater.config.table_options import TableOptions
 from headwater.errors import CorruptBatchError, InvalidTargetColumnError, SchemaMissingError
 from headwater.kv.hashing import equal_keys
@@ -27,6 +27,7 @@ from headwater.rows.key_formats import (
     primary_key_encoder,
     primary_key_format,
 )
+from headwater.rows.message_write import arrow_codec
 from headwater.rows.row_bytes import RowBytes
 
 CODERS_KEPT = 64
@@ -72,13 +73,8 @@ class TableVersion:
     @property
     def codec(self) -> pa.Codec | None:
         """Return how changelog batches are compressed."""
-        match self.options.compression:
-            case ArrowCompression.NONE:
-                return None
-            case ArrowCompression.LZ4_FRAME:
-                return pa.Codec("lz4")
-            case ArrowCompression.ZSTD:
-                return pa.Codec("zstd", compression_level=self.options.compression_zstd_level)
+        options = self.options
+        return arrow_codec(options.compression, zstd_level=options.compression_zstd_level)
 
 
 class KeyedTable:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from headwater.errors import BucketFencedError, InvalidAcksError
+from headwater.log.join import Join, Joined
 from headwater.log.log import Log
 from headwater.log.retention import expired_segments, should_roll_expired
 from headwater.metrics.tallies import WriteTally
@@ -194,6 +195,19 @@ class LogTablet:
                 before = self.start_offset
                 await self.alone(partial(self.log.delete_before, start_offset))
                 self._tally.expired_rows += self.start_offset - before
+
+    async def join(self, join: Join) -> Joined | None:
+        """Join the small batches of one segment, sealing the active one first if it has many."""
+        if self.log.is_scattered:
+            async with self.turn:
+                await self.alone(self.log.roll)
+        return await self._in_thread(partial(self._join, join))
+
+    def _join(self, join: Join) -> Joined | None:
+        if self.log.is_checkpoint_due:
+            # Only what a checkpoint knows to be sealed is rewritten.
+            self.log.checkpoint()
+        return self.log.join(join)
 
     async def verify(self, limit_bytes: int) -> int:
         """Check some of the bytes that this process has not seen, and return how many."""

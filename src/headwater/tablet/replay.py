@@ -1,6 +1,6 @@
 """Bring a state to where its log is: the newest snapshot, then the changes since."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,11 @@ from headwater.log.log import Log
 from headwater.log.reading import StoredBatch
 from headwater.model.arrow import arrow_schema
 from headwater.rows.changelog import read_changelog
+from headwater.rows.joined import read_parts
 from headwater.rows.kv_batch import build_records
 from headwater.rows.log_batch import ChangeType
 from headwater.rows.row_bytes import PADDING, RowBytes
-from headwater.tablet.ages import seal_aged
+from headwater.tablet.ages import age_span_ms, seal_aged
 from headwater.tablet.auto_ids import AutoIds
 from headwater.tablet.keyed_table import KeyedTable
 
@@ -101,6 +102,14 @@ def _state_of(
     return KvState(snapshot.seed, heap, index, dict(snapshot.collided), prefixes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Say under which schema and when rows were written."""
+
+    schema_id: int
+    timestamp_ms: int
+
+
 class _Replay:
     """Apply changelog batches to a state."""
 
@@ -121,31 +130,45 @@ class _Replay:
         if len(shown) < len(types):
             types, rows = types[shown], rows.take(pa.array(shown))
         self._skip_ids(rows, schema.auto_increment)
-        keys = self._table.encode_keys(rows, self._table.latest().key_names)
-        self._apply(keys, types, rows, batch)
+        times = read_parts(data, batch.header).row_timestamps()[shown]
+        for start, end in self._stretches(times):
+            part = rows.slice(start, end - start)
+            keys = self._table.encode_keys(part, self._table.latest().key_names)
+            moment = _Moment(batch.header.schema_id, int(times[end - 1]))
+            self._apply(keys, types[start:end], part, moment)
+
+    def _stretches(self, times: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+        """Cut the rows of a joined batch where they are too far apart in age to lie together."""
+        span_ms, start = age_span_ms(self._table.latest()), 0
+        while start < len(times):
+            end = len(times)
+            if span_ms is not None:
+                end = int(np.searchsorted(times, times[start] + span_ms, side="right"))
+            yield start, end
+            start = end
 
     def _apply(
         self,
         keys: RowBytes,
         types: npt.NDArray[np.uint8],
         rows: pa.RecordBatch,
-        batch: StoredBatch,
+        written: _Moment,
     ) -> None:
-        state, header = self._state, batch.header
+        state = self._state
         groups = state.group(keys)
         found = state.reserve(state.find_groups(groups))
         last = np.zeros(len(groups.keys), np.int64)
         last[groups.key_of] = np.arange(len(keys))
         kept = np.flatnonzero(types[last] != ChangeType.DELETE)
-        encoded = self._table.encode(rows.take(pa.array(last[kept])), header.schema_id)
+        encoded = self._table.encode(rows.take(pa.array(last[kept])), written.schema_id)
         data, starts = build_records(groups.keys.take(kept), encoded)
         data = data[: len(data) - PADDING]
         locations = np.full(len(groups.keys), ABSENT, np.int64)
         sizes = np.zeros(len(groups.keys), np.int64)
         if len(kept):
-            seal_aged(state.heap, self._table.latest(), header.commit_timestamp)
+            seal_aged(state.heap, self._table.latest(), written.timestamp_ms)
             base = state.heap.append(
-                data, schema_id=header.schema_id, timestamp_ms=header.commit_timestamp
+                data, schema_id=written.schema_id, timestamp_ms=written.timestamp_ms
             )
             locations[kept] = base + starts
             sizes[kept] = np.diff(np.append(starts, len(data)))

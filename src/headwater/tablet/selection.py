@@ -2,14 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from headwater.errors import CorruptBatchError, StorageError
 from headwater.log.log import Log
 from headwater.log.reading import StoredBatch
 from headwater.model.predicate import Predicate
 from headwater.model.schema import Schema
-from headwater.rows.log_batch import MAGIC_STATISTICS, read_sections
-from headwater.rows.projection import Projection, project_batch
+from headwater.rows.log_batch import (
+    MAGIC_STATISTICS,
+    BatchHeader,
+    iterate,
+    read_header,
+    read_statistics_section,
+)
+from headwater.rows.projection import Projection, Read, project_batch
 from headwater.rows.pruning import may_match
 from headwater.rows.statistics import decode_statistics
 
@@ -23,15 +31,27 @@ UNVERIFIED_BYTES_MAX = 256 * 1024 * 1024
 Part = bytes | memoryview
 
 
+class Split(Protocol):
+    """Take joined batches apart."""
+
+    def split(self, batch: Part, header: BatchHeader, *, offset: int) -> Iterator[bytes]:
+        """Yield batches of single times, from the one that holds an offset on."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Say which columns and rows are wanted; `schema_of` knows every version of the schema."""
+    """Say which columns and rows are wanted; `schema_of` knows every version of the schema.
+
+    Readers that know nothing of joined batches get them taken apart, by `split_joined`.
+    """
 
     schema_of: Callable[[int], Schema]
     projection_of: Callable[[int], Projection] | None = None
     predicate: Predicate | None = None
     filtered_columns: frozenset[int] = frozenset()
     comparisons: int = 0
+    split_joined: Callable[[], Split] | None = None
 
     @property
     def takes_everything(self) -> bool:
@@ -60,23 +80,41 @@ def select(
     """Read whole batches from `offset` on, cut down to what the selection wants."""
     if selection.takes_everything:
         data = log.read(offset, bytes_max=bytes_max, up_to=up_to, at_least_one=at_least_one)
-        return Selected([data], len(data)) if data else Selected([])
-    parts: list[Part] = []
-    size, scanned_up_to, pruned = 0, offset, False
+        if selection.split_joined is None or not _holds_joined(data):
+            return Selected([data], len(data)) if data else Selected([])
+    taken = _Taken(bytes_max, at_least_one=at_least_one, up_to=offset)
     for batch in _bounded(_intact(log, offset, up_to=up_to), selection.batches_max):
         if selection.predicate is not None and not _may_match(batch, selection):
-            scanned_up_to, pruned = batch.header.end_offset, True
-            continue
-        taken = _cut(batch, selection)
-        taken_size = sum(map(len, taken))
-        if size + taken_size > bytes_max and (size or not at_least_one):
+            taken.up_to, taken.has_pruned = batch.header.end_offset, True
+        elif not all(taken.add(*piece) for piece in _pieces(batch, offset, selection)):
             break
-        parts += taken
-        size += taken_size
-        scanned_up_to = batch.header.end_offset
-        if size >= bytes_max:
-            break
-    return Selected(parts, size, scanned_up_to if pruned else None)
+    return Selected(taken.parts, taken.size, taken.up_to if taken.has_pruned else None)
+
+
+def _holds_joined(data: memoryview) -> bool:
+    return any(header.is_joined for header, _ in iterate(data))
+
+
+class _Taken:
+    """Gather parts of an answer up to its limit."""
+
+    def __init__(self, bytes_max: int, *, at_least_one: bool, up_to: int) -> None:
+        self.parts: list[Part] = []
+        self.size = 0
+        self.up_to = up_to
+        self.has_pruned = False
+        self._bytes_max = bytes_max
+        self._at_least_one = at_least_one
+
+    def add(self, parts: list[Part], end_offset: int) -> bool:
+        """Take a batch if it fits; tell whether there may be room for more."""
+        size = sum(map(len, parts))
+        if self.size + size > self._bytes_max and (self.size or not self._at_least_one):
+            return False
+        self.parts += parts
+        self.size += size
+        self.up_to = end_offset
+        return self.size < self._bytes_max
 
 
 def _bounded(batches: Iterator[StoredBatch], batches_max: int) -> Iterator[StoredBatch]:
@@ -116,10 +154,28 @@ def _verify(log: Log, batch: StoredBatch, *, up_to: int) -> None:
         raise
 
 
-def _cut(batch: StoredBatch, selection: Selection) -> list[Part]:
+def _pieces(
+    batch: StoredBatch, offset: int, selection: Selection
+) -> Iterator[tuple[list[Part], int]]:
+    """Yield what a reader gets of a batch: it as a whole, or a joined one taken apart."""
+    header = batch.header
+    if not header.is_joined or selection.split_joined is None:
+        yield _cut(batch.read, header, selection), header.end_offset
+        return
+    whole = batch.read(0, header.size)
+    for piece in selection.split_joined().split(whole, header, offset=offset):
+        part = read_header(piece)
+        yield _cut(partial(_slice, piece), part, selection), part.end_offset
+
+
+def _slice(data: bytes, start: int, end: int) -> bytes:
+    return data[start:end]
+
+
+def _cut(read: Read, header: BatchHeader, selection: Selection) -> list[Part]:
     if selection.projection_of is None:
-        return [batch.read(0, batch.header.size)]
-    return project_batch(batch.read, batch.header, selection.projection_of(batch.header.schema_id))
+        return [read(0, header.size)]
+    return project_batch(read, header, selection.projection_of(header.schema_id))
 
 
 def _may_match(batch: StoredBatch, selection: Selection) -> bool:
@@ -127,10 +183,10 @@ def _may_match(batch: StoredBatch, selection: Selection) -> bool:
     if header.magic != MAGIC_STATISTICS or selection.predicate is None:
         return True
     prefix = batch.read(0, min(header.size, 52))
-    sections = read_sections(prefix, header)
-    if sections.statistics_start == sections.statistics_end:
+    start, end = read_statistics_section(prefix, header)
+    if start == end:
         return True
-    data = batch.read(sections.statistics_start, sections.statistics_end)
+    data = batch.read(start, end)
     schema = selection.schema_of(header.schema_id)
     try:
         statistics = decode_statistics(data, schema)

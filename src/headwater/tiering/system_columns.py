@@ -42,23 +42,27 @@ def with_system_columns(spec: LakeTableSpec) -> LakeTableSpec:
 
 def log_rows_filled(batch: LogBatch) -> LogBatch:
     """Add the columns to rows of a log."""
-    rows = _filled(batch.rows, batch.bucket, batch.offsets, batch.timestamp_ms)
+    rows = _filled(batch.rows, batch.bucket, batch.offsets, batch.row_timestamps())
     return replace(batch, rows=rows)
 
 
 def state_rows_filled(rows: pa.RecordBatch, bucket: TableBucket) -> pa.RecordBatch:
     """Add the columns to rows of a state, of which nobody knows any more when they came."""
-    return _filled(rows, bucket, np.full(rows.num_rows, _UNKNOWN, np.int64), _UNKNOWN)
+    unknown = np.full(rows.num_rows, _UNKNOWN, np.int64)
+    return _filled(rows, bucket, unknown, unknown)
 
 
 def _filled(
-    rows: pa.RecordBatch, bucket: TableBucket, offsets: npt.NDArray[np.int64], timestamp_ms: int
+    rows: pa.RecordBatch,
+    bucket: TableBucket,
+    offsets: npt.NDArray[np.int64],
+    timestamps: npt.NDArray[np.int64],
 ) -> pa.RecordBatch:
     count = rows.num_rows
     values: tuple[npt.NDArray[np.int64], ...] = (
         np.full(count, bucket.bucket, np.int64),
         offsets,
-        np.full(count, timestamp_ms, np.int64),
+        timestamps,
     )
     columns = [pa.array(each).cast(field.type) for each, field in zip(values, _FIELDS, strict=True)]
     schema = pa.schema([*rows.schema, *_FIELDS])

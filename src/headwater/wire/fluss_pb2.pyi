@@ -665,18 +665,20 @@ class FetchLogTableRequest(_message.Message):
     def __init__(self, table_id: _Optional[int] = ..., projection_pushdown_enabled: bool = ..., projected_fields: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[FetchLogBucketRequest, _Mapping]]] = ..., filter_predicate: _Optional[_Union[Predicate, _Mapping]] = ..., filter_schema_id: _Optional[int] = ...) -> None: ...
 
 class FetchLogRequest(_message.Message):
-    __slots__ = ("follower_server_id", "max_bytes", "tables_req", "max_wait_ms", "min_bytes")
+    __slots__ = ("follower_server_id", "max_bytes", "tables_req", "max_wait_ms", "min_bytes", "takes_joined")
     FOLLOWER_SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     TABLES_REQ_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TAKES_JOINED_FIELD_NUMBER: _ClassVar[int]
     follower_server_id: int
     max_bytes: int
     tables_req: _containers.RepeatedCompositeFieldContainer[FetchLogTableRequest]
     max_wait_ms: int
     min_bytes: int
-    def __init__(self, follower_server_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ...) -> None: ...
+    takes_joined: bool
+    def __init__(self, follower_server_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., takes_joined: bool = ...) -> None: ...
 
 class RemoteLogSegment(_message.Message):
     __slots__ = ("remote_log_segment_id", "remote_log_start_offset", "remote_log_end_offset", "segment_size_in_bytes", "max_timestamp")

@@ -16,6 +16,7 @@ from headwater.log.checkpoint import Checkpoint
 from headwater.log.mark import Mark
 from headwater.log.names import CHECKPOINT, SegmentName, index_name, segment_names
 from headwater.model.bucket import OffsetRange
+from headwater.rows.joined import original_headers
 from headwater.rows.log_batch import BatchHeader
 from headwater.store.disk import Disk
 
@@ -153,7 +154,8 @@ class _LogAudit:
         return walk(stream, start=start, trails=trails, visit=self._take)
 
     def _take(self, header: BatchHeader, batch: memoryview) -> None:
-        self._writers.take(header)
+        for each in original_headers(batch, header):
+            self._writers.take(each)
         if self._visit is not None:
             self._visit(header, batch)
 

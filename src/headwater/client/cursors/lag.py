@@ -47,7 +47,7 @@ async def ages_s(
         if clock.monotonic() >= deadline_s:
             raise TimedOutError("The first unread rows could not be read in time.")
         for batch in await source.poll(POLL_S):
-            written_ms.setdefault(batch.bucket, batch.timestamp_ms)
+            written_ms.setdefault(batch.bucket, batch.first_timestamp_ms)
         positions = source.position
         waiting = {
             bucket: start

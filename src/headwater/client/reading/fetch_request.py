@@ -61,4 +61,5 @@ def fetch_request(
         tables_req=[table],
         max_wait_ms=wait_ms,
         min_bytes=_BYTES_MIN,
+        takes_joined=True,
     )

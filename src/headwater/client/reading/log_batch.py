@@ -21,9 +21,22 @@ class LogBatch:
     offsets: npt.NDArray[np.int64]
     """The log offset of each row; offsets can be missing where rows were filtered out."""
     timestamp_ms: int
-    """When the rows were written."""
+    """When the rows were written; the last of them, where that differs."""
     bucket: TableBucket
     partition: str | None
+    timestamps: npt.NDArray[np.int64] | None = None
+    """When each of the rows was written, where that differs."""
+
+    def row_timestamps(self) -> npt.NDArray[np.int64]:
+        """Return when each of the rows was written."""
+        if self.timestamps is not None:
+            return self.timestamps
+        return np.full(self.rows.num_rows, self.timestamp_ms, np.int64)
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """Return when the first of the rows was written."""
+        return self.timestamp_ms if self.timestamps is None else int(self.timestamps[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from headwater.errors import CorruptBatchError, DamagedRangeError, RecordTooLarg
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.schema import Column, Schema
+from headwater.rows.joined import read_parts
 from headwater.rows.log_batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -144,20 +145,27 @@ class LogReader:
         changes = None
         if not header.is_append_only:
             sections = read_sections(batch.data, header)
-            types = batch.data[sections.statistics_end : sections.changes_end]
+            types = batch.data[sections.parts_end : sections.changes_end]
             changes = np.frombuffer(bytes(types), np.uint8)[low : low + rows.num_rows]
+        times = None
+        if header.is_joined:
+            times = read_parts(batch.data, header).row_timestamps()[low : low + rows.num_rows]
         if view.filter is not None:
             mask = view.filter.mask(rows)
             kept = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
             rows, offsets = rows.filter(mask), offsets[kept]
             changes = None if changes is None else changes[kept]
+            times = None if times is None else times[kept]
         return LogBatch(
             rows=view.given(rows),
             changes=changes,
             offsets=offsets,
-            timestamp_ms=header.commit_timestamp,
+            timestamp_ms=header.commit_timestamp
+            if times is None or not len(times)
+            else int(times[-1]),
             bucket=source.bucket,
             partition=source.partition,
+            timestamps=times,
         )
 
 

@@ -126,11 +126,13 @@ class LogScan:
 
 
 def _first(batch: LogBatch, count: int) -> LogBatch:
+    times = None if batch.timestamps is None else batch.timestamps[:count]
     return LogBatch(
         rows=batch.rows.slice(0, count),
         changes=None if batch.changes is None else batch.changes[:count],
         offsets=batch.offsets[:count],
-        timestamp_ms=batch.timestamp_ms,
+        timestamp_ms=batch.timestamp_ms if times is None else int(times[-1]),
         bucket=batch.bucket,
         partition=batch.partition,
+        timestamps=times,
     )

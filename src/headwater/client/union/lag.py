@@ -41,7 +41,7 @@ async def oldest_ms(
     times = []
     try:
         async for batch in drained(fetcher, cluster, table=table.path):
-            times.append(batch.timestamp_ms)  # noqa: PERF401 - the loop awaits
+            times.append(batch.first_timestamp_ms)  # noqa: PERF401 - the loop awaits
     finally:
         await fetcher.close()
     return min(times, default=None)

@@ -7,7 +7,7 @@ from typing import Self
 import pyarrow as pa
 
 from headwater.client.writing.batches import Answer, Rows
-from headwater.config.choices import ArrowCompression, LogFormat
+from headwater.config.choices import LogFormat
 from headwater.config.options import (
     LOG_COMPRESSION,
     LOG_COMPRESSION_ZSTD_LEVEL,
@@ -19,7 +19,7 @@ from headwater.errors import InvalidTableError, UnsupportedError, error_of_code
 from headwater.model.arrow import arrow_schema
 from headwater.model.table import TableInfo
 from headwater.rows.log_batch import build_batch
-from headwater.rows.message_write import MessageWriter
+from headwater.rows.message_write import MessageWriter, arrow_codec
 from headwater.rows.statistics import encode_statistics
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, Api, ApiKey
@@ -137,11 +137,5 @@ class LogLane:
 
 def _codec_of(table: TableInfo) -> pa.Codec | None:
     properties = table.descriptor.properties
-    match LOG_COMPRESSION.required(properties):
-        case ArrowCompression.NONE:
-            return None
-        case ArrowCompression.LZ4_FRAME:
-            return pa.Codec("lz4")
-        case ArrowCompression.ZSTD:
-            level = LOG_COMPRESSION_ZSTD_LEVEL.required(properties)
-            return pa.Codec("zstd", compression_level=level)
+    level = LOG_COMPRESSION_ZSTD_LEVEL.required(properties)
+    return arrow_codec(LOG_COMPRESSION.required(properties), zstd_level=level)

@@ -23,7 +23,10 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
     3. read every bucket within the limits, or take what others have read
     4. with too little read, wait for a high watermark to move and for a turn, and read again
     """
-    tables = [await resolve_fetch(table, context) async for table in in_turns(request.tables_req)]
+    tables = [
+        await resolve_fetch(table, context, takes_joined=request.takes_joined)
+        async for table in in_turns(request.tables_req)
+    ]
     tablets = [tablet for table in tables for tablet in table.tablets]
     wake = Wake(context)
     _listen(tablets, wake, context)

@@ -1,6 +1,7 @@
 """What a fetch asks for, resolved to tablets, columns and filters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from headwater.errors import HeadwaterError, InvalidProjectionError
 from headwater.model.bucket import TableBucket
@@ -28,6 +29,7 @@ class Taken:
     columns: tuple[int, ...] | None = None
     filter_schema_id: int | None = None
     filter_bytes: bytes = b""
+    splits_joined: bool = False
 
 
 EVERYTHING = Taken()
@@ -65,7 +67,9 @@ class TableFetch:
         return [bucket.tablet for bucket in self.buckets if isinstance(bucket, BucketFetch)]
 
 
-async def resolve_fetch(request: pb.FetchLogTableRequest, context: Context) -> TableFetch:
+async def resolve_fetch(
+    request: pb.FetchLogTableRequest, context: Context, *, takes_joined: bool
+) -> TableFetch:
     """Find the tablets and the selection that a request means; a bucket may fail alone."""
     # A bucket that is named twice is read once, as it was named last.
     distinct = {
@@ -75,6 +79,10 @@ async def resolve_fetch(request: pb.FetchLogTableRequest, context: Context) -> T
     try:
         table = context.catalog.tables.by_id(request.table_id)
         selection, taken = _selection(request, table, context)
+        if not takes_joined:
+            joiner = partial(context.tablets.joiner, table.table_id)
+            selection = replace(selection, split_joined=joiner)
+            taken = replace(taken, splits_joined=True)
     except HeadwaterError as fault:
         faulty = (FaultyBucket(asked, fault) for asked in distinct.values())
         return TableFetch(request.table_id, tuple(faulty))

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import deque
+from functools import partial
 
 from headwater.errors import HeadwaterError, RecordTooLargeError, RequestError
 from headwater.kv.values import with_lengths
 from headwater.rows.log_batch import iterate
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of
+from headwater.tablet.selection import Selection
 from headwater.tablet.state_scan import StateScan
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
@@ -56,17 +58,23 @@ async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
     end = await tablet.settled()
     offset = max(tablet.start_offset, end - request.limit)
     bytes_max = context.services.settings.request_bytes_max
-    parts: list[memoryview] = []
+    tablets, table_id = context.tablets, request.table_id
+    joiner = partial(tablets.joiner, table_id)
+    selection = Selection(tablets.schemas(table_id), split_joined=joiner)
+    records = b""
     while offset < end:
-        data = await tablet.read(offset, up_to=end, bytes_max=bytes_max)
+        selected = await tablet.select(
+            offset, up_to=end, bytes_max=bytes_max, selection=selection, at_least_one=True
+        )
+        data = b"".join(selected.parts)
         offset = await asyncio.to_thread(_end_of, data)
-        parts.append(data)
-        if sum(map(len, parts)) > bytes_max:
+        records += data
+        if len(records) > bytes_max:
             raise _too_large(request.limit, bytes_max)
-    return b"".join(parts)
+    return records
 
 
-def _end_of(data: memoryview) -> int:
+def _end_of(data: bytes) -> int:
     """Return the offset after the last of some batches, of which there may be many."""
     return deque(iterate(data), maxlen=1)[0][0].end_offset
 
