@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from tests.client.cursors.model import (
     Actor,
     LostAnswerError,
     ModelTable,
+    PlainStore,
     TurnStore,
 )
 from tests.clocks import InstantClock
@@ -221,3 +223,74 @@ def test_long_runs_of_many_members_hide_no_reported_commit(scripts, picks):
     world.close()
 
     world.check()
+
+
+# ---- a commit looks at two rows of its bucket
+
+
+class LateStore(PlainStore):
+    """Lose the answer to a write that happens when the test lets it."""
+
+    def __init__(self, table: ModelTable) -> None:
+        super().__init__(table)
+        self.is_late = False
+        self.reads = 0
+
+    async def upsert(self, rows):
+        if self.is_late:
+            self.table.late.append(partial(self.table.upsert, tuple(rows)))
+            raise LostAnswerError
+        await super().upsert(rows)
+
+    async def rows(self):
+        self.reads += 1
+        return await super().rows()
+
+
+async def take_over(table: ModelTable, generation: int) -> None:
+    """Claim a generation, clean up, and commit in it."""
+    ledger = Ledger(PlainStore(table), f"member-{generation}", InstantClock())
+    view = await ledger.claim({BUCKET: generation})
+    assert view.slot(BUCKET).is_held_by(ledger.member, generation)
+    await ledger.forget({BUCKET: view.slot(BUCKET).outdated})
+    assert not await ledger.commit({BUCKET: Mark(generation, generation * 10)})
+
+
+async def test_a_commit_reads_no_more_than_its_own_buckets():
+    store = LateStore(ModelTable())
+    ledger = Ledger(store, "me", InstantClock())
+    await ledger.claim({BUCKET: 1})
+    store.reads = 0
+
+    for position in range(1, 5):
+        assert not await ledger.commit({BUCKET: Mark(1, position)})
+
+    assert store.reads == 0
+
+
+@pytest.mark.parametrize("others", [1, 2, 3, 4])
+async def test_a_commit_is_lost_however_much_was_cleaned_up_since_the_bucket_was_taken(others):
+    table = ModelTable()
+    ledger = Ledger(PlainStore(table), "me", InstantClock())
+    await ledger.claim({BUCKET: 1})
+    for generation in range(2, 2 + others):
+        await take_over(table, generation)
+
+    assert await ledger.commit({BUCKET: Mark(1, 5)}) == {BUCKET}
+    assert await ledger.commit({BUCKET: Mark(1, 6)}) == {BUCKET}
+
+
+async def test_a_claim_that_happens_late_brings_no_commit_of_its_writer_back():
+    store = LateStore(ModelTable())
+    ledger = Ledger(store, "me", InstantClock())
+    store.is_late = True
+    with pytest.raises(LostAnswerError):
+        await ledger.claim({BUCKET: 1})
+    store.is_late = False
+    await ledger.claim({BUCKET: 1})
+    for generation in (2, 3, 4):
+        await take_over(store.table, generation)
+
+    store.table.land(0)
+
+    assert await ledger.commit({BUCKET: Mark(1, 5)}) == {BUCKET}

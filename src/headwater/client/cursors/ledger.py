@@ -6,6 +6,13 @@ a write was acknowledged shows that write and all before it. Two steps rest on t
 - a claim is written, then the rows are read: whatever was committed before it is seen;
 - a commit is written, then the rows are read: a claim that came before it is seen, and the commit
   is reported as lost; a claim that comes after it sees the commit.
+
+A commit reads two rows of each bucket, not the whole group: its own generation, which has to have
+its owner still, and the next one, which must not be there. A claim is always for the generation
+after the newest. So whoever took the bucket away has either left the row of the next generation, or
+that row was cleaned up, and with it, or before it, the row of this generation: what the commit wrote
+then stands in a row without an owner. Only a claim of this member that happens late could bring
+such an owner back. After a claim whose outcome is not known, commits therefore read the whole group.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +41,10 @@ class GroupStore(Protocol):
         """Return all rows of the group."""
         ...
 
+    async def find(self, keys: Sequence[tuple[str, int]]) -> list[CursorRow]:
+        """Return those rows that there are of these, by slot and generation, in one look."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -50,6 +61,7 @@ class Ledger:
         self.member = member
         self._store = store
         self._clock = clock
+        self._has_unknown_claim = False
 
     async def read(self) -> GroupView:
         """Return the state of the group."""
@@ -84,7 +96,9 @@ class Ledger:
             CursorRow(slot=bucket_slot(bucket), generation=generation, owner=self.member)
             for bucket, generation in generations.items()
         ]
+        unknown, self._has_unknown_claim = self._has_unknown_claim, True
         await self._store.upsert(rows)
+        self._has_unknown_claim = unknown
         return await self.read()
 
     async def commit(
@@ -103,12 +117,24 @@ class Ledger:
             for bucket, mark in marks.items()
         ]
         await self._store.upsert(rows)
-        view = await self.read()
+        view = await self._look_back(marks)
         return frozenset(
             bucket
             for bucket, mark in marks.items()
             if not view.slot(bucket).is_held_by(self.member, mark.generation)
         )
+
+    async def _look_back(self, marks: Mapping[TableBucket, Mark]) -> GroupView:
+        """Return as much of the group as tells whether a commit came too late."""
+        if self._has_unknown_claim:
+            return await self.read()
+        keys = [
+            (bucket_slot(bucket), generation)
+            for bucket, mark in marks.items()
+            # The next one first, so that this holds even where rows are read one by one.
+            for generation in (mark.generation + 1, mark.generation)
+        ]
+        return view_of(await self._store.find(keys))
 
     async def release(self, generations: Mapping[TableBucket, int]) -> None:
         """Give buckets up without a new position."""

@@ -38,6 +38,10 @@ class KeyedTable(Protocol):
         """Delete rows by key."""
         ...
 
+    async def lookup(self, keys: pa.RecordBatch) -> pa.Table:
+        """Return the rows with these keys."""
+        ...
+
     async def prefix_lookup(self, prefixes: pa.RecordBatch) -> pa.Table:
         """Return the rows whose keys begin with one of these."""
         ...
@@ -61,9 +65,7 @@ class TableStore:
 
     async def delete(self, keys: Sequence[tuple[str, int]]) -> None:
         """Remove rows by slot and generation."""
-        listed = [{**self._group, "slot": slot, "generation": number} for slot, number in keys]
-        schema = pa.schema([self._table.schema.field(name) for name in (*GROUP_KEY, *SLOT_KEY)])
-        await self._table.delete(pa.RecordBatch.from_pylist(listed, schema))
+        await self._table.delete(self._keys(keys))
 
     async def rows(self) -> list[CursorRow]:
         """Return all rows of the group."""
@@ -71,6 +73,15 @@ class TableStore:
         prefix = pa.RecordBatch.from_pylist([self._group], schema)
         found = await self._table.prefix_lookup(prefix)
         return [row for _, row in _rows_of(found)]
+
+    async def find(self, keys: Sequence[tuple[str, int]]) -> list[CursorRow]:
+        """Return those rows that there are of these, by slot and generation."""
+        return [row for _, row in _rows_of(await self._table.lookup(self._keys(keys)))]
+
+    def _keys(self, keys: Sequence[tuple[str, int]]) -> pa.RecordBatch:
+        listed = [{**self._group, "slot": slot, "generation": number} for slot, number in keys]
+        schema = pa.schema([self._table.schema.field(name) for name in (*GROUP_KEY, *SLOT_KEY)])
+        return pa.RecordBatch.from_pylist(listed, schema)
 
 
 async def all_groups(table: KeyedTable) -> dict[GroupKey, list[CursorRow]]:
