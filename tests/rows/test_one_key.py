@@ -4,9 +4,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.model.types import BigIntType, DoubleType, IntType, StringType
+from headwater.model.types import BigIntType, BooleanType, DoubleType, IntType, StringType
+from headwater.rows.compacted.encode import RowEncoder
 from headwater.rows.compacted.keys import KeyEncoder
-from headwater.rows.compacted.one_key import OneKeyEncoder
+from headwater.rows.compacted.one_key import OneKeyEncoder, OneRowEncoder
 
 TYPES = [IntType(), BigIntType(), StringType()]
 
@@ -31,3 +32,25 @@ def test_a_key_with_a_null_is_left_to_who_can_say_what_is_wrong():
 
 def test_keys_of_other_types_are_left_to_the_encoder_of_many():
     assert OneKeyEncoder.of([IntType(), DoubleType()]) is None
+
+
+CELLS = {
+    IntType(): (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    BigIntType(): (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    StringType(): (pa.string(), st.text()),
+    BooleanType(): (pa.bool_(), st.booleans()),
+}
+
+
+@given(st.lists(st.sampled_from(list(CELLS)), min_size=1, max_size=20), st.data())
+def test_one_row_is_written_as_the_encoder_of_many_writes_it(types, data):
+    kinds = [CELLS[each] for each in types]
+    given_columns = [pa.array([data.draw(st.none() | values)], kind) for kind, values in kinds]
+
+    written = OneRowEncoder.of(types).encode(given_columns)
+
+    assert [written] == RowEncoder.of(types).encode(given_columns).to_list()
+
+
+def test_rows_of_other_types_are_left_to_the_encoder_of_many():
+    assert OneRowEncoder.of([IntType(), DoubleType()]) is None

@@ -21,6 +21,8 @@ from headwater.model.schema import Schema
 from headwater.rows.compacted.decode import RowDecoder
 from headwater.rows.compacted.encode import RowEncoder
 from headwater.rows.compacted.keys import KeyDecoder
+from headwater.rows.compacted.one_key import OneKeyEncoder, OneRowEncoder
+from headwater.rows.compacted.one_row import OneRowDecoder
 from headwater.rows.evolution import adapted, decoder_of, encoder_of
 from headwater.rows.key_formats import (
     primary_key_decoder,
@@ -84,11 +86,15 @@ class KeyedTable:
         self._versions = versions
         self._decoder = lru_cache(CODERS_KEPT)(self._make_decoder)
         self._encoder = lru_cache(CODERS_KEPT)(self._make_encoder)
+        self._one_decoder = lru_cache(CODERS_KEPT)(self._make_one_decoder)
+        self._one_encoder = lru_cache(CODERS_KEPT)(self._make_one_encoder)
         self._engine = lru_cache(CODERS_KEPT)(self._make_engine)
         self._version = lru_cache(CODERS_KEPT)(_make_version)
         _, descriptor = versions.latest()
         types = [descriptor.schema.column(name).type for name in descriptor.physical_primary_key]
         self._key_encoder = primary_key_encoder(descriptor)
+        is_plain = primary_key_format(descriptor) is None
+        self._one_key_encoder = OneKeyEncoder.of(types) if is_plain else None
         self._key_decoder = primary_key_decoder(descriptor)
         self.prefix_count = _prefix_count(descriptor)
         self._prefix_decoder = KeyDecoder.of(types[: self.prefix_count])
@@ -166,11 +172,18 @@ class KeyedTable:
 
     def encode(self, rows: pa.RecordBatch, schema_id: int) -> RowBytes:
         """Encode rows of one schema."""
+        if rows.num_rows == 1 and (one := self._one_encoder(schema_id)) is not None:
+            return RowBytes.of([one.encode(rows.columns)])
         return self._encoder(schema_id).encode(rows.columns)
 
     def encode_keys(self, rows: pa.RecordBatch, names: Sequence[str]) -> RowBytes:
         """Encode the keys of rows."""
-        return self._key_encoder.encode([rows.column(name) for name in names])
+        columns = [rows.column(name) for name in names]
+        if rows.num_rows == 1 and self._one_key_encoder is not None:
+            key = self._one_key_encoder.encode(columns)
+            if key is not None:
+                return RowBytes.of([key])
+        return self._key_encoder.encode(columns)
 
     def rows_of_keys(
         self, keys: RowBytes, version: TableVersion, *, partition: Mapping[str, str]
@@ -213,10 +226,24 @@ class KeyedTable:
     def _decode(
         self, rows: RowBytes, schema_id: int, wanted: TableVersion, *, enforce_not_null: bool
     ) -> pa.RecordBatch:
-        columns = self._decoder(schema_id).decode(rows, enforce_not_null=enforce_not_null)
+        columns = self._decode_one(rows, schema_id) or self._decoder(schema_id).decode(
+            rows, enforce_not_null=enforce_not_null
+        )
         if schema_id == wanted.schema_id:
             return pa.RecordBatch.from_arrays(columns, schema=wanted.arrow)
         return adapted(columns, self.schema(schema_id), wanted.schema)
+
+    def _decode_one(self, rows: RowBytes, schema_id: int) -> list[pa.Array] | None:
+        """Decode a row that comes alone; None if the decoder of many has to look at it."""
+        if len(rows) != 1 or (one := self._one_decoder(schema_id)) is None:
+            return None
+        return one.decode(rows.to_list()[0])
+
+    def _make_one_decoder(self, schema_id: int) -> OneRowDecoder | None:
+        return OneRowDecoder.of([column.type for column in self.schema(schema_id).columns])
+
+    def _make_one_encoder(self, schema_id: int) -> OneRowEncoder | None:
+        return OneRowEncoder.of([column.type for column in self.schema(schema_id).columns])
 
     def _make_decoder(self, schema_id: int) -> RowDecoder:
         return decoder_of(self.schema(schema_id))

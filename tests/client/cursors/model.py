@@ -92,7 +92,6 @@ class TurnStore:
         self.seen = hash((self.seen, frozenset(found)))
         return found
 
-
     async def find(self, keys: Sequence[tuple[str, int]]) -> list[CursorRow]:
         """Read row by row, in between which others may write: more than is promised."""
         found = []

@@ -10,9 +10,9 @@ a write was acknowledged shows that write and all before it. Two steps rest on t
 A commit reads two rows of each bucket, not the whole group: its own generation, which has to have
 its owner still, and the next one, which must not be there. A claim is always for the generation
 after the newest. So whoever took the bucket away has either left the row of the next generation, or
-that row was cleaned up, and with it, or before it, the row of this generation: what the commit wrote
-then stands in a row without an owner. Only a claim of this member that happens late could bring
-such an owner back. After a claim whose outcome is not known, commits therefore read the whole group.
+that row was cleaned up, and with it, or before it, the row of this generation: what the commit
+wrote then stands in a row without an owner. Only a claim of this member that happens late could
+bring such an owner back. After a claim whose outcome is not known, commits read the whole group.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

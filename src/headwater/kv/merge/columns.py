@@ -36,6 +36,14 @@ class Role(Enum):
 Rule = Role | AggregateFunction
 
 
+class Side(Enum):
+    """Name where the values of a column come from, if all come from one side."""
+
+    HELD = auto()
+    WRITTEN = auto()
+    BOTH = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Merging:
     """Hold what the merge of every column of a batch needs to know."""
@@ -43,9 +51,15 @@ class Merging:
     batch: Batch
     rounds: Rounds
     effects: npt.NDArray[np.uint8]
+    is_plain: bool
 
     def merge(self, rule: Rule, *, held: pa.Array, written: pa.Array) -> pa.Array:
         """Return the value of a column after each turn."""
+        if self.is_plain and (side := _side(rule, held, written)) is not Side.BOTH:
+            return written if side is Side.WRITTEN else kept(self.batch.turns, held)
+        return self._merged(rule, held=held, written=written)
+
+    def _merged(self, rule: Rule, *, held: pa.Array, written: pa.Array) -> pa.Array:
         turns = self.batch.turns
         match rule:
             case Role.KEY:
@@ -74,6 +88,28 @@ class Merging:
         rows[turns.keys[inserted]] = len(held) + np.arange(len(inserted))
         pool = pa.concat_arrays([held, pa.array(numbers).cast(held.type)])
         return pool.take(pa.array(rows[turns.keys]))
+
+
+def _side(rule: Rule, held: pa.Array, written: pa.Array) -> Side:
+    """Tell which side a merged column is, where each key is written once and none is deleted.
+
+    A missing value gives way to the other side in every function but the one that takes whatever is
+    written last. Writes of few rows mostly leave columns out, and need no more than this.
+    """
+    if rule is Role.KEY:
+        return Side.WRITTEN
+    if not isinstance(rule, AggregateFunction):
+        return Side.BOTH
+    kind = rule.kind
+    if kind is AggregateKind.LAST_VALUE or held.null_count == len(held):
+        return Side.WRITTEN
+    if written.null_count == len(written):
+        return Side.HELD
+    if kind is AggregateKind.LAST_VALUE_IGNORE_NULLS and not written.null_count:
+        return Side.WRITTEN
+    if _CHOICES.get(kind) is _first and not held.null_count:
+        return Side.HELD
+    return Side.BOTH
 
 
 def _last_present(merging: Merging, held: pa.Array, written: pa.Array) -> pa.Array:

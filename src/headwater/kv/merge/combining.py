@@ -111,7 +111,8 @@ class Combining:
         self, batch: Batch, rows: Rows, *, effects: npt.NDArray[np.uint8]
     ) -> pa.RecordBatch:
         """Return the row of each turn's key after it."""
-        merging = Merging(batch, Rounds.of(batch.turns), effects)
+        turns = batch.turns
+        merging = Merging(batch, Rounds.of(turns), effects, turns.is_plain)
         is_present = (effects == Effect.UPDATE) | (effects == Effect.INSERT)
         columns = []
         for at, (column, rule) in enumerate(zip(self.columns, self.rules, strict=True)):

@@ -42,6 +42,13 @@ class Turns:
         """Tell which turns are the first of their key."""
         return self.starts == np.arange(len(self.starts))
 
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether every record counts, no key has two of them, and none is a delete."""
+        if self.places is not None or self.is_delete.any():
+            return False
+        return np.array_equal(self.records, np.arange(len(self.records)))
+
     def latest(self, marks: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return for each turn the last marked turn of its key up to it, or -1."""
         turns = np.arange(len(marks))
