@@ -71,7 +71,9 @@ async def write_much(server, table) -> None:
 
 async def test_readers_are_told_when_the_beginning_of_the_log_is_gone(tmp_path):
     async with (
-        running(tmp_path, storage=StorageSettings(SMALL_SEGMENTS)) as server,
+        running(
+            tmp_path, storage=StorageSettings(SMALL_SEGMENTS), lake_trusted_tierers="*"
+        ) as server,
         await aio.connect(f"127.0.0.1:{server.port}") as client,
     ):
         table = await client.create_table("t", COLUMNS, primary_key="id", options=BY_SIZE)
@@ -84,7 +86,9 @@ async def test_readers_are_told_when_the_beginning_of_the_log_is_gone(tmp_path):
 
 async def test_a_log_whose_beginning_is_in_the_lake_has_a_snapshot_that_nobody_can_read(tmp_path):
     async with (
-        running(tmp_path, storage=StorageSettings(SMALL_SEGMENTS)) as server,
+        running(
+            tmp_path, storage=StorageSettings(SMALL_SEGMENTS), lake_trusted_tierers="*"
+        ) as server,
         await aio.connect(f"127.0.0.1:{server.port}") as client,
     ):
         options = {**BY_SIZE, "table.datalake.enabled": True}

@@ -8,6 +8,7 @@ import pytest
 import headwater
 from headwater import errors
 from headwater.client.lake.values import FailedRound, FinishedRound
+from headwater.config.server import ServerSettings
 from headwater.model.boundary import LakeBucket
 from headwater.model.path import TablePath
 
@@ -18,7 +19,9 @@ PATH = TablePath("fluss", "t")
 
 @pytest.fixture
 def storage(tmp_path):
-    with headwater.open(tmp_path / "data") as opened:
+    # The reports here are of a lake that is not there.
+    trusting = ServerSettings(lake_trusted_tierers="*")
+    with headwater.open(tmp_path / "data", server_settings=trusting) as opened:
         yield opened
 
 

@@ -35,6 +35,8 @@ BY_DAY = {
     "table.auto-partition.time-zone": "UTC",
     "table.auto-partition.num-retention": "1",
 }
+# The reports here are of lakes that are not there.
+TRUSTED = {"lake_trusted_tierers": "*"}
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ async def set_option(connection, key: str, value: str) -> None:
 
 
 async def test_rows_stay_until_the_lake_holds_them_however_old_they_are(tmp_path, clock):
-    given = {"clock": clock, "storage": StorageSettings(SMALL_SEGMENTS)}
+    given = {"clock": clock, "storage": StorageSettings(SMALL_SEGMENTS), **TRUSTED}
     async with running(tmp_path, **given) as server, connected(server) as connection:
         table_id = await create_table(connection, table_json(**TIERED))
         await fill(connection, table_id, batches=20)
@@ -91,7 +93,10 @@ async def test_rows_stay_until_the_lake_holds_them_however_old_they_are(tmp_path
 async def test_rows_over_the_size_stay_until_the_lake_holds_them(tmp_path, clock):
     storage = StorageSettings(LogSettings(segment_bytes_max=1_000))
     by_size = {"table.datalake.enabled": "true", "table.log.retention.bytes": "2000b"}
-    async with running(tmp_path, storage=storage) as server, connected(server) as connection:
+    async with (
+        running(tmp_path, storage=storage, **TRUSTED) as server,
+        connected(server) as connection,
+    ):
         table_id = await create_table(connection, table_json(**by_size))
         await fill(connection, table_id, batches=20)
 
@@ -105,7 +110,7 @@ async def test_rows_over_the_size_stay_until_the_lake_holds_them(tmp_path, clock
 
 
 async def test_rows_go_as_usual_once_tiering_is_turned_off(tmp_path, clock):
-    async with running(tmp_path, clock=clock) as server, connected(server) as connection:
+    async with running(tmp_path, clock=clock, **TRUSTED) as server, connected(server) as connection:
         table_id = await create_table(connection, table_json(**TIERED))
         await fill(connection, table_id, batches=2)
         clock.milliseconds += 2 * HOUR_MS
@@ -130,7 +135,7 @@ async def with_rows(server, connection, day: str) -> TableInfo:
 
 
 async def test_an_expired_partition_waits_until_the_lake_holds_all_of_it(tmp_path, clock, caplog):
-    async with running(tmp_path, clock=clock) as server, connected(server) as connection:
+    async with running(tmp_path, clock=clock, **TRUSTED) as server, connected(server) as connection:
         table = await with_rows(server, connection, "20231114")
         first = (await partitions(connection))["20231114"]
         clock.milliseconds += 3 * DAY_MS
@@ -148,14 +153,14 @@ async def test_an_expired_partition_waits_until_the_lake_holds_all_of_it(tmp_pat
 
 
 async def test_an_expired_partition_that_cannot_be_opened_is_not_dropped(tmp_path, clock, caplog):
-    async with running(tmp_path, clock=clock) as server, connected(server) as connection:
+    async with running(tmp_path, clock=clock, **TRUSTED) as server, connected(server) as connection:
         table = await with_rows(server, connection, "20231114")
     segment = next((tmp_path / "log" / str(table.table_id)).glob("p*/0/*.log"))
     segment.rename(tmp_path / "aside")
     segment.mkdir()
     clock.milliseconds += 3 * DAY_MS
 
-    given = {"clock": clock, "trust_clock": True}
+    given = {"clock": clock, "trust_clock": True, **TRUSTED}
     async with running(tmp_path, **given) as server, connected(server) as connection:
         await server.upkeep.follow_partitions_of(table)
 
@@ -167,7 +172,7 @@ async def test_an_expired_partition_that_cannot_be_opened_is_not_dropped(tmp_pat
 
 
 async def test_files_that_nothing_refers_to_go_after_a_day(tmp_path, clock):
-    async with running(tmp_path, clock=clock) as server, connected(server) as connection:
+    async with running(tmp_path, clock=clock, **TRUSTED) as server, connected(server) as connection:
         table_id = await create_table(connection, table_json(**TIERED))
         old = await tiered(connection, table_id, 0)
         used = await tiered(connection, table_id, 0, snapshot_id=2)

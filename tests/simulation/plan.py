@@ -86,6 +86,8 @@ def _setup(chance: random.Random) -> Setup:
         kv_snapshot_interval_s=chance.choice((1.5, 6.0, 600.0)),
         kv_snapshot_rows_max=chance.choice((5, 5_000_000)),
         lake_tiering_lease_s=LEASE_S,
+        # The lake of the simulation is in memory, where no server looks.
+        lake_trusted_tierers="*",
     )
     kv = KvSettings(segment_bytes_max=chance.choice((128, 1_000, 32 << 20)))
     return Setup(server, StorageSettings(log=log, kv=kv), chance.choice((0.0, 0.3, 0.7)))

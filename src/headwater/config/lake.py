@@ -47,6 +47,25 @@ def lake_config(
             return given
 
 
+def local_catalog(lake: LakeFormat, config: Mapping[str, str]) -> Path | None:
+    """Return the file or directory without which a catalog on this machine has no tables."""
+    uri, warehouse = config.get("uri", ""), config.get("warehouse", "")
+    if lake is LakeFormat.PAIMON:
+        is_files = config.get("metastore", "filesystem") == "filesystem"
+        return _local(warehouse) if is_files else None
+    if uri.startswith("sqlite:///"):
+        return Path(uri.partition("?")[0].removeprefix("sqlite:///"))
+    if uri or "type" in config or "py-catalog-impl" in config:
+        return None
+    home = _local(warehouse)
+    return None if home is None else home / "catalog.sqlite"
+
+
+def _local(location: str) -> Path | None:
+    parts = urlsplit(location)
+    return Path(parts.path) if location and parts.scheme in ("", "file") else None
+
+
 def told_properties(lake: LakeFormat, config: Mapping[str, str]) -> dict[str, str]:
     """Return a catalog's properties as clients find them in a table, without secrets."""
     return {

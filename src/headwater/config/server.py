@@ -31,6 +31,7 @@ _FREE = frozenset(
         "metrics_exposed",
         "datalake_format",
         "lake_properties",
+        "lake_trusted_tierers",
         "disk_free_bytes_min",
     }
 )
@@ -115,6 +116,12 @@ class ServerSettings:
     )
     lake_tiering_lease_s: float = seconds(
         120.0, "Time after which a table goes to another tierer if its own is not heard of."
+    )
+
+    lake_trusted_tierers: str = text(
+        "",
+        "Users, with commas, whose reports of lake snapshots are believed without a look into the "
+        "lake: retention deletes rows on their word. * stands for everybody.",
     )
 
     def __post_init__(self) -> None:

@@ -125,6 +125,10 @@ TIERING_LAG = _gauge(
 TIERING_LAG_ALL = _gauge(
     "headwater_tiering_lag_rows_all", "Rows that the lake does not hold yet, of all tables."
 )
+LAKE_UNCHECKED = _gauge(
+    "headwater_lake_reports_unchecked",
+    "Tables whose newest lake snapshot could not be checked, so that retention waits.",
+)
 TIERING_FAILURES = _gauge(
     "headwater_tiering_failures",
     "Rounds in a row that failed, of tables whose last one did.",

@@ -89,6 +89,7 @@ class ServerMetrics:
         }
         yield value(declared.TIERING_LAG_ALL, sum(lags.values()))
         yield Values(declared.TIERING_LAG, _largest(lags))
+        yield value(declared.LAKE_UNCHECKED, len(lake.unchecked()))
         yield Values(declared.TIERING_FAILURES, _largest(failures))
 
 

@@ -177,6 +177,7 @@ class Server:
         self._services.stopping.set()
         for wake in tuple(self._services.polls):
             wake()
+        self._services.lake.checks.close()
         await self.upkeep.stop()
         if self.metrics_listener is not None:
             await self.metrics_listener.stop()

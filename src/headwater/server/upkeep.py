@@ -104,6 +104,7 @@ class Upkeep:
 
     async def expire_rows(self) -> None:
         """Delete the segments that are older or larger than their tables allow."""
+        await self._services.lake.check_reports()
         for bucket, tablet in self._services.tablets.all_open():
             try:
                 await self._expire(bucket, tablet)
@@ -115,11 +116,11 @@ class Upkeep:
     async def _expire(self, bucket: TableBucket, tablet: LogTablet) -> None:
         table = self._services.catalog.tables.by_id(bucket.table_id)
         options, before = TableOptions.of(table.descriptor.properties), tablet.start_offset
-        ends = self._services.catalog.lake.ends(bucket.table_id)
+        ends = self._services.catalog.lake.held_ends(bucket.table_id)
         await tablet.expire(
             ttl_ms=options.log_ttl_ms or None,
             bytes_max=options.retention_bytes,
-            # What the lake does not hold yet stays, however old it is.
+            # What the lake is not known to hold stays, however old it is.
             kept_from=tiered_end(bucket, ends) if options.lake.enabled else None,
             now_ms=self._time.now_ms(),
         )

@@ -1,6 +1,7 @@
 """What the catalog knows of the lake; reads come from memory, changes go to disk first."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headwater.errors import LakeSnapshotMissingError, TieringFencedError
 from headwater.model.boundary import LakeBucket
@@ -46,6 +47,21 @@ class LakeCatalog:
         latest = self.latest(table_id)
         return {} if latest is None else latest.tiered.ends
 
+    def held_ends(self, table_id: int) -> Mapping[LakeBucket, int]:
+        """Return how far the lake is known to hold a table: rows before may go from the log."""
+        latest = self.latest(table_id)
+        return {} if latest is None else latest.held_ends
+
+    def settle(self, table_id: int, snapshot_id: int) -> None:
+        """Take note that the lake was seen to hold what was told of its newest snapshot."""
+        *before, latest = self.snapshots(table_id)
+        if latest.snapshot_id != snapshot_id:
+            return
+        kept = (*before, replace(latest, standing="checked", believed=None))
+        with self._store.transaction():
+            self._store.lake.put_snapshots(table_id, kept)
+        self._snapshots[table_id] = kept
+
     def commit(self, snapshot: ReportedLakeSnapshot, *, earliest_kept: int | None) -> None:
         """Take note of a snapshot; one that was told before, or of older offsets, changes nothing.
 
@@ -89,7 +105,8 @@ class LakeCatalog:
 
 def check_forward(held: ReportedLakeSnapshot, told: ReportedLakeSnapshot) -> None:
     """Refuse offsets that go back: a late report must not undo a newer one."""
-    for bucket, end in held.tiered.ends.items():
+    # What nobody could check fences nobody: it may be a lie.
+    for bucket, end in held.held_ends.items():
         new = told.tiered.ends.get(bucket, end)
         if new < end:
             raise TieringFencedError(
@@ -119,7 +136,11 @@ def kept_snapshots(
 
 
 def _is_same(held: ReportedLakeSnapshot, told: ReportedLakeSnapshot) -> bool:
-    return held.snapshot_id == told.snapshot_id and held.tiered.ends == told.tiered.ends
+    return (
+        held.snapshot_id == told.snapshot_id
+        and held.tiered.ends == told.tiered.ends
+        and held.standing in (told.standing, "checked")
+    )
 
 
 def _named(bucket: LakeBucket) -> str:

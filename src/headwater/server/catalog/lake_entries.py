@@ -1,8 +1,10 @@
 """What the catalog knows of the lake: rounds of tables, and snapshots that were reported."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from headwater.model.boundary import LakeBucket
 from headwater.model.type_json import Json
 from headwater.server.catalog.lake_offsets import TieredOffsets, offsets_from_json
 
@@ -40,6 +42,15 @@ class ReportedLakeSnapshot:
     readable: TieredOffsets | None = None
     """What can be read at once; None if nobody told."""
     readable_path: str | None = None
+    standing: str = "checked"
+    """How far it is believed: checked, unseen or absent."""
+    believed: Mapping[LakeBucket, int] | None = None
+    """How far the lake is known to hold the table; None: as far as was told."""
+
+    @property
+    def held_ends(self) -> Mapping[LakeBucket, int]:
+        """Return the ends up to which rows may go from the log."""
+        return self.tiered.ends if self.believed is None else self.believed
 
     def details(self) -> str:
         """Write what is not in columns of its own."""
@@ -48,6 +59,10 @@ class ReportedLakeSnapshot:
             "tiered_path": self.tiered_path,
             "readable": None if self.readable is None else self.readable.to_json(),
             "readable_path": self.readable_path,
+            "standing": self.standing,
+            "believed": None
+            if self.believed is None
+            else TieredOffsets(table_id=self.table_id, ends=self.believed).to_json(),
         }
         return json.dumps(node)
 
@@ -62,7 +77,7 @@ def reported_snapshot(
 ) -> ReportedLakeSnapshot:
     """Read a snapshot as the catalog file holds it."""
     node = json.loads(details)
-    readable = node["readable"]
+    readable, believed = node["readable"], node.get("believed")
     return ReportedLakeSnapshot(
         table_id=table_id,
         snapshot_id=snapshot_id,
@@ -71,4 +86,7 @@ def reported_snapshot(
         tiered_path=node["tiered_path"],
         readable=None if readable is None else offsets_from_json(readable),
         readable_path=node["readable_path"],
+        # Before these were noted, every report was believed, and rows may have gone since.
+        standing=node.get("standing", "checked"),
+        believed=None if believed is None else offsets_from_json(believed).ends,
     )

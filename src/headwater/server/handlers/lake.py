@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headwater.config.table_options import LakeOptions
 from headwater.errors import (
@@ -19,6 +20,7 @@ from headwater.server.catalog.lake_offsets import TieredOffsets
 from headwater.server.context import Context
 from headwater.server.handlers.lake_ends import check_ends, live_ends
 from headwater.server.handlers.paths import table_path
+from headwater.server.lake.checks import Standing, check_said
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
 
@@ -124,7 +126,11 @@ def _merged(
     info: TableInfo, given: Mapping[LakeBucket, int], context: Context, *, replaces: bool
 ) -> dict[LakeBucket, int]:
     """Put ends on top of those known, without partitions that were dropped meanwhile."""
-    before = {} if replaces else context.catalog.lake.ends(info.table_id)
+    latest = context.catalog.lake.latest(info.table_id)
+    # What the lake was seen not to have is built on by nobody.
+    is_absent = latest is not None and latest.standing == Standing.ABSENT
+    known = context.catalog.lake.held_ends if is_absent else context.catalog.lake.ends
+    before = {} if replaces else known(info.table_id)
     return live_ends(info, {**before, **given}, context)
 
 
@@ -151,7 +157,7 @@ async def _committed(told: pb.LakeTableSnapshotMetadata, context: Context) -> pb
         for offsets in (snapshot.tiered, snapshot.readable or snapshot.tiered):
             await check_ends(info, offsets.ends, context)
         context.catalog.lake.commit(
-            snapshot,
+            await _looked_for(snapshot, info, context),
             earliest_kept=told.earliest_snapshot_id_to_keep
             if told.HasField("earliest_snapshot_id_to_keep")
             else None,
@@ -162,6 +168,33 @@ async def _committed(told: pb.LakeTableSnapshotMetadata, context: Context) -> pb
         return pb.CommittedLakeTable(
             table_id=told.table_id, error_code=fault.code, error_message=str(fault)
         )
+
+
+async def _looked_for(
+    told: ReportedLakeSnapshot, info: TableInfo, context: Context
+) -> ReportedLakeSnapshot:
+    """Return what is believed of a report: all of it if the lake's own snapshot says the same.
+
+    Else the lake is known to hold what it was known to hold before.
+    """
+    checks, catalog = context.lake.checks, context.catalog.lake
+    principal = context.session.principal
+    if checks.trusts(None if principal is None else str(principal)):
+        return told
+    look = await checks.look(info, told.snapshot_id)
+    if look.standing is Standing.CHECKED:
+        # Of partitions that were dropped since, the log has nothing to lose.
+        for offsets in (told.tiered, told.readable or told.tiered):
+            live = live_ends(info, offsets.ends, context)
+            check_said(live, look.ends, snapshot_id=told.snapshot_id)
+        return told
+    known = catalog.held_ends(info.table_id)
+    believed = {
+        bucket: min(end, known[bucket])
+        for bucket, end in told.tiered.ends.items()
+        if bucket in known
+    }
+    return replace(told, standing=look.standing, believed=believed)
 
 
 def _snapshot(told: pb.LakeTableSnapshotMetadata, context: Context) -> ReportedLakeSnapshot:
