@@ -198,3 +198,18 @@ def test_automatic_partitions_can_be_switched_on_later(catalog, table):
     altered = catalog.tables.alter(ORDERS, [SetOption("table.auto-partition.enabled", "true")])
 
     assert altered.descriptor.properties["table.auto-partition.enabled"] == "true"
+
+
+def test_a_change_brings_no_control_characters(catalog):
+    catalog.tables.create(ORDERS, log_table())
+
+    for change in (
+        AddColumn(name="a\0", type=IntType()),
+        RenameColumn("name", "a\0"),
+        SetOption("a\0", "x"),
+        SetOption("a", "\0"),
+    ):
+        with pytest.raises(HeadwaterError, match="contains a control character"):
+            catalog.tables.alter(ORDERS, [change])
+    with pytest.raises(HeadwaterError, match="contains a control character"):
+        catalog.databases.alter("fluss", set_properties={"a": "\0"})

@@ -1,5 +1,7 @@
 """Partitions: create, drop, find."""
 
+import asyncio
+
 import pytest
 
 from headwater.errors import (
@@ -11,7 +13,7 @@ from headwater.errors import (
     TableMissingError,
 )
 from headwater.model.path import TablePath
-from tests.catalog.samples import ORDERS, log_table, partitioned_table
+from tests.catalog.samples import ORDERS, log_table, open_catalog, partitioned_table
 from tests.catalog.test_databases import HOSTILE
 
 
@@ -135,3 +137,36 @@ def test_a_partition_of_an_automatic_table_must_be_a_time_that_is_kept(catalog):
     for value in ("20241103", "apple"):
         with pytest.raises(InvalidPartitionError):
             catalog.partitions.create(ORDERS, {"day": value})
+
+
+async def test_partitions_that_are_asked_for_at_once_are_made_by_one_change(tmp_path):
+    catalog = open_catalog(tmp_path, partition_count_max=5)
+    catalog.tables.create(ORDERS, partitioned_table())
+    catalog.partitions.create(ORDERS, {"day": "0"})
+    statements: list[str] = []
+    catalog.partitions._store._file._connection.set_trace_callback(statements.append)
+
+    made = await asyncio.gather(
+        *(catalog.partitions.create_soon(ORDERS, {"day": day}) for day in "1204"),
+        catalog.partitions.create_soon(ORDERS, {"day": "2"}, ignore_if_exists=True),
+        catalog.partitions.create_soon(ORDERS, {"hour": "1"}),
+        catalog.partitions.create_soon(ORDERS, {"day": "5"}),
+        catalog.partitions.create_soon(ORDERS, {"day": "6"}),
+        return_exceptions=True,
+    )
+    catalog.close()
+
+    assert [getattr(each, "name", type(each)) for each in made] == [
+        "1",
+        "2",
+        PartitionExistsError,
+        "4",
+        "2",
+        InvalidPartitionError,
+        "5",
+        PartitionLimitError,
+    ]
+    assert statements.count("COMMIT") == 1
+    reopened = open_catalog(tmp_path)
+    assert [each.name for each in reopened.partitions.list(ORDERS)] == ["0", "1", "2", "4", "5"]
+    reopened.close()

@@ -171,3 +171,24 @@ def test_automatic_partitions_by_date_in_the_form_of_a_date_are_accepted():
     table = partitioned_table("day", enabled="true", time_format="yyyy-MM-dd")
 
     assert accepted(replace(table, schema=schema_of(id=IntType(), day=DateType())))
+
+
+@pytest.mark.parametrize("character", ["\0", "\n", "\x1b", "\x7f", "\x9b"])
+def test_control_characters_in_names_are_refused(character):
+    name = f"a{character}b"
+    row = RowType(fields=(RowField(name=name, type=IntType()),))
+
+    for table in (
+        log_table(schema=schema_of(**{name: IntType()})),
+        log_table(schema=schema_of(x=ArrayType(element=row))),
+        log_table(custom_properties={name: "x"}),
+    ):
+        assert f"contains a control character, {character!r}" in str(refused(table))
+
+
+def test_control_characters_in_values_are_refused_but_lines_are_not():
+    assert accepted(log_table(custom_properties={"x": "one\n\ttwo\r\n"}))
+
+    assert "'x' contains a control character" in str(
+        refused(log_table(custom_properties={"x": "\0"}))
+    )

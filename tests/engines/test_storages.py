@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -115,3 +117,30 @@ def test_a_directory_whose_name_looks_like_an_address_is_a_directory(tmp_path, m
     close_opened()
 
     assert "here:9123" in repr(found)
+
+
+def test_a_directory_without_a_storage_is_not_made_one(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+
+    with pytest.raises(MissingError, match="holds no storage"):
+        opened(tmp_path)
+
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_what_was_opened_is_closed_when_the_program_ends(tmp_path):
+    with headwater.open(tmp_path) as storage:
+        storage.create_table("log", {"id": "BIGINT"}).append({"id": 1})
+        storage.create_table("keyed", {"id": "BIGINT"}, primary_key="id").upsert({"id": 1})
+    program = (
+        "from headwater.engines.storages import opened\n"
+        f"table = opened({str(tmp_path)!r}).table('keyed')\n"
+        "table.upsert([{'id': number} for number in range(20_000)])\n"
+    )
+
+    ended = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert list((tmp_path / "log").glob("*/0/kv/snapshot-*")), "a clean end saves the state"

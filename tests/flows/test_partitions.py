@@ -3,9 +3,11 @@
 import asyncio
 import json
 
+from headwater import aio
 from headwater.client.connection import Connection
 from headwater.wire import fluss_pb2 as pb
 from tests.flows.appending import table_json
+from tests.server.support import FakeClock, running
 
 PATH = pb.TablePath(database_name="fluss", table_name="by_day")
 DAYS = ("20260101", "20260102")
@@ -43,3 +45,19 @@ async def test_writers_that_race_to_create_a_partition_agree_on_it(server, conne
     assert found[0] != found[1]
     for each in others:
         await each.close()
+
+
+async def test_rows_for_many_new_partitions_wait_for_none_of_them(tmp_path):
+    # The clock never ends a sleep, so nobody may wait a while for a partition to appear.
+    async with (
+        running(tmp_path, clock=FakeClock()) as server,
+        await aio.connect(f"127.0.0.1:{server.port}") as client,
+    ):
+        table = await client.create_table(
+            "t", {"id": "BIGINT", "day": "STRING"}, partition_by="day"
+        )
+
+        await table.append([{"id": number, "day": f"d{number}"} for number in range(100)])
+
+        assert len(await table.partitions()) == 100
+        assert await table.count() == 100

@@ -11,6 +11,7 @@ from headwater.errors import (
     CorruptBatchError,
     InvalidAcksError,
     OffsetOutOfRangeError,
+    RetryLaterError,
     StoppingError,
 )
 from headwater.log.settings import LogSettings
@@ -311,3 +312,31 @@ async def test_a_cancelled_write_keeps_the_turn_until_its_thread_has_ended():
     assert tablet.log.end_offset == 0
     await executor.run_next()
     assert await small == Receipt(1)
+
+
+@pytest.mark.parametrize("operation", ["sync_directory", "create"])
+async def test_running_out_of_descriptors_fences_nothing_and_writing_goes_on(executor, operation):
+    disk, left = InterposedDisk(MemoryDisk()), [3]
+
+    def fail(found, path):
+        if found == operation and left[0]:
+            left[0] -= 1
+            raise OSError(errno.EMFILE, "Too many open files", path)
+
+    limits = LogSettings(segment_bytes_max=600, index_interval_bytes=120)
+    tablet = LogTablet(open_log(disk, settings=limits), executor=executor, clock=SystemClock())
+    await put(tablet, "before")
+    disk.before = fail
+
+    refused = 0
+    for number in range(40):
+        try:
+            await put(tablet, f"{number:060}")
+        except RetryLaterError:
+            refused += 1
+
+    assert left == [0]
+    assert refused == (3 if operation == "create" else 0)
+    assert not tablet.is_fenced
+    assert tablet.high_watermark == 41 - refused
+    await tablet.close()

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import resource
 import signal
+from contextlib import suppress
 from importlib import import_module
 
 from headwater.cli.pairs import named_values
@@ -17,6 +19,7 @@ from headwater.server.security import Users
 from headwater.server.server import Server
 
 LOG_FORMATS = ("text", "json")
+FILES_MAX = 1 << 20
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -27,7 +30,17 @@ def run_server(options: ServeOptions) -> None:
     if options.log_level not in logging.getLevelNamesMapping():
         raise InvalidOptionError(f"--log-level {options.log_level!r} is not known.")
     configure_events(level=options.log_level, as_json=options.log_format == "json")
+    _allow_files()
     run(_serve(options))
+
+
+def _allow_files() -> None:
+    """Have as many files open as the system lets this process have: every bucket takes one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, FILES_MAX)
+    if soft < wanted:
+        with suppress(ValueError, OSError):  # Some systems have limits that they do not tell.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve(options: ServeOptions) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import MissingError, RequestError
+from headwater.store.local import holds_storage
 
 ADDRESS_DEFAULT = "127.0.0.1:9123"
 _PORT_MAX = 65_535
@@ -58,6 +59,11 @@ def parse_target(text: str) -> Target:
 def check_directory(target: Directory, *, creates: bool) -> None:
     """Refuse a directory that only a command that creates something may make."""
     if target.path.is_dir():
+        if not (creates or holds_storage(target.path)):
+            raise MissingError(
+                f"The directory {target.path} holds no storage.",
+                hint=f"Give another, or begin: headwater database create NAME --at {target.path}",
+            )
         return
     if target.path.exists():
         raise RequestError(f"{target.path} is not a directory.")

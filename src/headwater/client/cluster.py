@@ -128,6 +128,10 @@ class Cluster:
             raise PartitionMissingError(f"{table.path} has no partition {name}.")
         return known
 
+    def knows_partition(self, table: TableInfo, name: str) -> bool:
+        """Tell whether the id of a partition is known, without asking anybody."""
+        return (table.table_id, name) in self._partition_ids
+
     async def partitions(self, table: TableInfo) -> dict[str, int]:
         """Return the partitions that a table has now: name to id."""
         request = pb.ListPartitionInfosRequest(table_path=wire_path(table.path))

@@ -3,6 +3,7 @@
 import atexit
 import os
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from headwater.config.client import ClientSettings
 from headwater.embedded.blocking import connect
 from headwater.embedded.blocking import open as open_directory
 from headwater.errors import MissingError, RequestError
+from headwater.store.local import holds_storage
 
 # Somebody waits for the answer to a query: sooner told than tried for long.
 SETTINGS = ClientSettings(deadline_s=30.0, connect_timeout_s=5.0)
@@ -62,7 +64,8 @@ class _Storages:
 _storages = _Storages()
 # A client does not survive a fork, nor does a lock that another thread held meanwhile.
 os.register_at_fork(after_in_child=_storages.forget)
-atexit.register(_storages.close)
+# Before the threads that closing needs are ended, which is before what `atexit` calls.
+getattr(threading, "_register_atexit", atexit.register)(_storages.close)
 
 
 def opened(at: Place | None, *, lake: Mapping[str, str] | None = None) -> Client:
@@ -92,6 +95,8 @@ def _place(at: str | Path | None) -> Path | str:
     if is_named and not path.is_dir():
         return ",".join(addresses)
     if path.is_dir():
+        if not holds_storage(path):
+            raise MissingError(f"The directory {path} holds no storage.", hint=_WAYS)
         return path.resolve()
     if path.exists():
         raise RequestError(f"{path} is not a directory.", hint=_WAYS)

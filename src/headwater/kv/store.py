@@ -16,7 +16,7 @@ from headwater.kv.snapshot import SegmentFile, Snapshot, decode_snapshot, encode
 from headwater.rows.checksum import crc32c, crc32c_of_parts
 from headwater.rows.row_bytes import PADDING
 from headwater.runtime.events import Events
-from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File
+from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File, is_passing
 
 SNAPSHOTS_KEPT = 2
 READ_BYTES = 8 << 20
@@ -108,9 +108,11 @@ class KvStore:
                 hint="Check the disk, then restart the server.",
             )
         # What a failed sync left on disk is unknown, even if the next one succeeds.
-        self._is_fenced = True
-        self._disk.sync_directory(self._directory)
-        self._is_fenced = False
+        try:
+            self._disk.sync_directory(self._directory)
+        except OSError as error:
+            self._is_fenced = not is_passing(error)
+            raise
         serial = self._take_serial()
         self._disk.replace(self._path("snapshot", serial), encode_snapshot(snapshot))
         self._kept[serial] = snapshot

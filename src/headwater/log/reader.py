@@ -9,6 +9,7 @@ from headwater.errors import (
     CorruptFileError,
     DamagedRangeError,
     OffsetOutOfRangeError,
+    RetryLaterError,
     StoppingError,
     StorageError,
 )
@@ -20,7 +21,7 @@ from headwater.log.shape import Shape
 from headwater.log.state import LogState
 from headwater.log.window import Bad
 from headwater.rows.joined import read_parts
-from headwater.store.disk import File
+from headwater.store.disk import File, is_passing
 
 _LOOKUPS_MAX = 3
 _position_of = attrgetter("position")
@@ -183,6 +184,11 @@ def _reporting(segment: Segment) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if is_passing(error):
+            raise RetryLaterError(
+                f"{segment.path} could not be read just now: {error}.",
+                hint="Try again. If this goes on, raise the limit of open files (ulimit -n).",
+            ) from error
         raise StorageError(
             f"Reading {segment.path} failed with {error}.", hint="Check the disk."
         ) from error

@@ -24,7 +24,7 @@ from headwater.log.shape import Shape
 from headwater.log.window import Bad
 from headwater.log.writers import Writers, WriterState
 from headwater.runtime.events import Events
-from headwater.store.disk import Disk, Part
+from headwater.store.disk import Disk, Part, is_passing
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _events = Events("log")
@@ -136,12 +136,14 @@ class LogState:
             return True
 
     def failed(self, what: str, error: OSError) -> HeadwaterError:
-        """Return the error to raise; anything but a full disk stops the log for good."""
+        """Return the error to raise; anything that does not pass stops the log for good."""
         if error.errno in _FULL:
             return RetryLaterError(
                 f"The disk is full: {what} in {self.directory} was undone.",
                 hint="Free some space; writers try again by themselves.",
             )
+        if is_passing(error):
+            return _not_now(f"{what} in {self.directory}", error)
         self.fence(f"{what} failed with {error}")
         return BucketFencedError(
             f"The log in {self.directory} stopped, because {what} failed with {error}.",
@@ -162,13 +164,23 @@ class LogState:
         assert segment.file is not None
         try:
             segment.file.sync()
-            if not segment.is_named:
-                self.disk.sync_directory(self.directory)
-                segment.is_named = True
         except OSError as error:
             # The kernel may have dropped the pages, so trying again would lie.
             self.fence(f"a sync failed with {error}")
             self.refuse_if_stopped()
+        if not segment.is_named:
+            self._name(segment)
+
+    def _name(self, segment: Segment) -> None:
+        try:
+            self.disk.sync_directory(self.directory)
+        except OSError as error:
+            if is_passing(error):
+                # A directory has to be opened to be synced, and that failed.
+                raise _not_now(f"a sync in {self.directory}", error) from error
+            self.fence(f"a sync failed with {error}")
+            self.refuse_if_stopped()
+        segment.is_named = True
 
     def _renamed(self, segment: Segment, path: str) -> str:
         """Rename a damaged segment and return the name it has then."""
@@ -182,3 +194,10 @@ class LogState:
             _events.error("renaming failed", cause=error, path=segment.path)
             return segment.path
         return path
+
+
+def _not_now(what: str, error: OSError) -> RetryLaterError:
+    return RetryLaterError(
+        f"The server could not do {what} just now: {error}.",
+        hint="It is tried again. If this goes on, raise the limit of open files (ulimit -n).",
+    )

@@ -1,6 +1,7 @@
 """Names of databases, tables and partitions, and the rules they follow."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.errors import InvalidNameError, InvalidPartitionError, InvalidTableError
@@ -9,6 +10,8 @@ NAME_LENGTH_MAX = 200
 RESERVED_PREFIX = "__"
 PARTITION_SEPARATOR = "$"
 _NAME = re.compile(r"[A-Za-z0-9_\-]+\Z")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,6 +45,24 @@ def check_partition_value(value: str) -> str:
     if reason := _fault(value):
         raise InvalidPartitionError(f"Partition value {_shown(value)} {reason}.")
     return value
+
+
+def check_free_name(what: str, name: str) -> None:
+    """Refuse control characters in a name that may otherwise hold anything, such as a column's."""
+    if found := _CONTROL.search(name):
+        raise InvalidTableError(
+            f"{what} {_shown(name)} contains a control character, {found[0]!r}."
+        )
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Refuse control characters in names and values of options, but for tabs and ends of lines."""
+    for key, value in properties.items():
+        check_free_name("The option", key)
+        if found := _CONTROL_IN_TEXT.search(value):
+            raise InvalidTableError(
+                f"The value of the option '{key}' contains a control character, {found[0]!r}."
+            )
 
 
 def _fault(name: str) -> str:

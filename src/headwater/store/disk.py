@@ -5,6 +5,7 @@ text that a user sent. A file closes when nobody holds it any more, so a reader 
 the file is renamed or unlinked.
 """
 
+import errno
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -74,6 +75,15 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None:
         """Make creations, renames and removals in a directory survive a crash."""
         ...
+
+
+# There was no descriptor, or no memory, for a moment: nothing has happened to the disk.
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def is_passing(error: OSError) -> bool:
+    """Tell whether the same call may succeed soon, and nothing was lost by its failure."""
+    return error.errno in _PASSING
 
 
 TEMPORARY_SUFFIX = ".tmp"

@@ -12,6 +12,7 @@ from headwater.store.durable import forget_cached, sync_all, sync_data, write_pa
 
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
 _FILE_MODE = 0o600
+_STORAGE_NAMES = ("catalog.sqlite", "log")
 _DIRECTORY_MODE = 0o700
 
 
@@ -177,6 +178,11 @@ class LocalDisk:
 
     def _open(self, path: str, flags: int) -> LocalFile:
         return LocalFile(os.open(self._full(path), flags | _SAFE, _FILE_MODE), self._guard)
+
+
+def holds_storage(directory: Path) -> bool:
+    """Tell whether somebody has opened a data directory here before."""
+    return any((directory / name).exists() for name in _STORAGE_NAMES)
 
 
 def make_durably(directory: Path, *, mode: int = 0o777) -> None:

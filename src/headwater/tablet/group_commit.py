@@ -5,13 +5,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
-from headwater.errors import BucketFencedError, HeadwaterError
+from headwater.errors import BucketFencedError, HeadwaterError, RetryLaterError
 from headwater.metrics.tallies import WriteTally
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks
 
 FLUSH_DELAY_MS = 20
+RETRY_DELAY_S = 0.1
 _events = Events("group_commit")
 
 
@@ -137,12 +138,29 @@ class GroupCommit:
             if self._log.is_checkpoint_due:
                 loop.call_soon_threadsafe(self._wake)
                 self._log.checkpoint()
+        except RetryLaterError as error:
+            # Nothing is lost: whoever waits goes on waiting, and the next try comes soon.
+            _events.warning("sync put off", reason=str(error))
+            loop.call_soon_threadsafe(self._put_off)
+            return
         except HeadwaterError as error:
             failure = error.message
         except Exception as error:  # noqa: BLE001 - the outer edge of a background job
             _events.error("sync failed", cause=error)
             failure = f"A sync failed with {error!r}."
         loop.call_soon_threadsafe(self._finish, failure, took_s)
+
+    def _put_off(self) -> None:
+        self._idle.set()
+        if self._is_closed:
+            self._failure = "The last sync could not be done before the log was closed."
+            self._wake()
+        else:
+            self._tasks.start(self._try_again(), name="sync again")
+
+    async def _try_again(self) -> None:
+        await self._clock.sleep(RETRY_DELAY_S)
+        self._start()
 
     def _finish(self, failure: str, took_s: float | None) -> None:
         if took_s is None:

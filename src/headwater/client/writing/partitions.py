@@ -1,14 +1,22 @@
 """The partitions that rows go to, made where they are missing."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 
 from headwater.client.cluster import Cluster
 from headwater.client.paths import wire_path
-from headwater.errors import LeaderMissingError, PartitionExistsError, PartitionMissingError
+from headwater.errors import (
+    HeadwaterError,
+    LeaderMissingError,
+    PartitionExistsError,
+    PartitionMissingError,
+)
 from headwater.model.partition import spec_of_name
 from headwater.model.table import TableInfo
 from headwater.wire import fluss_pb2 as pb
+
+MADE_TOGETHER_MAX = 64
 
 
 class Partitions:
@@ -25,6 +33,24 @@ class Partitions:
             return await self._cluster.partition_id(self._table, name)
         return None
 
+    async def prepare(self, names: Collection[str]) -> None:
+        """Make those partitions that are missing, if the settings allow it, many at a time.
+
+        What cannot be made is told to whoever needs it, by `ensure`.
+        """
+        unknown = [each for each in names if not self._cluster.knows_partition(self._table, each)]
+        if not unknown or not self._cluster.settings.creates_partitions:
+            return
+        with suppress(HeadwaterError):
+            async with self._making:
+                held = await self._cluster.partitions(self._table)
+                missing = [name for name in unknown if name not in held]
+                for start in range(0, len(missing), MADE_TOGETHER_MAX):
+                    some = missing[start : start + MADE_TOGETHER_MAX]
+                    await asyncio.gather(*map(self._create, some), return_exceptions=True)
+                if missing:
+                    await self._cluster.partitions(self._table)
+
     async def ensure(self, name: str) -> int:
         """Return the id of a partition, which is created if the settings allow it."""
         try:
@@ -40,9 +66,12 @@ class Partitions:
         self._cluster.forget_partition(self._table, name)
 
     async def _make(self, name: str) -> int:
-        known = await self.find(name)
-        if known is not None:
-            return known
+        await self._create(name)
+        return await self._cluster.retries.run(
+            lambda: self._appeared(name), what=f"Creating partition {name} of {self._table.path}"
+        )
+
+    async def _create(self, name: str) -> None:
         spec = spec_of_name(name, self._table.descriptor.partition_keys)
         request = pb.CreatePartitionRequest(
             table_path=wire_path(self._table.path),
@@ -53,9 +82,6 @@ class Partitions:
         )
         with suppress(PartitionExistsError):  # Another client was quicker.
             await self._cluster.ask(request, pb.CreatePartitionResponse, coordinator=True)
-        return await self._cluster.retries.run(
-            lambda: self._appeared(name), what=f"Creating partition {name} of {self._table.path}"
-        )
 
     async def _appeared(self, name: str) -> int:
         known = await self.find(name)

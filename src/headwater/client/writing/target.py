@@ -73,6 +73,8 @@ class Target(Generic[K]):
 
     async def submit(self, parts: Sequence[Part], delivery: Delivery) -> None:
         """Queue the rows of a batch; each part succeeds or fails on its own."""
+        named = {part.partition for part in parts if part.makes_partition}
+        await self._partitions.prepare([name for name in named if name is not None])
         for part in parts:
             try:
                 await self._submit(part, delivery)

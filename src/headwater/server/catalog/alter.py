@@ -14,6 +14,7 @@ from headwater.config.options import (
 )
 from headwater.errors import InvalidAlterError
 from headwater.model.descriptor import TableDescriptor
+from headwater.model.path import check_properties
 from headwater.server.catalog.changes import ResetOption, SetOption, TableChange
 from headwater.server.catalog.schema_changes import changed_schema
 
@@ -51,6 +52,7 @@ def _with_options(
     table: TableDescriptor, changes: Sequence[SetOption | ResetOption]
 ) -> TableDescriptor:
     properties, custom = dict(table.properties), dict(table.custom_properties)
+    check_properties({each.key: each.value for each in changes if isinstance(each, SetOption)})
     for change in changes:
         if not is_table_option(change.key):
             _apply(change, custom)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from headwater.errors import DatabaseExistsError, DatabaseNotEmptyError
-from headwater.model.path import check_database_name
+from headwater.model.path import check_database_name, check_properties
 from headwater.model.table import TableInfo
 from headwater.runtime.clock import Clock
 from headwater.server.catalog.entries import DatabaseInfo
@@ -42,6 +42,7 @@ class Databases:
     ) -> DatabaseInfo:
         """Create a database and return it."""
         check_database_name(name)
+        check_properties(custom_properties or {})
         if self.exists(name):
             if ignore_if_exists:
                 return self.info(name)
@@ -66,6 +67,7 @@ class Databases:
     ) -> DatabaseInfo:
         """Set, then reset custom properties; a comment of None stays, an empty one is removed."""
         held = self.info(name)
+        check_properties(set_properties or {})
         properties = {**held.custom_properties, **(set_properties or {})}
         kept = {key: value for key, value in properties.items() if key not in reset_properties}
         said = held.comment if comment is None else comment or None

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from headwater.errors import InvalidTableError
+from headwater.model.path import check_free_name
 from headwater.model.types import ArrayType, DataType, MapType, RowType
 
 
@@ -31,4 +32,5 @@ def _check_fields(column: str, row: RowType) -> None:
             f"The column '{column}' holds fields of the same name: {', '.join(repeated)}."
         )
     for field in row.fields:
+        check_free_name(f"The column '{column}' holds a field whose name", field.name)
         check_nested_names(column, field.type)

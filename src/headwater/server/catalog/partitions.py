@@ -1,11 +1,13 @@
 """The partitions of tables."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from headwater.config.auto_partition import check_partition_time
 from headwater.config.server import ServerSettings
 from headwater.config.table_options import TableOptions
-from headwater.errors import PartitionExistsError, PartitionLimitError
+from headwater.errors import HeadwaterError, PartitionExistsError, PartitionLimitError
 from headwater.model.partition import (
     PartitionSpec,
     check_spec_values,
@@ -20,6 +22,17 @@ from headwater.server.catalog.entries import PartitionInfo
 from headwater.server.catalog.image import Image
 from headwater.server.catalog.store import CatalogStore
 
+_Made = PartitionInfo | HeadwaterError
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """Hold what somebody asks for."""
+
+    path: TablePath
+    spec: Mapping[str, str]
+    ignore_if_exists: bool
+
 
 class Partitions:
     """Create, drop and find partitions."""
@@ -31,6 +44,7 @@ class Partitions:
         self._image = image
         self._clock = clock
         self._settings = settings
+        self._waiting: list[tuple[_Wish, asyncio.Future[PartitionInfo]]] = []
 
     def list(
         self, path: TablePath, partial: Mapping[str, str] | None = None
@@ -53,16 +67,70 @@ class Partitions:
         self, path: TablePath, spec: Mapping[str, str], *, ignore_if_exists: bool = False
     ) -> PartitionInfo:
         """Create a partition and return it."""
-        table = self._image.table(path)
-        ordered = check_spec_values(complete_spec(spec, table.descriptor.partition_keys))
-        name = name_of_spec(ordered)
-        held = self._image.partitions[table.table_id]
-        if name in held:
-            if ignore_if_exists:
-                return held[name]
-            raise PartitionExistsError(f"There is a partition '{name}' of {path} already.")
-        self._check_new(table, ordered)
-        return self._insert(table, name=name, spec=ordered)
+        made = self._create_all([_Wish(path, spec, ignore_if_exists)])[0]
+        if isinstance(made, HeadwaterError):
+            raise made
+        return made
+
+    async def create_soon(
+        self, path: TablePath, spec: Mapping[str, str], *, ignore_if_exists: bool = False
+    ) -> PartitionInfo:
+        """Create a partition together with all that are asked for in this turn of the loop."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._create_waiting)
+        made: asyncio.Future[PartitionInfo] = loop.create_future()
+        self._waiting.append((_Wish(path, spec, ignore_if_exists), made))
+        return await made
+
+    def _create_waiting(self) -> None:
+        waiting, self._waiting = [each for each in self._waiting if not each[1].done()], []
+        try:
+            made = self._create_all([wish for wish, _ in waiting])
+        except Exception as cause:  # noqa: BLE001 - handed to everybody who waits
+            for _, answer in waiting:
+                answer.set_exception(cause)
+            return
+        for (_, answer), each in zip(waiting, made, strict=True):
+            if isinstance(each, HeadwaterError):
+                answer.set_exception(each)
+            else:
+                answer.set_result(each)
+
+    def _create_all(self, wishes: Sequence[_Wish]) -> Sequence[_Made]:
+        """Create partitions by one change of the file; each succeeds or is refused on its own."""
+        new: dict[tuple[int, str], PartitionInfo] = {}
+        try:
+            with self._store.transaction():
+                made = [self._made(wish, new) for wish in wishes]
+        except HeadwaterError as fault:
+            return [fault] * len(wishes)
+        for info in new.values():
+            self._image.put_partition(info)
+        return made
+
+    def _made(self, wish: _Wish, new: dict[tuple[int, str], PartitionInfo]) -> _Made:
+        """Insert a partition, unless it is there, or say why there can be none."""
+        try:
+            table = self._image.table(wish.path)
+            spec = check_spec_values(complete_spec(wish.spec, table.descriptor.partition_keys))
+            name = name_of_spec(spec)
+            held = self._image.partitions[table.table_id].get(name) or new.get(
+                (table.table_id, name)
+            )
+            if held is not None and wish.ignore_if_exists:
+                return held
+            if held is not None:
+                raise PartitionExistsError(f"There is a partition '{name}' of {wish.path} already.")
+            self._check_new(table, spec, sum(each == table.table_id for each, _ in new))
+        except HeadwaterError as fault:
+            return fault
+        partition_id = self._store.insert_partition(table.table_id, name)
+        info = PartitionInfo(
+            partition_id=partition_id, table_id=table.table_id, name=name, spec=spec
+        )
+        new[table.table_id, name] = info
+        return info
 
     def drop(
         self, path: TablePath, spec: Mapping[str, str], *, ignore_if_missing: bool = False
@@ -78,21 +146,12 @@ class Partitions:
         self._image.remove_partition(info)
         return info
 
-    def _check_new(self, table: TableInfo, spec: PartitionSpec) -> None:
+    def _check_new(self, table: TableInfo, spec: PartitionSpec, new_count: int) -> None:
         rules = TableOptions.of(table.descriptor.properties).auto_partition
         check_partition_time(rules, spec=spec, now_ms=self._clock.now_ms())
         count_max = self._settings.partition_count_max
-        if len(self._image.partitions[table.table_id]) >= count_max:
+        if len(self._image.partitions[table.table_id]) + new_count >= count_max:
             raise PartitionLimitError(
                 f"The table {table.path} has {count_max} partitions, which is the limit.",
                 hint="Drop some, or raise partition_count_max.",
             )
-
-    def _insert(self, table: TableInfo, *, name: str, spec: PartitionSpec) -> PartitionInfo:
-        with self._store.transaction():
-            partition_id = self._store.insert_partition(table.table_id, name)
-        info = PartitionInfo(
-            partition_id=partition_id, table_id=table.table_id, name=name, spec=spec
-        )
-        self._image.put_partition(info)
-        return info

@@ -22,6 +22,7 @@ from headwater.config.table_options import TableOptions
 from headwater.errors import BucketLimitError, InvalidOptionError, InvalidTableError
 from headwater.model.aggregate_options import with_aggregates
 from headwater.model.descriptor import TableDescriptor
+from headwater.model.path import check_free_name, check_properties
 from headwater.model.schema import Schema, check_schema, with_column_ids
 from headwater.model.types import NESTED_TYPES, DataType, DateType, DecimalType
 from headwater.server.catalog.lake_rules import check_lake, check_lake_options, with_lake_format
@@ -58,6 +59,7 @@ DATE_FORMAT = "yyyy-MM-dd"
 def accepted_table(table: TableDescriptor, *, settings: ServerSettings) -> TableDescriptor:
     """Return a new table's descriptor with all that is left out filled in, or say what is wrong."""
     check_schema(table.schema)
+    check_properties({**table.properties, **table.custom_properties})
     if table.is_keyed:
         table = with_filled_keys(with_aggregates(table))
     count = table.bucket_count if table.bucket_count is not None else settings.default_bucket_number
@@ -98,6 +100,7 @@ def _check_columns(schema: Schema) -> None:
     if schema.highest_field_id >= FIELD_ID_MAX:
         raise InvalidTableError(f"Column ids must be below {FIELD_ID_MAX}.")
     for column in schema.columns:
+        check_free_name("The column name", column.name)
         check_nested_names(column.name, column.type)
 
 

@@ -9,7 +9,7 @@ async def create_partition(
     request: pb.CreatePartitionRequest, context: Context
 ) -> pb.CreatePartitionResponse:
     """Create a partition; writers do so on the fly as well."""
-    context.catalog.partitions.create(
+    await context.catalog.partitions.create_soon(
         table_path(request.table_path),
         spec_of(request.partition_spec),
         ignore_if_exists=request.ignore_if_exists,
