@@ -32,6 +32,7 @@ PARTS = (
     Part(name="exact kills", tests=("tests/torture/test_exact_kills.py",), tools=("strace",)),
     Part(name="pauses", tests=("tests/torture/test_pauses.py",)),
     Part(name="disk", tests=("tests/torture/test_disk*.py",), tools=("mount",)),
+    Part(name="small machine", tests=("tests/torture/test_small_machine.py",)),
     Part(name="wire", tests=("tests/torture/test_wire.py",)),
     Part(name="network", tests=("tests/torture/test_net*.py",), tools=("ip", "nft")),
     Part(name="clock", tests=("tests/torture/test_clock.py",), tools=("faketime",)),

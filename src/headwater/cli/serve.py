@@ -29,6 +29,8 @@ class ServeOptions:
     metrics_host: str
     metrics_port: int | None
     metrics_exposed: bool
+    memory: str | None
+    limits: tuple[str, ...]
     audit_every: str | None
     audit_deep: bool
     trust_clock: bool
@@ -51,6 +53,24 @@ MetricsPort = Annotated[
 MetricsExposed = Annotated[
     bool,
     typer.Option("--metrics-exposed", help="Serve metrics beyond this machine, to anyone."),
+]
+MemorySize = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Memory to stay within, such as '512 mb': limits follow it, and what would exceed it"
+        " is refused for a while.",
+        show_default="what the machine or its control group has",
+    ),
+]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="A limit among the server settings, such as request_bytes_max='16 mb'; may be"
+        " repeated.",
+    ),
 ]
 AuditEvery = Annotated[
     str | None,
@@ -92,6 +112,8 @@ def serve(
     metrics_host: MetricsHost = _DEFAULTS.metrics_host,
     metrics_port: MetricsPort = None,
     metrics_exposed: MetricsExposed = False,
+    memory: MemorySize = None,
+    limit: Limits = None,
     audit_every: AuditEvery = None,
     audit_deep: AuditDeep = False,
     trust_clock: TrustClock = False,
@@ -114,6 +136,8 @@ def serve(
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         metrics_exposed=metrics_exposed,
+        memory=memory,
+        limits=tuple(limit or ()),
         audit_every=audit_every,
         audit_deep=audit_deep,
         trust_clock=trust_clock,

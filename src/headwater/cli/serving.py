@@ -9,17 +9,19 @@ from importlib import import_module
 
 from headwater.cli.pairs import named_values
 from headwater.cli.serve import ServeOptions
-from headwater.config.server import ServerSettings
-from headwater.config.values import DURATION
+from headwater.config.server import ServerSettings, limit_named, limits_for, settings_with
+from headwater.config.values import DURATION, MEMORY
 from headwater.errors import InvalidOptionError, StorageError
 from headwater.runtime.events import configure_events
 from headwater.runtime.loops import run
+from headwater.runtime.memory import give_back_early, memory_there_is
 from headwater.runtime.tasks import Tasks
 from headwater.server.security import Users
 from headwater.server.server import Server
 
 LOG_FORMATS = ("text", "json")
 FILES_MAX = 1 << 20
+SMALL_BYTES = 2 * 1024**3
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -101,11 +103,25 @@ def _audit_every_s(options: ServeOptions) -> float | None:
     return every_ms / 1000
 
 
+def _limits(options: ServeOptions) -> dict[str, int]:
+    """Return the limits that fit into the memory there is, and those that the operator gives."""
+    memory = memory_there_is() if options.memory is None else MEMORY.read(options.memory)
+    if options.memory is not None and not memory:
+        raise InvalidOptionError(
+            f"--memory cannot be {options.memory!r}.", hint=f"Expected {MEMORY.expected}."
+        )
+    limits = {} if memory is None else limits_for(memory)
+    if memory is not None and memory < SMALL_BYTES:
+        give_back_early()
+    given = named_values(options.limits, what="limit")
+    return limits | {name: limit_named(name, value) for name, value in given.items()}
+
+
 def _settings(options: ServeOptions) -> ServerSettings:
     host, _, port = options.advertise.rpartition(":")
     if options.advertise and not (host and port.isdigit()):
         raise InvalidOptionError(f"--advertise is HOST:PORT, not {options.advertise!r}.")
-    return ServerSettings(
+    settings = ServerSettings(
         host=options.host,
         port=options.port,
         insecure=options.insecure,
@@ -118,3 +134,4 @@ def _settings(options: ServeOptions) -> ServerSettings:
         advertised_host=host,
         advertised_port=int(port or 0),
     )
+    return settings_with(settings, _limits(options))

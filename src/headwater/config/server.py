@@ -1,7 +1,7 @@
 """The settings of a server process."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from headwater.config.choices import LakeFormat
 from headwater.config.lake import check_lake_properties
@@ -14,9 +14,13 @@ from headwater.config.setting import (
     switch,
     text,
 )
+from headwater.config.values import MEMORY
 from headwater.errors import InvalidOptionError
 
 MIB = 1024**2
+OVERHEAD_BYTES = 192 * MIB
+LIMIT_BYTES_MIN = 8 * MIB
+LIMIT_ENDINGS = ("_max", "_bytes_min")
 PORT_MAX = 65_535
 _FREE = frozenset(
     {
@@ -33,6 +37,7 @@ _FREE = frozenset(
         "lake_properties",
         "lake_trusted_tierers",
         "disk_free_bytes_min",
+        "memory_bytes_max",
     }
 )
 
@@ -77,6 +82,16 @@ class ServerSettings:
         256 * MIB,
         "Responses waiting to be sent, of all connections; above it the slowest reader is dropped.",
     )
+    total_response_bytes_max: int = integer(
+        512 * MIB,
+        "Responses that are read or wait to be taken, of all connections; above it readers wait,"
+        " the slowest of them is dropped, and then requests are refused for a while.",
+    )
+    memory_bytes_max: int = integer(
+        0,
+        "Memory that the process may take; large requests are refused when it is almost all taken."
+        " 0: no limit.",
+    )
     batch_bytes_max: int = integer(32 * MIB, "Size of one record batch.")
     decoded_bytes_max: int = integer(256 * MIB, "Size of one record batch once decompressed.")
     disk_free_bytes_min: int = integer(
@@ -105,6 +120,9 @@ class ServerSettings:
     )
     kv_scanner_ttl_s: float = seconds(600.0, "Time after which an idle scan of rows is ended.")
     kv_scanners_max: int = integer(200, "Scans of rows that may be open at a time.")
+    kv_scanner_bytes_max: int = integer(
+        512 * MIB, "Memory that all open scans of rows may hold: 8 bytes for each row."
+    )
     kv_scanners_per_bucket_max: int = integer(8, "Scans of rows open at a time in one bucket.")
 
     datalake_format: str = text(
@@ -132,3 +150,49 @@ class ServerSettings:
         if self.default_bucket_number > self.bucket_count_max:
             raise InvalidOptionError("'default_bucket_number' is above 'bucket_count_max'.")
         check_lake_properties(self.datalake_format, self.lake_properties)
+
+
+def limits_for(memory_bytes: int) -> dict[str, int]:
+    """Return the limits that fit into so much memory; with 2 GiB or more they are the usual ones.
+
+    The interpreter and its libraries need a share before anything is served. What is left is split
+    so that all budgets together, with the copies that are made on the way, stay below it.
+    """
+    free = max(memory_bytes - OVERHEAD_BYTES, memory_bytes // 3)
+    requests, answers = _share(free, 15), _share(free, 20)
+    usual = ServerSettings()
+    wanted = {
+        "memory_bytes_max": memory_bytes,
+        "total_request_bytes_max": requests,
+        "request_bytes_max": requests // 2,
+        "connection_requests_bytes_max": requests // 2,
+        "batch_bytes_max": requests // 4,
+        "decoded_bytes_max": _share(free, 15),
+        "total_response_bytes_max": answers,
+        "unsent_bytes_max": answers * 3 // 2,
+        "response_bytes_max": answers // 8,
+        "kv_scanner_bytes_max": _share(free, 10),
+    }
+    return {name: min(value, getattr(usual, name) or value) for name, value in wanted.items()}
+
+
+def limit_named(name: str, value: str) -> int:
+    """Read a limit that an operator gives by its name: a number, or a size with its unit."""
+    known = [each.name for each in fields(ServerSettings) if each.name.endswith(LIMIT_ENDINGS)]
+    if name not in known:
+        raise InvalidOptionError(f"{name!r} is no limit.", hint=f"There are: {', '.join(known)}.")
+    read = int(value) if value.strip().isdigit() else MEMORY.read(value)
+    if read is None:
+        raise InvalidOptionError(
+            f"{name!r} cannot be {value!r}.", hint=f"Expected a number, or {MEMORY.expected}."
+        )
+    return read
+
+
+def settings_with(settings: ServerSettings, limits: Mapping[str, int]) -> ServerSettings:
+    """Return settings with other limits."""
+    return replace(settings, **limits)  # type: ignore[arg-type]
+
+
+def _share(free: int, percent: int) -> int:
+    return max(free * percent // 100, LIMIT_BYTES_MIN)

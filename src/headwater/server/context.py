@@ -8,6 +8,7 @@ from headwater.config.server import ServerSettings
 from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events, Sparing
+from headwater.server.answers import Answers
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.disk_space import DiskSpace
 from headwater.server.fan_out import FetchTurns, SharedReads
@@ -34,6 +35,7 @@ class Services:
     scanners: Scanners
     lake: ServerLake
     space: DiskSpace
+    answers: Answers
     # One line for each API and code of error in a while.
     refusals: Sparing
     logins: Logins | None = None

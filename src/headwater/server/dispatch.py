@@ -114,6 +114,8 @@ class Dispatcher:
         try:
             api = _api_of(frame)
             self._check_access(api, session)
+            if frame.is_large:
+                self._services.answers.memory.check()
             if api.key is ApiKey.FETCH_LOG:
                 await self._services.turns.turn(session)
             request = await _decode(api, frame.body)

@@ -23,6 +23,7 @@ from headwater.server.logins import network_of
 _events = Events("listener")
 ANSWER_WITHIN_S = 5.0
 DROPPED_LINES_MAX = 20
+STUCK_WITHIN_S = 2.0
 
 
 class Listener:
@@ -113,9 +114,24 @@ class Listener:
     def unsent_grew(self) -> None:
         """Drop the client that has been stuck longest when unread answers exceed their limit."""
         if sum(each.unsent_bytes() for each in self._connections) > self._settings.unsent_bytes_max:
-            stuck = [each for each in self._connections if each.stuck_since is not None]
-            slowest = min(stuck, key=lambda each: each.stuck_since or 0.0)
-            slowest.abort("unread answers exceed their limit, and this client reads slowest")
+            self._drop("unread answers exceed their limit, and this client reads slowest")
+
+    def unsent_bytes(self) -> int:
+        """Return the bytes of answers that stuck clients have not taken."""
+        stuck = (each for each in self._connections if each.stuck_since is not None)
+        return sum(each.unsent_bytes() for each in stuck)
+
+    def drop_slowest(self) -> bool:
+        """Drop the client that has been stuck longest, if it was so for a while."""
+        before = self._clock.monotonic() - STUCK_WITHIN_S
+        if not any((each.stuck_since or before) < before for each in self._connections):
+            return False
+        self._drop("others wait for room for their answers, and this client reads slowest")
+        return True
+
+    def _drop(self, reason: str) -> None:
+        stuck = [each for each in self._connections if each.stuck_since is not None]
+        min(stuck, key=lambda each: each.stuck_since or 0.0).abort(reason)
 
     async def sweep(self) -> None:
         """Drop clients that took nothing of their answers since the last sweep."""

@@ -15,6 +15,7 @@ from headwater.tablet.state_scan import StateScan
 SCANNER_ID_BYTES = 16
 EXPIRED_KEPT = 1024
 FIRST_CALL = 0
+ROW_BYTES = 8
 
 
 @dataclass(slots=True)
@@ -42,12 +43,12 @@ class Scanners:
     def __len__(self) -> int:
         return len(self._open)
 
-    def check_room(self, bucket: TableBucket) -> None:
+    def check_room(self, bucket: TableBucket, *, rows: int) -> None:
         """Refuse a scan where too many are open; those of clients that are gone make room."""
         self.expire()
-        if self._crowd(bucket) is not None:
+        if self._crowd(bucket, rows) is not None:
             self._let_go([each for each in self._open.values() if each.session.is_closed])
-        if (crowd := self._crowd(bucket)) is not None:
+        if (crowd := self._crowd(bucket, rows)) is not None:
             raise ScannerLimitError(
                 f"{crowd}, as many as there may be.",
                 hint="Close scans that are not needed, or try again later.",
@@ -55,7 +56,7 @@ class Scanners:
 
     def add(self, bucket: TableBucket, scan: StateScan, session: Session) -> Scanner:
         """Take a scan, unless others were quicker to take the room."""
-        self.check_room(bucket)
+        self.check_room(bucket, rows=len(scan))
         scanner_id, now = random_bytes(SCANNER_ID_BYTES), self._clock.monotonic()
         scanner = Scanner(scanner_id, bucket, scan, session, now)
         self._open[scanner_id] = scanner
@@ -91,13 +92,17 @@ class Scanners:
         before = self._clock.monotonic() - self._settings.kv_scanner_ttl_s
         self._let_go([each for each in self._open.values() if each.used_at < before])
 
-    def _crowd(self, bucket: TableBucket) -> str | None:
+    def _crowd(self, bucket: TableBucket, rows: int) -> str | None:
         """Tell how many scans are open, if that is too many for one more."""
         in_bucket = sum(scanner.bucket == bucket for scanner in self._open.values())
         if len(self._open) >= self._settings.kv_scanners_max:
             return f"{len(self._open)} scans are open"
         if in_bucket >= self._settings.kv_scanners_per_bucket_max:
             return f"{in_bucket} scans are open in {bucket}"
+        held = sum(len(each.scan) for each in self._open.values())
+        # One may be larger than all may be together, or nobody could ever read it.
+        if held and (held + rows) * ROW_BYTES > self._settings.kv_scanner_bytes_max:
+            return f"{len(self._open)} scans of {held} rows are open"
         return None
 
     def _let_go(self, scanners: Iterable[Scanner]) -> None:

@@ -11,6 +11,7 @@ from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock, SystemClock
 from headwater.runtime.doubting import BELIEVED_AFTER_S
 from headwater.runtime.events import Events, Sparing
+from headwater.server.answers import Answers, Memory
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.connection import Serve
 from headwater.server.context import Services
@@ -46,6 +47,8 @@ class Server:
             clock=services.clock,
             needs_login=services.logins is not None,
         )
+        services.answers.unsent = self.listener.unsent_bytes
+        services.answers.drop_slowest = self.listener.drop_slowest
         self.upkeep = Upkeep(services, self.listener)
         self.metrics_listener: MetricsListener | None = None
 
@@ -208,6 +211,9 @@ def _services(  # noqa: PLR0913 - one argument per part
         scanners=Scanners(settings, clock),
         lake=ServerLake(directory, catalog, tablets, settings=settings, clock=clock),
         space=DiskSpace(directory, free_bytes_min=settings.disk_free_bytes_min, clock=clock),
+        answers=Answers(
+            settings.total_response_bytes_max, Memory(settings.memory_bytes_max, clock), clock
+        ),
         refusals=Sparing(clock, lines_max=1),
         logins=None if users is None else Logins(users, clock),
         tallies=tallies,

@@ -19,6 +19,9 @@ class StateScan:
         self._locations = locations
         self._position = 0
 
+    def __len__(self) -> int:
+        return len(self._locations)
+
     @property
     def is_done(self) -> bool:
         """Tell whether all rows were read."""

@@ -75,7 +75,8 @@ async def _read_in_turn(
     bytes_max = min(max(request.max_bytes, 0), services.settings.response_bytes_max)
     async with session.turn:
         await session.writable()
-        return await read_fetch(tables, services.reads, bytes_max=bytes_max)
+        async with services.answers.room(bytes_max) as granted:
+            return await read_fetch(tables, services.reads, bytes_max=granted)
 
 
 def _is_enough(fetched: Fetched, request: pb.FetchLogRequest) -> bool:

@@ -21,6 +21,7 @@ async def limit_scan(request: pb.LimitScanRequest, context: Context) -> pb.Limit
     try:
         async with context.session.turn:
             await context.session.writable()
+            context.services.answers.memory.check()
             if context.catalog.tables.by_id(request.table_id).descriptor.is_keyed:
                 return await _some_rows(request, context)
             records = await _last_rows(request, context)

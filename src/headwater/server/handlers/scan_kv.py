@@ -50,7 +50,8 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
     partition_id = asked.partition_id if asked.HasField("partition_id") else None
     bucket = TableBucket(asked.table_id, asked.bucket_id, partition_id)
     tablet = await context.tablets.pk_tablet(bucket)
-    scanners.check_room(bucket)
+    context.services.answers.memory.check()
+    scanners.check_room(bucket, rows=tablet.row_count)
     scan = await tablet.scan(limit=asked.limit if asked.limit > 0 else None)
     if scan.is_done:
         return pb.ScanKvResponse(has_more_results=False, log_offset=scan.offset)
@@ -76,7 +77,9 @@ async def _next(scanner: Scanner, request: pb.ScanKvRequest, context: Context) -
     scanner.next_call += 1
     scanner.is_busy = True
     try:
-        records, count = await asyncio.to_thread(_read, scanner.scan, bytes_max)
+        # A scan that has begun cannot be asked for the same rows again, so it always gets on.
+        async with context.services.answers.room(bytes_max, at_any_cost=True) as granted:
+            records, count = await asyncio.to_thread(_read, scanner.scan, granted)
     finally:
         scanner.is_busy = False
     if scanner.scan.is_done:
