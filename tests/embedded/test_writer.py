@@ -252,3 +252,24 @@ async def test_those_who_await_gather_rows_as_well(tmp_path):
         found = await table.scan(columns="id").to_arrow()
         assert found["id"].to_pylist() == list(range(1000))
         assert batch_rows(tmp_path) == [1000]
+
+
+def test_rows_and_deletes_that_alternate_are_one_batch(hw, tmp_path):
+    columns = {"id": "BIGINT NOT NULL", "day": "STRING NOT NULL", "text": "STRING NOT NULL"}
+    table = hw.create_table("t", columns, primary_key=["id", "day"], buckets=1)
+    table.upsert([(n, "mo", "old") for n in range(100)])
+
+    with table.writer() as writer:
+        for number in range(100):
+            if number % 2:
+                writer.upsert({"id": number, "day": "mo", "text": "new"})
+            else:
+                writer.delete({"id": number, "day": "mo"})
+        with pytest.raises(errors.InvalidValueError, match="text"):
+            writer.upsert({"id": 1, "day": "mo", "text": None})
+
+    rows = table.scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["text"]) for row in rows) == [
+        (n, "new") for n in range(1, 100, 2)
+    ]
+    assert batch_rows(tmp_path) == [100, 150]

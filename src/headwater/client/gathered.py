@@ -85,13 +85,21 @@ class RowForm:
             size += len(values[at])  # type: ignore[arg-type]
         return _copied(values, fitting.copied, size) if fitting.copied else (values, size)
 
-    def batch(self, rows: Sequence[Values]) -> pa.RecordBatch:
-        """Return rows as a batch, or raise what is wrong with a value."""
+    def widened(self, keys: "RowForm", values: Values) -> Values:
+        """Return the values of a key among those of a whole row, which are missing."""
+        given = dict(zip(keys.wanted.schema.names, values, strict=True))
+        return tuple(map(given.get, self._names))
+
+    def batch(self, rows: Sequence[Values], deletes: Sequence[int]) -> pa.RecordBatch:
+        """Return rows as a batch, or raise what is wrong with a value; deletes have keys only."""
         schema = self.wanted.schema
         columns = zip(*rows, strict=True)
         arrays = [column_of(each, field) for each, field in zip(columns, schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-        check_nulls(batch, self.wanted.checked)
+        kept = batch
+        if any(deletes):
+            kept = batch.filter(pa.array(np.frombuffer(bytes(deletes), np.uint8) == 0))
+        check_nulls(kept, self.wanted.checked)
         return batch
 
     def shown(self, values: Values) -> str:
@@ -178,11 +186,12 @@ def _copy(value: object) -> tuple[object, int]:
 
 @dataclass(slots=True)
 class Run:
-    """Hold rows of one form, in their order."""
+    """Hold rows in their order, and which of them delete."""
 
     form: RowForm
     first: int
     rows: list[Values] = field(default_factory=list)
+    deletes: bytearray = field(default_factory=bytearray)
 
     def batch(self) -> tuple[pa.RecordBatch | None, InvalidValueError | None]:
         """Return the rows before the first that cannot be written, and why it cannot.
@@ -191,10 +200,10 @@ class Run:
         knows what is written: all rows before it, and none behind it.
         """
         try:
-            return self.form.batch(self.rows), None
+            return self._batch(0, len(self.rows)), None
         except InvalidValueError as fault:
             at, why = self._first_bad(fault)
-        batch = self.form.batch(self.rows[:at]) if at else None
+        batch = self._batch(0, at) if at else None
         return batch, self._named(at, why)
 
     def _first_bad(self, why: InvalidValueError) -> tuple[int, InvalidValueError]:
@@ -203,11 +212,14 @@ class Run:
         while end - good > 1:
             middle = (good + end) // 2
             try:
-                self.form.batch(self.rows[good:middle])
+                self._batch(good, middle)
                 good = middle
             except InvalidValueError as fault:
                 end, why = middle, fault
         return good, why
+
+    def _batch(self, start: int, end: int) -> pa.RecordBatch:
+        return self.form.batch(self.rows[start:end], self.deletes[start:end])
 
     def _named(self, at: int, fault: InvalidValueError) -> InvalidValueError:
         shown = self.form.shown(self.rows[at])
@@ -221,7 +233,11 @@ class Run:
 class Gathered:
     """Hold rows in order, up to what makes one batch; may be used from any thread."""
 
-    def __init__(self, *, rows_max: int, bytes_max: int) -> None:
+    def __init__(
+        self, form: RowForm, *, rows_max: int, bytes_max: int, mixes_deletes: bool
+    ) -> None:
+        self._form = form
+        self._mixes_deletes = mixes_deletes
         self._rows_max = rows_max
         self._bytes_max = bytes_max
         self._lock = threading.Lock()
@@ -240,13 +256,14 @@ class Gathered:
         """Tell whether what is held makes a batch: one more row like the last would be too many."""
         return self._rows >= self._rows_max or self._bytes + self._last > self._bytes_max
 
-    def add(self, form: RowForm, values: Values, size: int) -> bool:
+    def add(self, values: Values, size: int, *, deletes: bool) -> bool:
         """Put a row behind the others; tell whether it is the first."""
         with self._lock:
             runs = self._runs
-            if not runs or runs[-1].form is not form:
-                runs.append(Run(form, self._taken))
+            if not runs or not (self._mixes_deletes or runs[-1].deletes[-1] == deletes):
+                runs.append(Run(self._form, self._taken))
             runs[-1].rows.append(values)
+            runs[-1].deletes.append(deletes)
             self._taken += 1
             self._bytes += size
             self._last = size

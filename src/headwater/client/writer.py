@@ -53,7 +53,12 @@ class AsyncWriter:
         self._keys = Wanted.of(schema, columns=self._key)
         self._row_form = RowForm(self._rows)
         self._key_form = RowForm(self._keys) if self._key else None
-        self._held = Gathered(rows_max=settings.batch_rows_max, bytes_max=settings.batch_bytes_max)
+        self._held = Gathered(
+            self._row_form,
+            rows_max=settings.batch_rows_max,
+            bytes_max=settings.batch_bytes_max,
+            mixes_deletes=isinstance(writer, Upserter) and writer.mixes_deletes,
+        )
         self._timeout_s = settings.batch_timeout_ms / 1000
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cutting = asyncio.Lock()
@@ -84,7 +89,11 @@ class AsyncWriter:
         taken = form.taken(row)
         if taken is None:
             return False
-        if self._held.add(form, *taken):
+        values, size = taken
+        deletes = form is self._key_form
+        if deletes:
+            values = self._row_form.widened(form, values)
+        if self._held.add(values, size, deletes=deletes):
             try:
                 self._loop.call_soon_threadsafe(self._begin)
             except RuntimeError:
@@ -196,18 +205,21 @@ class AsyncWriter:
         is_quick = len(run.rows) <= INLINE_ROWS_MAX
         batch, fault = run.batch() if is_quick else await asyncio.to_thread(run.batch)
         if batch is not None:
-            await self._put(run.form, batch)
+            await self._put(batch, bytes(run.deletes[: batch.num_rows]))
         if fault is not None:
             self._refused = fault
             written = 0 if batch is None else batch.num_rows
             self._writer.pipeline.refuse(len(run.rows) - written, fault)
 
-    async def _put(self, form: RowForm, batch: pa.RecordBatch) -> None:
-        if form is self._key_form:
-            assert isinstance(self._writer, Upserter)
-            await self._writer.put_delete(batch)
-        else:
+    async def _put(self, batch: pa.RecordBatch, deletes: bytes) -> None:
+        if not any(deletes):
             await self._writer.put(batch)
+            return
+        assert isinstance(self._writer, Upserter)
+        if all(deletes):
+            await self._writer.put_delete(batch.select(self._key))
+        else:
+            await self._writer.put_changes(batch, deletes)
 
     # ---- as a block
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.client.cluster import Cluster
@@ -16,6 +17,7 @@ from headwater.client.writing.target import Target
 from headwater.client.writing.target_columns import target_columns
 from headwater.client.writing.writers import Writers
 from headwater.model.table import TableInfo
+from headwater.rows.row_bytes import RowBytes
 
 LANES_MAX = 1024
 
@@ -32,7 +34,14 @@ class _Delete:
     """Delete by key."""
 
 
-_Kind = _Upsert | _Delete
+@dataclass(frozen=True, slots=True, eq=False)
+class _Change:
+    """Write some rows, and delete others by their keys: a byte for each says which."""
+
+    deletes: bytes
+
+
+_Kind = _Upsert | _Delete | _Change
 
 
 class Upserter:
@@ -80,6 +89,16 @@ class Upserter:
         """Submit deletes without being told of what failed before."""
         await self.pipeline.put(_Delete(), keys)
 
+    @property
+    def mixes_deletes(self) -> bool:
+        """Tell whether rows and deletes can be one batch, which says of both what is written."""
+        return target_columns(self._table.schema, None) is None
+
+    async def put_changes(self, batch: pa.RecordBatch, deletes: bytes) -> None:
+        """Submit rows of which some delete their keys, in their order."""
+        assert self.mixes_deletes
+        await self.pipeline.put(_Change(deletes), batch)
+
     async def flush(self) -> Receipt:
         """Wait for everything submitted since the last flush; raise the first failure."""
         return await self.pipeline.flush()
@@ -94,10 +113,12 @@ class Upserter:
     def _plan(self, kind: _Kind, batch: pa.RecordBatch) -> Sequence[Part]:
         """Share rows out: 1. encode keys and rows once 2. route 3. take and cut each share."""
         lane, rows = self._encoded(kind, batch)
+        shares = [(share, rows.take(share.rows)) for share in self._router.route(batch)]
         return [
-            Part(lane, share.partition, share.bucket, piece, isinstance(kind, _Upsert))
-            for share in self._router.route(batch)
-            for piece in cut(rows.take(share.rows), self._settings, slice_of=_slice)
+            # Nobody needs a partition to delete from.
+            Part(lane, share.partition, share.bucket, piece, bool(taken.rows.lengths.any()))
+            for share, taken in shares
+            for piece in cut(taken, self._settings, slice_of=_slice)
         ]
 
     def _encoded(self, kind: _Kind, batch: pa.RecordBatch) -> tuple[KvLane, KvRows]:
@@ -108,6 +129,12 @@ class Upserter:
             case _Upsert(columns):
                 lane = self._lane(target_columns(self._table.schema, columns))
                 return lane, KvRows.of(keys, self._encoding.rows(batch, columns))
+            case _Change(deletes):
+                rows = self._encoding.rows(batch, None)
+                mask = np.frombuffer(deletes, np.uint8) != 0
+                ends = np.where(mask, rows.starts, rows.ends)
+                kept = RowBytes(rows.data, rows.starts, ends)
+                return self._lane(None), KvRows.of(keys, kept)
 
     def _lane(self, targets: tuple[int, ...] | None) -> KvLane:
         lane = self._lanes.get(targets)
