@@ -128,3 +128,14 @@ async def test_clients_that_know_nothing_of_joined_batches_get_none(tmp_path):
 
             assert seen == times
             assert texts == [f"text {number}" for number in range(ROWS)]
+
+
+async def test_nothing_is_joined_on_a_full_disk(tmp_path):
+    async with (
+        running(tmp_path / "data", storage=STORAGE) as server,
+        await aio.connect(f"127.0.0.1:{server.port}") as client,
+    ):
+        await written(client, server)
+        server._services.space._free_bytes_min = 1 << 62  # No disk is so large.
+
+        assert await join_all(server) > ROWS

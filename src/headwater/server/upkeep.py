@@ -199,6 +199,8 @@ class Upkeep:
 
     async def join_batches(self) -> None:
         """Join the small batches of logs that were written row by row, a segment of each."""
+        if self._services.space.is_full_now():
+            return  # A copy is written before the old file goes.
         for bucket, tablet in self._services.tablets.all_open():
             try:
                 await self._join(bucket, tablet)
