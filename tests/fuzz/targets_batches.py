@@ -24,7 +24,7 @@ from headwater.model.types import (
     StringType,
     TimestampType,
 )
-from headwater.rows.admission import AdmissionLimits, Expectation, admit
+from headwater.rows.admission import AdmissionLimits, Expectation, inspect
 from headwater.rows.checksum import crc32c
 from headwater.rows.log_batch import (
     CRC_END,
@@ -160,7 +160,7 @@ def admit_batches(data: bytes) -> None:
     records = memoryview(data)[1:]
     for header, position in iterate(records):
         batch = records[position : position + header.size]
-        admit(batch, header, expected=expected, limits=LIMITS, append_only=False)
+        inspect(batch, header, expected=expected, limits=LIMITS, append_only=False).check_values()
         check_readable(batch, header, expected)
 
 

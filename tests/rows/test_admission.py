@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headwater.errors import CorruptBatchError, InvalidValueError, RecordTooLargeError
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Schema
-from headwater.rows.admission import AdmissionLimits, Expectation, admit
+from headwater.rows.admission import AdmissionLimits, Expectation, inspect
 from headwater.rows.checksum import crc32c
 from headwater.rows.log_batch import HEADER_BYTES, build_batch, read_header
 from headwater.rows.message import read_layout
@@ -31,7 +31,9 @@ ROWS = pa.record_batch([pa.array([1, 2, 3], pa.int32()), ["a", None, "c"]], sche
 
 def check(data, schema=SCHEMA, *, limits=LIMITS, append_only=True):
     expected = Expectation.of(schema)
-    admit(data, read_header(data), expected=expected, limits=limits, append_only=append_only)
+    inspect(
+        data, read_header(data), expected=expected, limits=limits, append_only=append_only
+    ).check_values()
 
 
 def with_crc(data: bytes) -> bytes:

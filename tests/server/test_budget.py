@@ -1,5 +1,7 @@
 """Bytes are handed out in turn, never over the total but to one lone taker, and none get lost."""
 
+import asyncio
+
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -7,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from headwater.server.budget import Budget
 
 TOTAL = 100
+STEPS = ("begins", "ends")
 
 
 class Taker:
@@ -76,6 +79,37 @@ def test_forgetting_somebody_who_does_not_wait_changes_nothing():
     budget.forget(Taker().granted)
 
     assert budget.used_bytes == 60
+
+
+async def test_room_is_held_while_something_is_done_and_others_wait_for_it():
+    budget, order = Budget(TOTAL), []
+
+    async def work(name, count):
+        async with budget.room(count):
+            order.append(f"{name} begins")
+            await asyncio.sleep(0)
+            order.append(f"{name} ends")
+
+    await asyncio.gather(work("large", TOTAL), work("second", TOTAL), work("small", 1))
+
+    assert order == [f"{name} {what}" for name in ("large", "second", "small") for what in STEPS]
+    assert budget.used_bytes == 0
+
+
+async def test_who_is_cancelled_before_or_just_after_getting_room_holds_none():
+    for is_granted in (False, True):
+        budget = Budget(TOTAL)
+        budget.charge(TOTAL)
+        waiting = asyncio.ensure_future(budget.room(10).__aenter__())
+        await asyncio.sleep(0)
+
+        waiting.cancel()
+        if is_granted:
+            budget.give(TOTAL)
+        await asyncio.gather(waiting, return_exceptions=True)
+
+        assert budget.used_bytes == (0 if is_granted else TOTAL)
+        assert not budget._waiting
 
 
 @given(st.lists(st.integers(1, 3 * TOTAL), min_size=1, max_size=30))

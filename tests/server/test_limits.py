@@ -2,16 +2,20 @@
 
 import asyncio
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from headwater.errors import RecordTooLargeError, RequestError
+from headwater.rows.log_batch import build_batch
+from headwater.rows.message_write import MessageWriter
 from headwater.runtime.turns import CALLS_PER_TURN, ITEMS_PER_TURN
 from headwater.server.session import Session
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind, request_head
 from headwater.wire.limits import BUCKETS_MAX, LISTS, LOOKUPS_MAX, WRITES_MAX
-from tests.flows.appending import TABLE, with_table
+from tests.flows.appending import SCHEMA, TABLE, produce, with_table
 from tests.server.support import (
     KIB,
     RawClient,
@@ -227,3 +231,56 @@ async def test_requests_far_above_every_limit_neither_end_a_server_nor_make_it_g
 
     assert sent == len(list(lists()))
     assert grown < 150 * MIB
+
+
+def bomb(rows: int, codec: str) -> bytes:
+    """Return a small batch whose values are many zeros."""
+    zeros = pa.record_batch(
+        [pa.array(np.zeros(rows, kind)) for kind in (np.int32, np.int64)], schema=SCHEMA
+    )
+    codec = pa.Codec(codec)
+    message = MessageWriter(SCHEMA, codec).write(zeros)
+    return build_batch(message, schema_id=1, record_count=rows)
+
+
+async def test_batches_that_grow_are_decoded_beside_the_loop_and_not_all_at_once(tmp_path):
+    async with running(tmp_path, decoded_bytes_max=40 * MIB) as server:
+        table_id = await with_table(server.port, buckets=4)
+        records = bomb(2_000_000, "lz4")
+        buckets = [pb.ProduceLogBucketRequest(bucket_id=n, records=records) for n in range(4)]
+        request = pb.ProduceLogRequest(
+            acks=-1, table_id=table_id, timeout_ms=30_000, buckets_req=buckets
+        )
+        decoding, held = server._services.tablets._decoding, set()
+        frame = RequestFrame(ApiKey.PRODUCE_LOG, 0, 1, memoryview(request.SerializeToString()))
+        answering = asyncio.create_task(
+            server.serve(frame, Session("test", "127.0.0.1", 1, _writable))
+        )
+        while not answering.done():
+            held.add(decoding.used_bytes)
+            await asyncio.sleep(0)
+        answer = pb.ProduceLogResponse.FromString(b"".join(answering.result()[1]))
+
+    assert len(records) < 200 * KIB
+    assert held == {0, 24_000_000}, "one at a time, seen by a loop that went on"
+    assert not any(each.error_code for each in answer.buckets_resp)
+
+
+async def test_a_request_of_many_batches_that_grow_is_refused(tmp_path):
+    limits = {"decoded_bytes_max": 40 * MIB, "request_decoded_bytes_max": 60 * MIB}
+    async with running(tmp_path, **limits) as server:
+        table_id = await with_table(server.port)
+        async with connected(server) as connection:
+            answers = [
+                await connection.call(produce(table_id, 0, records), pb.ProduceLogResponse)
+                for records in (
+                    bomb(2_000_000, "zstd") * 3,
+                    bomb(4_000_000, "zstd"),
+                    bomb(9, "lz4"),
+                )
+            ]
+
+    told = [answer.buckets_resp[0].error_message for answer in answers]
+    assert "of a request take more than 62914560 bytes once decompressed" in told[0]
+    assert "A batch takes more than 41943040 bytes once decompressed" in told[1]
+    assert not told[2]

@@ -2,7 +2,9 @@
 
 import asyncio
 import errno
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,6 +13,7 @@ from headwater.errors import (
     CorruptBatchError,
     InvalidAcksError,
     OffsetOutOfRangeError,
+    RecordTooLargeError,
     RetryLaterError,
     StoppingError,
 )
@@ -18,15 +21,48 @@ from headwater.log.settings import LogSettings
 from headwater.runtime.clock import SystemClock
 from headwater.store.local import LocalDisk
 from headwater.store.memory import MemoryDisk
-from headwater.tablet.log_tablet import LogTablet, Receipt
+from headwater.tablet.log_tablet import INLINE_DECODED_BYTES_MAX, LogTablet, Receipt
 from tests.log.support import InterposedDisk, batch, messages, open_log
 from tests.tablet.support import HeldExecutor, ManualClock, settle
 
 LARGE = 100_000
 
 
-def admitted(view, header):
-    return None
+class Admitting:
+    """Admit batches, unless a check refuses one; values of a batch may be said to be large."""
+
+    def __init__(self, check=lambda view: None, *, decoded_bytes: int = 0) -> None:
+        self._check = check
+        self.decoded_bytes = decoded_bytes
+        self.threads: set[str] = set()
+        self.held_bytes: list[int] = []
+
+    def inspect(self, view, header):
+        return Batch(view, self)
+
+    def take(self, batches, decoded_bytes):
+        pass
+
+    @asynccontextmanager
+    async def room(self, decoded_bytes):
+        self.held_bytes.append(decoded_bytes)
+        yield
+
+    def check(self, view):
+        self.threads.add(threading.current_thread().name)
+        self._check(view)
+
+
+class Batch:
+    def __init__(self, view, admission: Admitting) -> None:
+        self._view, self._admission = view, admission
+
+    @property
+    def decoded_bytes(self) -> int:
+        return self._admission.decoded_bytes
+
+    def check_values(self) -> None:
+        self._admission.check(self._view)
 
 
 @pytest.fixture
@@ -42,9 +78,9 @@ async def tablet(executor):
     await tablet.close()
 
 
-async def put(tablet, *texts, acks=-1, admit=admitted):
+async def put(tablet, *texts, acks=-1, admission=None):
     records = b"".join(map(batch, texts))
-    return await tablet.append(records, acks=acks, admit=admit)
+    return await tablet.append(records, acks=acks, admission=admission or Admitting())
 
 
 def fail_syncs(operation, path):
@@ -88,28 +124,45 @@ async def test_other_acks_are_refused(tablet, acks):
 
 
 async def test_nothing_is_written_when_one_batch_is_not_admitted(tablet):
-    def admit(view, header):
+    def check(view):
         if bytes(view[48:]) == b"bad":
             raise CorruptBatchError("no")
 
     with pytest.raises(CorruptBatchError):
-        await put(tablet, "good", "bad", admit=admit)
+        await put(tablet, "good", "bad", admission=Admitting(check))
 
     assert tablet.log.end_offset == 0
 
 
 async def test_a_large_append_that_is_not_admitted_is_not_written(tablet):
-    def admit(view, header):
+    def check(view):
         raise CorruptBatchError("no")
 
     with pytest.raises(CorruptBatchError):
-        await put(tablet, "x" * LARGE, admit=admit)
+        await put(tablet, "x" * LARGE, admission=Admitting(check))
     assert await put(tablet, "next") == Receipt(0)
+
+
+async def test_values_are_checked_beside_the_loop_if_they_are_large_once_decoded(tablet):
+    loop_thread = threading.current_thread().name
+    small, bomb = Admitting(decoded_bytes=100), Admitting(decoded_bytes=INLINE_DECODED_BYTES_MAX)
+
+    await put(tablet, "a", "b", admission=small)
+    await put(tablet, "a", "b", admission=bomb)
+
+    assert (small.threads, small.held_bytes) == ({loop_thread}, [])
+    assert loop_thread not in bomb.threads
+    assert bomb.held_bytes == [INLINE_DECODED_BYTES_MAX]
+
+
+async def test_too_many_batches_for_one_bucket_are_refused(tablet):
+    with pytest.raises(RecordTooLargeError, match="more than 4096 record batches"):
+        await tablet.append(batch("a") * 4097, acks=1, admission=Admitting())
 
 
 async def test_cut_records_are_refused(tablet):
     with pytest.raises(CorruptBatchError):
-        await tablet.append(batch("a") + batch("b")[:-1], acks=1, admit=admitted)
+        await tablet.append(batch("a") + batch("b")[:-1], acks=1, admission=Admitting())
 
     assert tablet.log.end_offset == 0
 
@@ -158,7 +211,7 @@ async def test_a_resend_that_is_not_durable_yet_waits_as_well():
     executor = HeldExecutor()
     tablet = LogTablet(open_log(MemoryDisk()), executor=executor, clock=ManualClock())
     sent = batch("a", writer_id=1, sequence=0)
-    tasks = [started(tablet.append(sent, acks=-1, admit=admitted)) for _ in range(2)]
+    tasks = [started(tablet.append(sent, acks=-1, admission=Admitting())) for _ in range(2)]
     await settle()
     assert not any(task.done() for task in tasks)
 

@@ -93,7 +93,13 @@ class ServerSettings:
         " 0: no limit.",
     )
     batch_bytes_max: int = integer(32 * MIB, "Size of one record batch.")
-    decoded_bytes_max: int = integer(256 * MIB, "Size of one record batch once decompressed.")
+    decoded_bytes_max: int = integer(
+        256 * MIB,
+        "Size of one record batch once decompressed, and of all that are decompressed at a time.",
+    )
+    request_decoded_bytes_max: int = integer(
+        1024 * MIB, "Size of all record batches of one request once decompressed."
+    )
     disk_free_bytes_min: int = integer(
         64 * MIB,
         "Free space of the disk below which rows are refused, so that there is room to delete some;"

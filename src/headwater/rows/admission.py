@@ -33,6 +33,22 @@ class AdmissionLimits:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Inspected:
+    """Hold a batch whose frame and layout are right, and whose values are still to be checked."""
+
+    message: memoryview
+    expected: "Expectation"
+    is_compressed: bool
+    decoded_bytes: int
+    """What decoding its values takes: writers say so, and no decoder goes beyond it."""
+
+    def check_values(self) -> None:
+        """Decode the values and check them."""
+        rows = _checked_rows(self.message, self.expected, is_compressed=self.is_compressed)
+        check_nulls(rows, self.expected.checked_columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Expectation:
     """Hold what a schema asks of every batch; made once for many batches."""
 
@@ -54,18 +70,19 @@ class Expectation:
         )
 
 
-def admit(
+def inspect(
     batch: bytes | memoryview,
     header: BatchHeader,
     *,
     expected: Expectation,
     limits: AdmissionLimits,
     append_only: bool,
-) -> None:
+) -> Inspected:
     """Refuse a batch that readers could not decode; trust nothing before it is checked.
 
     1. Size, checksum and count. 2. Statistics and change types. 3. The layout of the message
-    against the schema. 4. The size of its buffers once decompressed. 5. Its values.
+    against the schema. 4. The size of its buffers once decompressed. What is left are its values:
+    to check them takes as much time and memory as they say, not as much as was sent.
     """
     _check_frame(batch, header, limits=limits)
     sections = read_sections(batch, header)
@@ -78,9 +95,8 @@ def admit(
     message = memoryview(batch)[sections.changes_end : header.size]
     layout = read_layout(message, message_bytes=len(message))
     _check_layout(layout, header, expected=expected)
-    _check_decoded_size(message, layout, decoded_bytes_max=limits.decoded_bytes_max)
-    rows = _checked_rows(message, expected, is_compressed=layout.compression is not None)
-    check_nulls(rows, expected.checked_columns)
+    decoded_bytes = _decoded_size(message, layout, decoded_bytes_max=limits.decoded_bytes_max)
+    return Inspected(message, expected, layout.compression is not None, decoded_bytes)
 
 
 def _check_frame(
@@ -144,9 +160,7 @@ def _check_layout(layout: MessageLayout, header: BatchHeader, *, expected: Expec
         raise CorruptBatchError("A struct and its fields differ in length.", hint=_HINT)
 
 
-def _check_decoded_size(
-    message: memoryview, layout: MessageLayout, *, decoded_bytes_max: int
-) -> None:
+def _decoded_size(message: memoryview, layout: MessageLayout, *, decoded_bytes_max: int) -> int:
     if layout.compression is None:
         decoded = layout.body_length
     else:
@@ -157,6 +171,7 @@ def _check_decoded_size(
             f"A batch takes more than {decoded_bytes_max} bytes once decompressed.",
             hint="Send smaller batches: lower the batch size of the writer.",
         )
+    return decoded
 
 
 def _decoded_lengths(message: memoryview, layout: MessageLayout) -> np.ndarray:

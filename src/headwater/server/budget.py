@@ -1,7 +1,9 @@
 """A shared allowance of bytes: whoever finds it used up waits in turn."""
 
+import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 
 class Budget:
@@ -42,6 +44,35 @@ class Budget:
         self.used_bytes -= count
         assert self.used_bytes >= 0
         self._serve_waiting()
+
+    @asynccontextmanager
+    async def room(self, count: int) -> AsyncIterator[None]:
+        """Hold bytes for as long as something takes, once it is its turn to have them."""
+        if not self.take(count):
+            await self._granted(count)
+        try:
+            yield
+        finally:
+            self.give(count)
+
+    async def _granted(self, count: int) -> None:
+        turn, is_granted = asyncio.get_running_loop().create_future(), False
+
+        def granted() -> None:
+            nonlocal is_granted
+            is_granted = True
+            if not turn.done():
+                turn.set_result(None)
+
+        self.take_later(count, granted)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if is_granted:
+                self.give(count)
+            else:
+                self.forget(granted)
+            raise
 
     def _fits(self, count: int) -> bool:
         return not self.used_bytes or self.used_bytes + count <= self._total_bytes

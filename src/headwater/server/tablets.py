@@ -4,13 +4,14 @@ import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 
 from headwater.config.server import ServerSettings
 from headwater.config.table_options import TableOptions
-from headwater.errors import BucketMissingError, HeadwaterError
+from headwater.errors import BucketMissingError, HeadwaterError, RecordTooLargeError
 from headwater.kv.settings import KvSettings
 from headwater.log.log import Log
 from headwater.log.settings import LogSettings
@@ -18,7 +19,7 @@ from headwater.metrics.tallies import WriteTally
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
 from headwater.model.schema import Schema
-from headwater.rows.admission import AdmissionLimits, Expectation, admit
+from headwater.rows.admission import AdmissionLimits, Expectation, Inspected, inspect
 from headwater.rows.joined import Joiner
 from headwater.rows.log_batch import BatchHeader
 from headwater.rows.message_write import arrow_codec
@@ -26,18 +27,60 @@ from headwater.rows.projection import Projection
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import shared
+from headwater.server.budget import Budget
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.keyed import KeyedTablets
 from headwater.store.disk import Disk
 from headwater.store.local import make_durably
-from headwater.tablet.log_tablet import LogTablet
+from headwater.tablet.log_tablet import BATCHES_MAX, LogTablet
 from headwater.tablet.pk_tablet import PkTablet
 
 _events = Events("tablets")
 PROJECTIONS_KEPT = 1024
 SCHEMAS_KEPT = 1024
 
-Admit = Callable[[memoryview, BatchHeader], None]
+
+class TableAdmission:
+    """Know what the batches of one request to append to a table must be."""
+
+    def __init__(
+        self,
+        expectation: Callable[[int], Expectation],
+        *,
+        limits: AdmissionLimits,
+        decoded_bytes_max: int,
+        decoding: Budget,
+    ) -> None:
+        self._expectation = expectation
+        self._limits = limits
+        self._decoding = decoding
+        self._batches_left = BATCHES_MAX
+        self._bytes_left = self._bytes_max = decoded_bytes_max
+
+    def inspect(self, batch: memoryview, header: BatchHeader) -> Inspected:
+        """Check everything but the values of a batch."""
+        expected = self._expectation(header.schema_id)
+        return inspect(batch, header, expected=expected, limits=self._limits, append_only=True)
+
+    def take(self, batches: int, decoded_bytes: int) -> None:
+        """Refuse batches beyond what one request may bring, for all its buckets together."""
+        self._batches_left -= batches
+        self._bytes_left -= decoded_bytes
+        if self._batches_left < 0:
+            raise RecordTooLargeError(
+                f"A request brings more than {BATCHES_MAX} record batches.",
+                hint="Put more rows into a batch.",
+            )
+        if self._bytes_left < 0:
+            raise RecordTooLargeError(
+                f"The record batches of a request take more than {self._bytes_max} bytes once"
+                " decompressed.",
+                hint="Send fewer rows in a request.",
+            )
+
+    def room(self, decoded_bytes: int) -> AbstractAsyncContextManager[None]:
+        """Wait for memory to decode values in, of which all requests share some."""
+        return self._decoding.room(decoded_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +133,8 @@ class Tablets:
         self._limits = AdmissionLimits(
             batch_bytes_max=settings.batch_bytes_max, decoded_bytes_max=settings.decoded_bytes_max
         )
+        # Apart from the budget of requests: those hold some of it while they wait for this one.
+        self._decoding = Budget(settings.decoded_bytes_max)
         self.keyed = KeyedTablets(
             store.disk,
             catalog,
@@ -160,13 +205,14 @@ class Tablets:
 
     # ---- what writing and reading need to know of a table
 
-    def admission_of(self, table_id: int) -> Admit:
-        """Return the check that every batch for a table must pass."""
-        return partial(self._admit, table_id)
-
-    def _admit(self, table_id: int, batch: memoryview, header: BatchHeader) -> None:
-        expected = self._expectation(table_id, header.schema_id)
-        admit(batch, header, expected=expected, limits=self._limits, append_only=True)
+    def admission_of(self, table_id: int) -> TableAdmission:
+        """Return the checks that every batch of one request for a table must pass."""
+        return TableAdmission(
+            partial(self._expectation, table_id),
+            limits=self._limits,
+            decoded_bytes_max=self._settings.request_decoded_bytes_max,
+            decoding=self._decoding,
+        )
 
     def schemas(self, table_id: int) -> Callable[[int], Schema]:
         """Return a function from schema id to schema."""

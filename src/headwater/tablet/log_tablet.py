@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from itertools import islice
+from typing import Protocol, TypeVar
 
-from headwater.errors import BucketFencedError, InvalidAcksError
+from headwater.errors import BucketFencedError, InvalidAcksError, RecordTooLargeError
 from headwater.log.join import Join, Joined
 from headwater.log.log import Log
 from headwater.log.retention import expired_segments, should_roll_expired
@@ -24,13 +25,42 @@ ACKS_DURABLE = -1
 ACKS = (ACKS_DURABLE, 0, 1)
 INLINE_BYTES_MAX = 64 << 10
 INLINE_ROWS_MAX = 64
+BATCHES_MAX = 4096
 INLINE_COMPARISONS_MAX = 64
 INLINE_READ_BYTES_MAX = 256 << 10
 
-Admit = Callable[[memoryview, BatchHeader], None]
+INLINE_BATCHES_MAX = 64
+INLINE_DECODED_BYTES_MAX = 256 << 10
+# Each thread may decode so much without waiting for memory.
+THREAD_DECODED_BYTES_MAX = 8 << 20
+
 Batches = list[tuple[memoryview, BatchHeader]]
 Listener = Callable[[], None]
 T = TypeVar("T")
+
+
+class Unchecked(Protocol):
+    """Be a batch whose values are still to be checked."""
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Return how much memory that takes."""
+
+    def check_values(self) -> None:
+        """Refuse values that are not what they should be."""
+
+
+class Admission(Protocol):
+    """Know what the batches of one request must be."""
+
+    def inspect(self, batch: memoryview, header: BatchHeader) -> Unchecked:
+        """Check everything but the values of a batch, which is quick and takes no memory."""
+
+    def take(self, batches: int, decoded_bytes: int) -> None:
+        """Refuse batches beyond what one request may bring."""
+
+    def room(self, decoded_bytes: int) -> AbstractAsyncContextManager[None]:
+        """Wait for memory to decode values in, and hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +112,7 @@ class LogTablet:
         """Tell whether the bucket takes no writes since its disk failed."""
         return self.log.is_fenced or self._commit.has_failed
 
-    async def append(self, records: Part, *, acks: int, admit: Admit) -> Receipt:
+    async def append(self, records: Part, *, acks: int, admission: Admission) -> Receipt:
         """Write the batches of one request.
 
         1. split  2. admit, in a thread where that takes long  3. wait for the turn
@@ -90,10 +120,11 @@ class LogTablet:
         """
         check_acks(acks)
         batches = _split(records)
-        admission = self._start_admission(batches, len(records), admit)
+        admitting = self._start_admission(batches, len(records), admission)
         async with self.turn:
-            if admission is not None:
-                await admission
+            if admitting is not None:
+                # What runs in a thread holds memory until it has ended, whoever goes away.
+                await asyncio.shield(admitting)
             end_offset, receipt = await self.write(batches, len(records))
         await self.acknowledge(end_offset, acks=acks)
         return receipt
@@ -239,16 +270,38 @@ class LogTablet:
         self._announce()
 
     def _start_admission(
-        self, batches: Batches, size: int, admit: Admit
-    ) -> asyncio.Future[None] | None:
+        self, batches: Batches, size: int, admission: Admission
+    ) -> asyncio.Task[None] | None:
         """Admit small requests here and now, large ones in a thread while others have a turn."""
-        if size <= INLINE_BYTES_MAX:
-            _admit_all(batches, admit)
-            return None
-        loop = asyncio.get_running_loop()
-        admission = loop.run_in_executor(self._executor, _admit_all, batches, admit)
-        admission.add_done_callback(_retrieve)
-        return admission
+        unchecked = None
+        if size <= INLINE_BYTES_MAX and len(batches) <= INLINE_BATCHES_MAX:
+            unchecked = _inspected(batches, admission)
+            decoded_bytes = sum(each.decoded_bytes for each in unchecked)
+            if decoded_bytes <= INLINE_DECODED_BYTES_MAX:
+                admission.take(len(batches), decoded_bytes)
+                _check_all(unchecked)
+                return None
+        admitting = asyncio.get_running_loop().create_task(
+            self._admit_aside(batches, admission, unchecked)
+        )
+        admitting.add_done_callback(_retrieve)
+        return admitting
+
+    async def _admit_aside(
+        self, batches: Batches, admission: Admission, unchecked: list[Unchecked] | None
+    ) -> None:
+        """Learn what the values take once decoded, wait for so much memory, then decode them."""
+        if unchecked is None:
+            look = partial(_looked_at, batches, admission)
+            found, is_checked = await self._in_thread(look)
+        else:
+            found, is_checked = unchecked, False
+        sizes = [each.decoded_bytes for each in found]
+        admission.take(len(batches), sum(sizes))
+        if is_checked:
+            return
+        async with admission.room(max(sizes, default=0)):
+            await to_the_end(self._in_thread(partial(_check_all, found)))
 
     async def write(self, batches: Batches, size: int) -> tuple[int, Receipt]:
         """Write batches that were admitted; the caller holds the turn."""
@@ -290,12 +343,32 @@ def check_acks(acks: int) -> None:
 
 def _split(records: Part) -> Batches:
     view = memoryview(records).toreadonly()
-    return [(view[position : position + header.size], header) for header, position in iterate(view)]
+    found = islice(iterate(view), BATCHES_MAX + 1)
+    batches = [(view[position : position + header.size], header) for header, position in found]
+    if len(batches) > BATCHES_MAX:
+        raise RecordTooLargeError(
+            f"A request brings more than {BATCHES_MAX} record batches for a bucket.",
+            hint="Put more rows into a batch.",
+        )
+    return batches
 
 
-def _admit_all(batches: Batches, admit: Admit) -> None:
-    for batch, header in batches:
-        admit(batch, header)
+def _inspected(batches: Batches, admission: Admission) -> list[Unchecked]:
+    return [admission.inspect(batch, header) for batch, header in batches]
+
+
+def _looked_at(batches: Batches, admission: Admission) -> tuple[list[Unchecked], bool]:
+    """Inspect batches, and check their values as well unless they are large once decoded."""
+    unchecked = _inspected(batches, admission)
+    if sum(each.decoded_bytes for each in unchecked) > THREAD_DECODED_BYTES_MAX:
+        return unchecked, False
+    _check_all(unchecked)
+    return unchecked, True
+
+
+def _check_all(batches: list[Unchecked]) -> None:
+    for batch in batches:
+        batch.check_values()
 
 
 def _retrieve(admission: asyncio.Future[None]) -> None:

@@ -8,6 +8,7 @@ from headwater.model.bucket import TableBucket
 from headwater.rows.message_write import PLAIN_BYTES_MAX
 from headwater.server.context import Context
 from headwater.server.handlers.writes import refusals, time_limit, together
+from headwater.server.tablets import TableAdmission
 from headwater.tablet.log_tablet import ACKS_DURABLE, check_acks
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.bucket_records import BucketRecords
@@ -24,7 +25,9 @@ async def init_writer(_: pb.InitWriterRequest, context: Context) -> pb.InitWrite
 async def produce_log(request: ProduceRequest, context: Context) -> pb.ProduceLogResponse:
     """Append to buckets; each succeeds or fails on its own."""
     check_acks(request.acks)
-    answers = await together(request.buckets, partial(_append, request=request, context=context))
+    admission = context.tablets.admission_of(request.table_id)
+    append = partial(_append, request=request, context=context, admission=admission)
+    answers = await together(request.buckets, append)
     return pb.ProduceLogResponse(buckets_resp=answers)
 
 
@@ -39,22 +42,23 @@ def refuse_keyed(table_id: int, context: Context) -> None:
 
 
 async def _append(
-    bucket: BucketRecords, *, request: ProduceRequest, context: Context
+    bucket: BucketRecords, *, request: ProduceRequest, context: Context, admission: TableAdmission
 ) -> pb.ProduceLogBucketResponse:
     answer = pb.ProduceLogBucketResponse(
         bucket_id=bucket.bucket_id, partition_id=bucket.partition_id
     )
     with refusals(answer, request, context):
-        answer.base_offset = await _base_offset(bucket, request, context)
+        answer.base_offset = await _base_offset(bucket, request, context, admission)
     return answer
 
 
-async def _base_offset(bucket: BucketRecords, request: ProduceRequest, context: Context) -> int:
+async def _base_offset(
+    bucket: BucketRecords, request: ProduceRequest, context: Context, admission: TableAdmission
+) -> int:
     table_bucket = TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id)
     refuse_keyed(request.table_id, context)
     context.services.space.refuse_if_full()
     tablet = await context.tablets.tablet(table_bucket)
-    admit = context.tablets.admission_of(request.table_id)
     async with time_limit(request) if request.acks == ACKS_DURABLE else nullcontext():
-        receipt = await tablet.append(bucket.records, acks=request.acks, admit=admit)
+        receipt = await tablet.append(bucket.records, acks=request.acks, admission=admission)
     return receipt.base_offset
