@@ -197,3 +197,14 @@ def test_a_column_that_changed_its_type_is_refused():
 
     with pytest.raises(InvalidProjectionError, match="stored as BIGINT"):
         Projection.of(WIDE, [changed])
+
+
+def test_a_small_batch_of_many_rows_is_not_blown_up_by_columns_that_it_lacks():
+    stored = schema_of([IntType()])
+    rows = pa.record_batch([pa.array(range(300_000), pa.int32())], names=["c0"])
+    data = log_batch_of(rows, "zstd")
+    lacking = [Column(name=f"n{at}", type=BigIntType(), column_id=10 + at) for at in range(40)]
+
+    assert project(data, stored, lacking[:5])
+    with pytest.raises(InvalidProjectionError, match="A batch of 300000 rows lacks 40 columns"):
+        project(data, stored, lacking)

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headwater.errors import InvalidProjectionError
 from headwater.rows.message import ALIGNMENT, MessageLayout, Pairs
 from headwater.rows.shape import NullColumn, null_column
 
+# A reader gets so much in place of columns that a batch lacks; one that asks for all gets none.
+NULLS_BYTES_MAX = 64 * 1024 * 1024
 # Writers pad buffers to at most 64 bytes: a smaller gap is copied along instead of split at.
 _GAP_BYTES = 64
 _NOT_COMPRESSED = struct.Struct("<q").pack(-1)
@@ -31,6 +34,7 @@ def source_of(layout: MessageLayout, null_types: Sequence[pa.DataType]) -> BodyS
     if not null_types:
         return BodySource(layout.nodes, layout.buffers, nulls_start, b"")
     columns = [null_column(data_type, layout.row_count) for data_type in null_types]
+    _check_size(columns, layout.row_count)
     nodes = [node for column in columns for node in column.nodes]
     ranges, nulls = _null_body(columns, compressed=layout.compression is not None)
     buffers = [(nulls_start + offset, length) for offset, length in ranges]
@@ -40,6 +44,17 @@ def source_of(layout: MessageLayout, null_types: Sequence[pa.DataType]) -> BodyS
         nulls_start=nulls_start,
         nulls=nulls,
     )
+
+
+def _check_size(columns: Sequence[NullColumn], row_count: int) -> None:
+    """Refuse to make much out of little: a batch of many rows may take few bytes itself."""
+    size = sum(length for column in columns for length in column.buffer_lengths)
+    if size > NULLS_BYTES_MAX:
+        raise InvalidProjectionError(
+            f"A batch of {row_count} rows lacks {len(columns)} columns; nulls in their place take"
+            f" {size} bytes, at most {NULLS_BYTES_MAX} are sent.",
+            hint="Read fewer columns at a time, or the batches as they are.",
+        )
 
 
 def _null_body(

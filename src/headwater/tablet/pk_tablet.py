@@ -12,6 +12,7 @@ from headwater.errors import BucketFencedError, BucketMissingError, KvStorageErr
 from headwater.kv.location import ABSENT, Locations
 from headwater.kv.state import KvState
 from headwater.rows.kv_batch import (
+    RECORD_BYTES_MIN,
     KvBatchHeader,
     KvRecords,
     build_kv_batch,
@@ -37,6 +38,7 @@ from headwater.tablet.unsynced import DURABLE, Unsynced
 _events = Events("pk_tablet")
 # More full segments than this in memory make writers wait for the disk.
 UNWRITTEN_SEGMENTS_MAX = 1
+INLINE_RECORDS_MAX = 1024
 
 _Read = tuple[KvBatchHeader, KvRecords]
 
@@ -95,8 +97,8 @@ class PkTablet:
         3. merge, append the changelog, apply  4. wait until durable
         """
         check_acks(acks)
-        is_small = len(records) <= INLINE_BYTES_MAX
         view = memoryview(records).toreadonly()
+        is_small = _is_small(view)
         read = _done(_read(view)) if is_small else self._in_thread(view)
         if self.state.heap.unwritten_count > UNWRITTEN_SEGMENTS_MAX:
             await self.make_room()
@@ -268,6 +270,16 @@ def _done(read: _Read) -> asyncio.Future[_Read]:
     done: asyncio.Future[_Read] = asyncio.get_running_loop().create_future()
     done.set_result(read)
     return done
+
+
+def _is_small(view: memoryview) -> bool:
+    """Tell whether a batch is merged in no time: thousands of records fit into few bytes."""
+    if len(view) > INLINE_BYTES_MAX:
+        return False
+    return (
+        len(view) <= INLINE_RECORDS_MAX * RECORD_BYTES_MIN
+        or read_kv_header(view).record_count <= INLINE_RECORDS_MAX
+    )
 
 
 def _read(view: memoryview) -> _Read:
