@@ -30,9 +30,9 @@ LATER = [(100, "home"), (5, "home"), (200, "shop")]
 def create_tables(hw: headwater.Client) -> None:
     for name in ("clicks", "page_minutes", "page_totals"):
         hw.drop_table(name, missing_ok=True)
-    clicks = hw.create_table("clicks", {"at": "TIMESTAMP_LTZ(6)", "page": "STRING"}, buckets=2)
+    clicks = hw.create_table("clicks", {"seen": "TIMESTAMP_LTZ(6)", "page": "STRING"}, buckets=2)
     # Whoever asks for it gets a stream that waits half a minute for late rows.
-    hs.set_watermark(clicks, "at", delay="30 seconds")
+    hs.set_watermark(clicks, "seen", delay="30 seconds")
     hw.create_table(
         "page_minutes",
         {"minute": "TIMESTAMP_LTZ(6)", "page": "STRING", "clicks": "BIGINT"},
@@ -64,7 +64,7 @@ class Pipeline:
             self._spark, "fluss.clicks", watermark=True, bootstrap_servers=self._servers
         )
         # By the window itself: its start alone would not tell Spark when a window is over.
-        windows = clicks.groupBy(f.window("at", "1 minute"), "page")
+        windows = clicks.groupBy(f.window("seen", "1 minute"), "page")
         counts = windows.agg(f.count("*").alias("clicks")).select(
             f.col("window.start").alias("minute"), "page", "clicks"
         )

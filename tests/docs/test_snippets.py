@@ -2,17 +2,24 @@
 
 import ast
 import asyncio
+import codeop
 import contextlib
 import io
+import os
+import pty
 import re
+import select
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import dropwhile, zip_longest
+from itertools import dropwhile, takewhile, zip_longest
 from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from headwater.cli.main import app
 from tests.serving import ServerProcess
@@ -22,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 DEFAULT_ADDRESS = "127.0.0.1:9123"
 RUN_WITHIN_S = 60
 SPARK_WITHIN_S = 300  # its first page waits for the session
+AWAITS = re.compile(r"\bawait ")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -104,12 +112,33 @@ class Page:
                         place = f"{self._path}:{block.line}"
                         assert printed.strip() == block.output.strip(), place
             finally:
-                if self._server is not None:
-                    self._server.stop()
+                self.stop()
+
+    def blocks_before_spark(self) -> list[Block]:
+        """Return the blocks before the first that needs Spark, which takes its time.
+
+        Those that await are for notebooks, as their page says.
+        """
+        blocks = [block for block in blocks_of(self._path) if not AWAITS.search(block.text)]
+        return list(takewhile(lambda block: "headwater import spark" not in block.text, blocks))
+
+    def run_commands(self, block: Block, place: str) -> None:
+        """Run the commands of a block on the server, once there is one."""
+        lines = re.findall(r"^\$ (.*\bheadwater .*)$", block.text, re.MULTILINE)
+        for line in [] if self._server is None else lines:
+            said = re.match(r"echo '(.*)' \| ", line)
+            (words,) = commands_in(f"$ {line}")
+            env = {"HEADWATER_AT": self._server.address, "NO_COLOR": "1"}
+            done = CliRunner().invoke(app, words, input=said[1] if said else "", env=env)
+            assert done.exit_code == 0, f"{place}: {line}\n{done.stderr}"
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
 
     def _run_block(self, block: Block, runner: asyncio.Runner) -> str:
         # Blank lines in front make a traceback point to the line of the page.
-        source = "\n" * block.line + self._with_paths(self._with_server(block.text))
+        source = "\n" * block.line + self._with_paths(self.with_server(block.text))
         code = compile(source, str(self._path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -122,7 +151,7 @@ class Page:
         # A Spark that began before the page has another working directory.
         return text.replace('"./', f'"{self._directory}/')
 
-    def _with_server(self, text: str) -> str:
+    def with_server(self, text: str) -> str:
         if DEFAULT_ADDRESS not in text:
             return text
         if self._server is None:
@@ -172,6 +201,98 @@ def test_the_python_blocks_of_a_page_run(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
 
     Page(page, tmp_path).run()
+
+
+def faults_when_pasted(text: str) -> list[str]:
+    """Return the lines that a prompt of Python 3.11 refuses, which is given one after the other."""
+    compiler = codeop.CommandCompiler()
+    compiler.compiler.flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    faults, lines = [], list[str]()
+    for line in [*text.splitlines(), ""]:
+        lines.append(line)
+        try:
+            is_whole = compiler("\n".join(lines), "<pasted>", "single") is not None
+        except SyntaxError as fault:
+            faults.append(f"{line}: {fault.msg}")
+            is_whole = True
+        if is_whole:
+            lines = []
+    return faults + lines
+
+
+def test_every_python_block_can_be_pasted_into_a_prompt():
+    faults = {
+        f"{name_of(page)}:{block.line}": faults_when_pasted(block.text)
+        for page in pages_with("python")
+        for block in blocks_of(page)
+        # A block with tests goes into a file.
+        if block.language == "python" and "def test_" not in block.text
+    }
+
+    assert {place: found for place, found in faults.items() if found} == {}
+    assert faults_when_pasted("for n in [1]:\n    print(n)\nprint(2)\n")
+
+
+def test_no_example_has_a_column_that_sql_takes_in_quotes_only():
+    column = re.compile(r"""["'](?:at|order|end|desc)["']: *["'][A-Z]|--column (?:at|order|end):""")
+
+    assert [name_of(page) for page in PAGES if column.search(page.read_text())] == []
+
+
+class Prompt:
+    """A prompt of Python on a terminal of its own, into which blocks are pasted."""
+
+    READY = "-=ready=-"
+
+    def __init__(self, directory: Path) -> None:
+        self._ours, theirs = pty.openpty()
+        self._process = subprocess.Popen(
+            [sys.executable, "-q", "-i"],
+            cwd=directory,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "dumb", "NO_COLOR": "1", "PYTHONSTARTUP": ""},
+        )
+        os.close(theirs)
+
+    def paste(self, text: str) -> str:
+        """Paste a block, and return all that the terminal shows up to its end."""
+        # A person presses Enter after the last line, which ends an indented block.
+        os.write(self._ours, f"{text.rstrip()}\n\nprint('-=' + 'ready=-')\n".encode())
+        seen = ""
+        while self.READY not in seen:
+            ready, _, _ = select.select([self._ours], [], [], RUN_WITHIN_S)
+            assert ready, seen
+            seen += os.read(self._ours, 65536).decode(errors="replace")
+        return seen.replace("\r", "")
+
+    def close(self) -> None:
+        os.close(self._ours)
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/tutorial-primary-keys.md"])
+def test_a_page_can_be_pasted_into_a_prompt_block_by_block(name, tmp_path):
+    page = Page(ROOT / name, tmp_path)
+    prompt = Prompt(tmp_path)
+    try:
+        for block in page.blocks_before_spark():
+            place = f"{name}:{block.line}"
+            if block.language == "console":
+                page.run_commands(block, place)
+            if block.language != "python":
+                continue
+            shown = prompt.paste(page.with_server(block.text))
+            assert not re.search(r"^(Traceback|\w*Error\b)", shown, re.MULTILINE), (
+                f"{place}\n{shown}"
+            )
+            for line in (block.output or "").splitlines():
+                assert line in shown, place
+    finally:
+        prompt.close()
+        page.stop()
 
 
 @pytest.mark.parametrize("page", pages_with("console"), ids=name_of)
