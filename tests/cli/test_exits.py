@@ -8,6 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import headwater
 from headwater.cli.exits import BRANCHES, EPILOG, INTERRUPTED, MEANINGS, TERMINATED, code_of, ending
 from headwater.cli.main import app
 from headwater.errors import HeadwaterError, TableMissingError, TimedOutError
@@ -200,6 +201,38 @@ def test_completion_knows_the_tables_of_a_server(server, name):
     completed = _complete(server.address, line)
 
     assert f"fluss.{name}" in completed.stdout
+
+
+def test_completion_knows_short_names_columns_options_and_cursors(server, name):
+    ok(Storage(server.address)("table", "create", name, *COLUMNS, "--column", "city:STRING"))
+    with (
+        headwater.connect(server.address) as hw,
+        hw.table(name).cursor(f"c{name}", start="latest") as cursor,
+    ):
+        cursor.poll(timeout_s=0.1)
+        cursor.commit()
+
+    for line, told in {
+        f"headwater scan {name}": name,
+        f"headwater scan {name} --columns id,c": "id,city",
+        "headwater table alter x --set table.log.tt": "table.log.ttl=",
+        "headwater cursor describe c": f"c{name}",
+    }.items():
+        assert told in _complete(server.address, line).stdout.splitlines(), line
+    assert "headwater.cursors" not in _complete(server.address, "headwater scan h").stdout
+
+
+def test_internal_tables_are_listed_on_demand_only(server, name):
+    storage = Storage(server.address)
+    ok(storage("table", "create", name, *COLUMNS))
+    with headwater.connect(server.address) as hw, hw.table(name).cursor(f"c{name}") as cursor:
+        cursor.poll(timeout_s=0.1)
+        cursor.commit()
+
+    for shown in (["table", "list"], ["database", "list"]):
+        assert "headwater" not in {row["database"] for row in storage.rows(*shown)}
+        assert "headwater" in {row["database"] for row in storage.rows(*shown, "--all")}
+    assert storage.rows("table", "list", "headwater")
 
 
 @pytest.mark.parametrize("at", ["127.0.0.1:1", "/nowhere"])

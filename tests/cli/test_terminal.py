@@ -104,6 +104,17 @@ def test_a_wide_table_fits_the_terminal(table):
     assert lines[-1].endswith("x…")
 
 
+def test_q_leaves_the_live_view(table):
+    storage, _ = table
+
+    terminal = Terminal(storage, "top", "--interval", "1 h")
+    terminal.until("\x1b[?1049h")
+    terminal.type("xq")
+    terminal.until("")
+
+    assert terminal.end() == 0
+
+
 def test_the_live_view_runs_until_ctrl_c(table):
     storage, _ = table
 

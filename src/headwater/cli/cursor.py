@@ -6,7 +6,7 @@ import pyarrow as pa
 import typer
 
 from headwater.cli.command import command
-from headwater.cli.naming import TableName
+from headwater.cli.naming import TableName, cursor_names
 from headwater.cli.output import Document, Output
 from headwater.cli.session import Session, confirm, write
 from headwater.cli.tail import start_of
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, describe, reset and delete cursors.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(metavar="CURSOR", help="Name of the cursor.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="CURSOR", help="Name of the cursor.", autocompletion=cursor_names),
+]
 Force = Annotated[bool, typer.Option("--force", help="Even while members are at work.")]
 SUMMARY_TYPES = {
     "cursor": pa.string(),

@@ -6,6 +6,7 @@ import pyarrow as pa
 import typer
 
 from headwater.cli.command import command
+from headwater.cli.naming import All, shown_databases
 from headwater.cli.pairs import named_values
 from headwater.cli.session import Session, confirm
 
@@ -16,12 +17,12 @@ Name = Annotated[str, typer.Argument(metavar="DATABASE", help="Name of the datab
 
 @app.command("list")
 @command()
-def list_databases(session: Session) -> None:
+def list_databases(session: Session, *, shows_all: All = False) -> None:
     """List the databases.
 
     Example: headwater database list --at ./data
     """
-    names = session.client.list_databases()
+    names = shown_databases(session.client, shows_all=shows_all)
     session.documents([{"database": name} for name in names], columns={"database": pa.string()})
 
 

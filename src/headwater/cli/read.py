@@ -8,7 +8,7 @@ import typer
 
 from headwater.cli.command import command
 from headwater.cli.inputs import read_pieces
-from headwater.cli.naming import TableName
+from headwater.cli.naming import TableName, column_names
 from headwater.cli.pairs import listed
 from headwater.cli.positions import Position, positioned
 from headwater.cli.session import Session
@@ -23,13 +23,18 @@ if TYPE_CHECKING:
 KEYS_AT_ONCE = 10_000
 
 Columns = Annotated[
-    str | None, typer.Option(help="Only these columns, in this order, with commas between them.")
+    str | None,
+    typer.Option(
+        help="Only these columns, in this order, with commas between them.",
+        autocompletion=column_names,
+    ),
 ]
 WhereOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
         help="Only rows for which this holds, such as 'amount > 10'; may be repeated.",
+        autocompletion=column_names,
     ),
 ]
 Limit = Annotated[int | None, typer.Option(min=0, help="No more rows than this.")]

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import headwater.duckdb
 from headwater.cli.exits import LinesError, tell
+from headwater.cli.naming import shown_databases
 from headwater.cli.output import Output
 from headwater.cli.session import Session, note, write
 from headwater.cli.sql_shell import Shell, table_in
@@ -221,7 +222,7 @@ class Console:
         client = self.session.client
         return [
             f"{quoted_name(database)}.{quoted_name(name)}"
-            for database in sorted(client.list_databases())
+            for database in sorted(shown_databases(client))
             for name in sorted(client.list_tables(database))
         ]
 

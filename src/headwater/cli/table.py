@@ -10,7 +10,7 @@ from headwater.cli.altering import Alteration, alter
 from headwater.cli.command import command
 from headwater.cli.description import describe, page
 from headwater.cli.inputs import schema_of_source
-from headwater.cli.naming import TableName
+from headwater.cli.naming import All, TableName, alterable_names, option_names, shown_databases
 from headwater.cli.offsets import offset_rows
 from headwater.cli.output import Output
 from headwater.cli.pairs import listed, named_types, named_values
@@ -23,7 +23,11 @@ app = typer.Typer(help="Create, list, describe, alter and drop tables.", no_args
 
 Options = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="An option of the table; may be repeated."),
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="An option of the table; may be repeated.",
+        autocompletion=option_names,
+    ),
 ]
 
 
@@ -107,12 +111,14 @@ def _columns(
 def list_tables(
     session: Session,
     database: Annotated[str | None, typer.Argument(help="Only the tables of this one.")] = None,
+    *,
+    shows_all: All = False,
 ) -> None:
     """List tables.
 
     Example: headwater table list --output json --at ./data
     """
-    databases = session.client.list_databases() if database is None else [database]
+    databases = [database] if database else shown_databases(session.client, shows_all=shows_all)
     rows = [
         {"database": each, "table": name}
         for each in databases
@@ -162,11 +168,20 @@ def alter_table(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set an option; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set an option; may be repeated.",
+            autocompletion=option_names,
+        ),
     ] = None,
     reset: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY", help="Take an option back to its default; may be repeated."),
+        typer.Option(
+            metavar="KEY",
+            help="Take an option back to its default; may be repeated.",
+            autocompletion=alterable_names,
+        ),
     ] = None,
 ) -> None:
     """Change a table: columns and options, one after the other in the order of this page.
