@@ -19,7 +19,7 @@ from scripts.fluss_layout import HOST, QUICK, Jvm, Layout
 from scripts.fluss_nodes import is_listening, tablet_servers
 from scripts.fluss_processes import ProcessGroup
 from scripts.java import find_java
-from scripts.maven import Artifact, MavenError, fetch
+from scripts.maven import Artifact, MavenError, fetch, fetch_all
 
 # Newest first; not every repository has every release.
 VERSIONS = ("1.0.0", "0.9.1-incubating")
@@ -56,7 +56,7 @@ def server_jar(version: str) -> Artifact:
 def java_command(version: str, *, jars: Iterable[Artifact] = ()) -> list[str]:
     """Return the start of each command line: Java and the class path."""
     try:
-        found = [fetch(each) for each in (server_jar(version), LOGGER, *jars)]
+        found = fetch_all((server_jar(version), LOGGER, *jars))
     except MavenError as fault:
         hint = f"{VERSION_VARIABLE} chooses another version of Apache Fluss."
         raise ClusterError(f"{fault} {hint}") from fault

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 
-from scripts.maven import Artifact, fetch
+from scripts.maven import Artifact, fetch_all
 
 FLUSS = "0.9.1-incubating"  # the newest whose clients are published
 LOGGER = Artifact("org.slf4j", "slf4j-simple", "1.7.36")
@@ -16,4 +16,4 @@ def java_client() -> str:
 
 def class_path(jars: Iterable[Artifact]) -> str:
     """Return jars as Java wants them named."""
-    return os.pathsep.join(str(fetch(jar)) for jar in jars)
+    return os.pathsep.join(map(str, fetch_all(jars)))

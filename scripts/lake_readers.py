@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headwater.engines.spark.java import java_home
 from scripts.foreign import Foreign, foreign
-from scripts.maven import Artifact, fetch
+from scripts.maven import Artifact, fetch, fetch_all
 
 WORK = Path(__file__).parents[1] / ".interop"
 DUCKDB = "1.5.5"
@@ -32,7 +32,7 @@ def iceberg_reader(catalog: str, directory: Path, *, log: Path) -> AbstractConte
         log=log,
         packages=_installed(f"pyspark-{ICEBERG_SPARK}", f"pyspark=={ICEBERG_SPARK}"),
         JAVA_HOME=str(java_home()),
-        JARS=",".join(str(fetch(artifact)) for artifact in (ICEBERG, SQLITE)),
+        JARS=",".join(map(str, fetch_all((ICEBERG, SQLITE)))),
         CATALOG=catalog,
         LAKE=str(directory),
         PYSPARK_PYTHON=sys.executable,

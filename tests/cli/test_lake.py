@@ -22,7 +22,11 @@ CLICKS = TablePath("fluss", "clicks")
 @pytest.fixture(params=["iceberg", "paimon"])
 def at(request, tmp_path) -> Storage:
     """Return a storage with a table that was tiered in several rounds."""
-    options = {"table.datalake.enabled": True, "table.datalake.format": request.param}
+    options = {
+        "table.datalake.enabled": True,
+        "table.datalake.format": request.param,
+        "table.datalake.system-columns": False,
+    }
     asyncio.run(_tiered(tmp_path / "data", options))
     return Storage(str(tmp_path / "data"))
 

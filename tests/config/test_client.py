@@ -8,8 +8,8 @@ from headwater.config.client import ClientSettings
 from headwater.config.setting import described
 from headwater.errors import InvalidAcksError, InvalidOptionError
 
-SWITCHES = {"creates_partitions", "checks_crc"}
-MAY_BE_ZERO = {"union_tail_bytes_max"}
+SWITCHES = {"creates_partitions", "checks_crc", "waits_for_server"}
+MAY_BE_ZERO = {"batch_timeout_ms", "union_tail_bytes_max"}
 LIMITS = [
     each.name
     for each in fields(ClientSettings)

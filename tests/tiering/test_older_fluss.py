@@ -105,3 +105,27 @@ async def test_rows_of_a_state_come_with_what_is_known_of_them(world):
 
     found = system_values(world, table)
     assert {key: values[:2] for key, values in found.items()} == {5: [0, -1], 6: [0, 1]}
+
+
+def lake_columns(world, table):
+    names = world.lakes.of(table.info).catalog().column_names(table.path)
+    return [name for name in names if name in SYSTEM_COLUMNS]
+
+
+async def test_a_lake_table_is_made_with_the_columns_that_flink_needs_where_it_needs_them(world):
+    table = await world.table()
+    await table.append(rows(5))
+
+    await world.tier(table)
+
+    assert lake_columns(world, table) == (list(SYSTEM_COLUMNS) if world.format == "paimon" else [])
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_an_option_says_whether_a_lake_table_has_these_columns(world, wanted):
+    table = await world.table(options={"table.datalake.system-columns": wanted})
+    await table.append(rows(5))
+
+    await world.tier(table)
+
+    assert lake_columns(world, table) == (list(SYSTEM_COLUMNS) if wanted else [])

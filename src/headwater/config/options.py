@@ -174,6 +174,13 @@ DATALAKE_AUTO_EXPIRE_SNAPSHOT = Option(
     alterable=True,
     description="Whether old lake snapshots are dropped while tiering.",
 )
+DATALAKE_SYSTEM_COLUMNS = Option(
+    name="table.datalake.system-columns",
+    kind=BOOLEAN,
+    description="Whether a lake table that is made has the columns __bucket, __offset and "
+    "__timestamp behind those of the table, which Flink needs to read it through Apache Fluss "
+    "0.9; unset means yes for Paimon, no for Iceberg.",
+)
 KV_FORMAT = Option(
     name="table.kv.format",
     kind=choice(KvFormat),

@@ -30,19 +30,24 @@ class LakeOptions:
     freshness_ms: int
     auto_compaction: bool
     auto_expire_snapshot: bool
+    system_columns: bool
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
         """Read the options of the lake."""
+        system_columns = options.DATALAKE_SYSTEM_COLUMNS.of(properties)
+        lake = options.DATALAKE_FORMAT.of(properties)
         return cls(
             enabled=options.DATALAKE_ENABLED.required(properties),
             historical_partition_enabled=options.DATALAKE_HISTORICAL_PARTITION_ENABLED.required(
                 properties
             ),
-            format=options.DATALAKE_FORMAT.of(properties),
+            format=lake,
             freshness_ms=options.DATALAKE_FRESHNESS.required(properties),
             auto_compaction=options.DATALAKE_AUTO_COMPACTION.required(properties),
             auto_expire_snapshot=options.DATALAKE_AUTO_EXPIRE_SNAPSHOT.required(properties),
+            # In Iceberg they also decide how files are parted, which other readers pay for.
+            system_columns=lake is LakeFormat.PAIMON if system_columns is None else system_columns,
         )
 
 

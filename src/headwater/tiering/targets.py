@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from headwater.config.table_options import LakeOptions
 from headwater.errors import LakeTableDiffersError
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.table import SYSTEM_COLUMNS
@@ -15,8 +16,12 @@ from headwater.tiering.turn import Target
 def found_target(lakes: Lakes, table: TableInfo) -> Target:
     """Open the lake of a table, and describe its lake table, there or not; this may block."""
     lake, spec = lakes.of(table), lake_spec(table)
-    names = set(lake.catalog().column_names(table.path)) - set(table.schema.names)
-    return Target(table, lake, with_system_columns(spec) if names >= set(SYSTEM_COLUMNS) else spec)
+    held = lake.catalog().column_names(table.path)
+    wanted = LakeOptions.of(table.descriptor.properties).system_columns
+    # One that is there keeps the columns that it was made with.
+    is_filled = set(SYSTEM_COLUMNS) <= set(held) if held else wanted
+    is_free = not set(SYSTEM_COLUMNS) & set(table.schema.names)
+    return Target(table, lake, with_system_columns(spec) if is_filled and is_free else spec)
 
 
 def ensured_target(lakes: Lakes, table: TableInfo, *, identity: TableIdentity) -> Target:
