@@ -306,6 +306,18 @@ def test_a_place_is_within_another_however_it_is_written():
     assert not any(map(places.allow, outside))
 
 
+def test_classes_that_a_server_names_for_java_reach_no_library_here(storage, options):
+    table = filled(storage, "t", options)
+    prefix = f"table.datalake.{options['table.datalake.format']}"
+    java = {f"{prefix}.catalog-impl": "org.Catalog", f"{prefix}.io-impl": "org.FileIO"}
+    held = table.info.descriptor
+    told = replace(held, properties={**held.properties, **java})
+
+    config = Lakes().config_of(replace(table.info, descriptor=told))
+
+    assert not {"catalog-impl", "io-impl"} & config.keys()
+
+
 def test_code_is_named_by_the_process_itself_and_by_no_server(storage, options):
     table = filled(storage, "t", options)
     lake_format = options["table.datalake.format"]

@@ -13,6 +13,8 @@ from headwater.model.table import TableInfo
 
 Opener = Callable[[str, Mapping[str, str]], LakeStorage]
 _PREFIX = "table.datalake."
+# Classes that clients in Java are told to load; none of the libraries here is given these names.
+_FOR_JAVA = frozenset({"catalog-impl", "io-impl"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,8 @@ class Lakes:
 
         Which code to run is not for others to say: an option that names some comes from `config`.
         """
-        told = _under(f"{_PREFIX}{lake_format(table)}.", table.descriptor.properties)
+        found = _under(f"{_PREFIX}{lake_format(table)}.", table.descriptor.properties)
+        told = {name: value for name, value in found.items() if name not in _FOR_JAVA}
         for name in sorted(told.keys() - self.config.keys()):
             if names_code(name):
                 raise LakeNotAllowedError(
