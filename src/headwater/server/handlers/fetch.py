@@ -34,7 +34,7 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
         fetched = await _fetch(tables, tablets, request, wake=wake, context=context)
     finally:
         _unlisten(tablets, wake, context)
-    for code, reason in fetched.errors:
+    async for code, reason in in_turns(fetched.errors):
         context.bucket_refused(ApiKey.FETCH_LOG, code, reason)
     return joined_answer(fetched.tables)
 
