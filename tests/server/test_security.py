@@ -1,5 +1,6 @@
 """Who may connect, and from where."""
 
+import os
 import stat
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from headwater.errors import (
 from headwater.server.security import Users
 from headwater.server.server import Server, check_exposure
 from headwater.wire import fluss_pb2 as pb
-from tests.server.support import HOST, connected, running
+from tests.server.support import HOST, append, connected, create_table, running
 
 ANN = Users({}).with_user("ann", "secret")
 
@@ -174,3 +175,17 @@ async def test_a_malformed_token_is_refused_and_opens_nothing(tmp_path, token):
 
         with pytest.raises(DisconnectedError):
             await client.call(pb.ListDatabasesRequest(), pb.ListDatabasesResponse)
+
+
+async def test_what_a_server_makes_is_for_its_owner(tmp_path):
+    before = os.umask(0o022)
+    try:
+        async with running(tmp_path / "new" / "data") as server, connected(server) as client:
+            await append(client, await create_table(client))
+    finally:
+        os.umask(before)
+
+    directory = tmp_path / "new" / "data"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    files = [each for each in directory.rglob("*") if each.is_file()]
+    assert {stat.S_IMODE(each.stat().st_mode) for each in files} == {0o600}

@@ -11,7 +11,7 @@ import typer
 from headwater.cli.exits import ending
 from headwater.cli.opening import opened
 from headwater.cli.output import Output
-from headwater.cli.pairs import named_values, seconds
+from headwater.cli.pairs import seconds, secret_values
 from headwater.cli.session import Session
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
@@ -147,7 +147,7 @@ def command(
 
 def _lake_options(given: object) -> dict[str, str]:
     texts = given if isinstance(given, list) else []
-    return named_values(texts, what="option of the lake")
+    return secret_values(texts, what="option of the lake")
 
 
 def _declare(

@@ -9,7 +9,7 @@ import typer
 from headwater.cli.command import At, Debug, command
 from headwater.cli.exits import ending
 from headwater.cli.naming import TableName, table_names
-from headwater.cli.pairs import listed, named_values
+from headwater.cli.pairs import listed, secret_values
 from headwater.cli.session import Session, confirm
 from headwater.cli.target import ADDRESS_DEFAULT, Directory, check_directory, parse_target
 from headwater.cli.tier import LakeOptions
@@ -231,7 +231,7 @@ def drop_lake_table(
 
 
 def _tables(session: Session, lake: list[str] | None) -> "LakeTables":
-    config = named_values(lake or (), what="option of the lake")
+    config = secret_values(lake or (), what="option of the lake")
     # Loaded here and not above: other commands need none of it.
     tables: LakeTables = import_module("headwater.cli.lake_tables").LakeTables(
         session.client, config

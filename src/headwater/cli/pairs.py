@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import typer
 
 from headwater.config.values import DURATION
 from headwater.errors import RequestError
+
+FILE_MARK = "@"
 
 SECONDS_MIN = 0.05
 
@@ -14,6 +17,24 @@ SECONDS_MIN = 0.05
 def named_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
     """Return name=value arguments by name, or say which is none or comes twice."""
     return _paired(texts, mark="=", what=what)
+
+
+def secret_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
+    """Return name=value arguments by name; a value of @FILE is what the file says.
+
+    Other users of a machine see what is on a command line, so secrets are better in files.
+    """
+    named = named_values(texts, what=what)
+    return {name: _from_file(name, value) for name, value in named.items()}
+
+
+def _from_file(name: str, value: str) -> str:
+    if not value.startswith(FILE_MARK):
+        return value
+    try:
+        return Path(value.removeprefix(FILE_MARK)).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise RequestError(f"The file for '{name}' cannot be read: {fault}.") from fault
 
 
 def named_types(texts: Iterable[str]) -> dict[str, str]:

@@ -42,7 +42,8 @@ LakeProperties = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="Where the lake is, e.g. datalake.iceberg.uri=...; default: in the directory.",
+        help="Where the lake is, e.g. datalake.iceberg.uri=...; default: in the directory. Secrets"
+        " as NAME=@FILE: others can see what is typed here.",
     ),
 ]
 MetricsHost = Annotated[str, typer.Option(help="Address to serve metrics on.")]

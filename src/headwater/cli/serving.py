@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 from importlib import import_module
 
-from headwater.cli.pairs import named_values
+from headwater.cli.pairs import named_values, secret_values
 from headwater.cli.serve import ServeOptions
 from headwater.config.server import ServerSettings, limit_named, limits_for, settings_with
 from headwater.config.values import DURATION, MEMORY
@@ -127,7 +127,7 @@ def _settings(options: ServeOptions) -> ServerSettings:
         insecure=options.insecure,
         trust_clock=options.trust_clock,
         datalake_format=options.datalake_format,
-        lake_properties=named_values(options.lake, what="property of a lake"),
+        lake_properties=secret_values(options.lake, what="property of a lake"),
         metrics_host=options.metrics_host,
         metrics_port=options.metrics_port,
         metrics_exposed=options.metrics_exposed,

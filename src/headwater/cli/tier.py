@@ -20,7 +20,7 @@ from headwater.cli.command import (
 from headwater.cli.exits import ending
 from headwater.cli.naming import table_names
 from headwater.cli.output import Output
-from headwater.cli.pairs import listed, named_values, seconds
+from headwater.cli.pairs import listed, named_values, seconds, secret_values
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
     Credentials,
@@ -164,7 +164,7 @@ def tier(
             waits=wait,
             tables=listed(tables),
             is_once=once,
-            lake=named_values(lake or (), what="option of the lake"),
+            lake=secret_values(lake or (), what="option of the lake"),
             settings=TieringSettings(
                 poll_interval_s=poll, rows_max=rows_max, begins_anew=begin_anew
             ),

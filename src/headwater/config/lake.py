@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from headwater.config.choices import LakeFormat
 from headwater.errors import InvalidOptionError
+from headwater.errors.root import redacted
 
 SERVED_FORMATS = (LakeFormat.ICEBERG, LakeFormat.PAIMON)
 SERVER_PREFIX = "datalake."
@@ -86,9 +87,16 @@ def shown_address(address: str) -> str:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    if urlsplit(value.removeprefix("jdbc:")).password is not None:
+    address = urlsplit(value.removeprefix("jdbc:"))
+    if address.password is not None or without_address_secrets(value) != value:
         return True
     return name not in _NO_SECRETS and any(word in name.lower() for word in _SECRET_WORDS)
+
+
+def without_address_secrets(value: str) -> str:
+    """Return an address without its secrets; a user name alone is one only where it is a token."""
+    is_database = "://" in value and not value.startswith(("http://", "https://"))
+    return value if is_database and "?" not in value else redacted(value)
 
 
 def _iceberg_defaults(given: Mapping[str, str], directory: Path) -> dict[str, str]:

@@ -1,7 +1,16 @@
 """The root of all errors: what each of them carries."""
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar
+
+HIDDEN = "***"
+# Who logs in with an address, and what stands in its query under the name of a secret.
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s'\"@]+(?=@)")
+_SECRET_VALUE = re.compile(
+    r"([?&][^=&\s]*(?:password|secret|token|credential|signature|key)[^=&\s]*=)[^&\s'\")]+",
+    re.IGNORECASE,
+)
 
 
 class HeadwaterError(Exception):
@@ -22,6 +31,8 @@ class HeadwaterError(Exception):
     """Of a write that failed: rows of which nobody knows whether they are written."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
+        # What libraries and databases say may quote an address with all that was in it.
+        message = redacted(message)
         super().__init__(f"{message} {hint}".rstrip())
         self.message = message
         if hint:
@@ -31,6 +42,13 @@ class HeadwaterError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (type(self), str(self), self.__dict__)
+
+
+def redacted(text: str) -> str:
+    """Return a text without the passwords and tokens of the addresses in it."""
+    if "://" not in text:
+        return text
+    return _SECRET_VALUE.sub(rf"\1{HIDDEN}", _USER_INFO.sub(HIDDEN, text))
 
 
 def _restored(

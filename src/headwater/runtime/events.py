@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
+from headwater.errors.root import redacted
 from headwater.runtime.clock import Clock
 
 Field = str | int | float | bool | None
@@ -80,7 +81,7 @@ class TextFormat(logging.Formatter):
         fields = "".join(f" {key}={_shown(value)}" for key, value in _fields(record).items())
         name = record.name.removeprefix("headwater.")
         line = f"{self.formatTime(record)} {record.levelname:<7} {name} {record.getMessage()}"
-        return line + fields + _trace(self, record)
+        return redacted(line + fields + _trace(self, record))
 
 
 class JsonFormat(logging.Formatter):
@@ -97,7 +98,7 @@ class JsonFormat(logging.Formatter):
         }
         if trace := _trace(self, record):
             line["trace"] = trace
-        return json.dumps(line)
+        return redacted(json.dumps(line))
 
 
 def configure_events(*, level: str = "INFO", as_json: bool = False) -> None:

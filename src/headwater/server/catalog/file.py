@@ -1,6 +1,7 @@
 """The SQLite file of the catalog: opening it, its version, its transactions."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -79,8 +80,10 @@ class CatalogFile:
         """Open the file, making it if missing, and check that it is sound and not too new."""
         is_new = not path.exists()
         try:
+            if is_new:  # else SQLite would make it, and others could read it
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
             connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MS_MAX / 1000)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise StorageError(f"The catalog {path} cannot be opened: {error}.") from error
         file = cls(connection, path, guard)
         try:

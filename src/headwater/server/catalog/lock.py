@@ -45,7 +45,9 @@ class DirectoryLock:
         """Take the directory, or say which process holds it."""
         path = directory.absolute()
         try:
-            make_durably(path)
+            make_durably(path.parent)
+            # What is in it is for its owner; whoever wants it otherwise makes or changes it first.
+            make_durably(path, mode=0o700)
             lock = cls(path, _opened_directory(path))
         except OSError as error:
             raise _unusable(path, error) from error
@@ -184,7 +186,7 @@ def _opened_directory(path: Path) -> int | None:
 
 def _opened_file(path: Path, flags: int) -> int:
     try:
-        return os.open(path, os.O_RDWR | flags | _SAFE, 0o644)
+        return os.open(path, os.O_RDWR | flags | _SAFE, 0o600)
     except OSError as error:
         if error.errno != errno.EROFS:
             raise
