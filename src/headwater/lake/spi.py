@@ -47,6 +47,8 @@ class LakeSnapshot:
     file_count: int
     byte_count: int
     properties: Mapping[str, str] = field(default_factory=dict)
+    taken: str = ""
+    """What others took away of the rows that tierers brought, up to here; nothing if empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +197,8 @@ class LakeCommitter(Protocol):
 
         One attempt: raises `LakeMovedError` if `on` is not the newest any more and nothing was
         committed, `LakeRewrittenError` if files that the results refer to are gone from `on`,
-        `LakeCommitUnknownError` if it cannot tell what happened. Results may be empty: then the
+        `LakeCommitUnknownError` if it cannot tell what happened, `LakeRowsDeletedError` if others
+        took rows away. Results may be empty: then the
         snapshot only carries the boundary.
         """
         ...

@@ -7,6 +7,7 @@ from headwater.client.client import AsyncClient
 from headwater.errors import BoundaryMovedError, LakeRewrittenError, TableMissingError
 from headwater.lake.lakes import Lakes
 from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult
+from headwater.lake.taken import check_kept
 from headwater.model.boundary import Boundary
 from headwater.model.partition import spec_of_name
 from headwater.runtime.aside import aside
@@ -92,6 +93,7 @@ class Tierer:
         committer = await aside(target.lake.committer, target.spec)
         await self._watch(Step.HEAD)
         head = await aside(committer.head)
+        check_kept(head, target.spec.path)
         held = None if head is None else head.boundary
         self._turn = await confirmed(self._turn, held, client=self._client)
         await self._watch(Step.LOGS)

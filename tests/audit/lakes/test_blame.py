@@ -2,7 +2,8 @@
 
 import pytest
 
-from headwater.audit.finding import Check, Severity
+from headwater.audit.finding import Check
+from headwater.errors import LakeRowsDeletedError
 from tests.audit.lakes.auditing import audited
 from tests.tiering.world import rows
 
@@ -24,12 +25,11 @@ async def in_days(world):
 
 @pytest.fixture
 async def changed_by_others(world):
-    """Return a table by key from which others deleted a row, and to which rounds went on."""
+    """Return a table by key from which others deleted a row."""
     table = await world.keyed(buckets=1)
     await world.rounds(table, rows(*range(10)))
     world.iceberg(table).delete("id = 7")
     await table.upsert(rows(20))
-    await world.tier(table, 9)
     return table
 
 
@@ -64,24 +64,18 @@ async def test_rows_that_came_twice_to_a_partition_are_an_error_when_no_step_tel
 
 
 @ICEBERG
-async def test_what_others_did_to_rows_by_key_stays_worth_a_look(changed_by_others):
-    found = (await audited(changed_by_others, deep=True)).findings
+async def test_rows_by_key_that_others_delete_are_an_error(changed_by_others):
+    found = (await audited(changed_by_others, deep=True)).errors
 
-    assert {each.severity for each in found} == {Severity.WARNING}
+    assert any("took rows out" in each.message for each in found)
 
 
 @ICEBERG
-async def test_what_others_did_hides_no_error_of_a_later_round(world, changed_by_others):
-    table = changed_by_others
-    await table.delete([{"id": 3}])
-    await table.upsert(rows(21, 22))
-
-    world.commit_more(table, rows(21), offsets=3)
-
-    (finding,) = (await audited(table, deep=True)).errors
-    assert finding.check is Check.LAKE_ROWS
-    assert "lacks 2 rows" in finding.message
-    assert "'id': 3" in finding.message
+async def test_no_round_goes_on_above_what_others_deleted(world, changed_by_others):
+    with pytest.raises(LakeRowsDeletedError):
+        await world.tier(changed_by_others, 9)
+    with pytest.raises(LakeRowsDeletedError):
+        world.commit_more(changed_by_others, rows(21), offsets=1)
 
 
 @ICEBERG

@@ -7,7 +7,7 @@ from headwater.audit.lakes.counts import count_findings, has_deletes, step_findi
 from headwater.audit.lakes.file_findings import file_findings, file_proof
 from headwater.audit.lakes.keyed_rows import KeyedRows
 from headwater.audit.lakes.log_rows import LogRows
-from headwater.audit.lakes.looked import Looked, look_at_lake
+from headwater.audit.lakes.looked import Held, Looked, look_at_lake
 from headwater.audit.lakes.tiers import tier_findings
 from headwater.audit.report import Notes
 from headwater.client.cluster import Cluster
@@ -19,6 +19,7 @@ from headwater.errors import (
     UnsupportedError,
 )
 from headwater.lake.spi import LakeInventory
+from headwater.lake.taken import rows_deleted
 from headwater.model.table import TableInfo
 from headwater.runtime.aside import aside
 from headwater.runtime.events import Events
@@ -99,6 +100,7 @@ class _Audit:
         self._prove_tiers(looked, say)
         if looked.newest is None:
             return
+        self._prove_kept(looked.newest, say)
         await self._count(looked, say)
         await self._prove_files(looked, say)
         if self._deep:
@@ -131,6 +133,11 @@ class _Audit:
             self.notes.bad(finding)
         accused = {(each.partition, each.bucket) for each in found}
         self._proven(say, Check.TIERS, amount=len(looked.logs) - len(accused), unit="buckets")
+
+    def _prove_kept(self, newest: Held, say: Accusing) -> None:
+        if newest.snapshot.taken:
+            fault = rows_deleted(say.path, newest.snapshot.taken)
+            self.notes.bad(say.fault(Check.TIERS, fault))
 
     async def _count(self, looked: Looked, say: Accusing) -> None:
         newest = looked.newest

@@ -42,6 +42,7 @@ from headwater.errors import (
 )
 from headwater.lake.lakes import lake_format
 from headwater.lake.spi import LakeSnapshot
+from headwater.lake.taken import check_kept, rows_deleted
 from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.model.partition import complete_spec, name_of_spec
@@ -97,6 +98,8 @@ class _Lake:
     reported: ReportedSnapshot | None = None
     newest: ViewedSnapshot | None = None
     """The reported one, as the lake tells it."""
+    taken: str = ""
+    """What others took of its rows."""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -161,7 +164,7 @@ class _Look:
             return _Lake(notes=("The lake holds rows of an earlier table of this name only.",))
         found = await self._plans.snapshot(self._table, reported.snapshot_id)
         newest = None if found is None else self._viewed(found, reported)
-        return _Lake(reported=reported, newest=newest)
+        return _Lake(reported=reported, newest=newest, taken="" if found is None else found.taken)
 
     async def _reported(self) -> ReportedSnapshot | None:
         coordinator, path = LakeCoordinator(self._cluster), self._table.path
@@ -195,6 +198,9 @@ class _Look:
         self, found: LakeSnapshot, reported: ReportedSnapshot | None
     ) -> ViewedSnapshot | None:
         """Return a snapshot with its boundary: its own, or where it has none, what was reported."""
+        if found.taken:
+            # Its boundary tells of rows that it does not hold any more.
+            return None
         is_reported = reported is not None and reported.snapshot_id == found.snapshot_id
         boundary = found.boundary
         ranges: Mapping[LakeBucket, OffsetRange] = {}
@@ -228,6 +234,8 @@ class _Look:
         found = [self._viewed(each, reported) for each in await self._plans.kept(self._table)]
         kept = [each for each in found if each is not None]
         chosen = choose_snapshot(sought, kept)
+        if chosen is None and lake.taken:
+            raise rows_deleted(self._table.path, lake.taken)
         if chosen is None:
             await self._check_log_alone(sought, kept, logs)
         return chosen
@@ -269,6 +277,8 @@ class _Look:
         if found is None:
             kept = [] if wanted is None else await self._plans.kept(table)
             raise missing_snapshot(table, wanted, kept)
+        if wanted is None:
+            check_kept(found, table.path)
         viewed = self._viewed(found, reported)
         if viewed is None:
             viewed = ViewedSnapshot(

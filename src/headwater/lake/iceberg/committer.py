@@ -14,11 +14,13 @@ from headwater.lake.iceberg.places import remove
 from headwater.lake.iceberg.planning import Planned, planned_by_bucket
 from headwater.lake.iceberg.reachable import reachable_files
 from headwater.lake.iceberg.results import Written, written_of
-from headwater.lake.iceberg.snapshots import find_round, head_of
+from headwater.lake.iceberg.snapshots import find_round
+from headwater.lake.iceberg.taken import head_of
 from headwater.lake.iceberg.tasks import BucketTask
 from headwater.lake.iceberg.values import Place
 from headwater.lake.spi import LakeSnapshot, PartitionValues, WriteResult, WriteTask
 from headwater.lake.table import LakeTableSpec
+from headwater.lake.taken import LOOKED, check_kept
 from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
@@ -37,7 +39,7 @@ class IcebergCommitter:
 
     def head(self) -> LakeSnapshot | None:
         """Return the newest snapshot as the catalog knows it now."""
-        return head_of(self._table().metadata)
+        return head_of(self._table())
 
     def find_round(self, round_id: str) -> LakeSnapshot | None:
         """Return the snapshot of a round, looking back from the newest."""
@@ -75,10 +77,11 @@ class IcebergCommitter:
         properties: Mapping[str, str],
     ) -> LakeSnapshot:
         """Make results visible in one snapshot directly after `on`."""
+        check_kept(on, self.spec.path)
         written = [written_of(result) for result in results]
         change = Change(
             operation=_operation(written),
-            properties={**properties, BOUNDARY_PROPERTY: boundary.to_json()},
+            properties={**properties, **LOOKED, BOUNDARY_PROPERTY: boundary.to_json()},
             added=[file for each in written for file in each.added],
             removed=frozenset(path for each in written for path in each.removed),
             needed=frozenset(path for each in written for path in each.needed),

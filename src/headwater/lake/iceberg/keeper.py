@@ -29,6 +29,7 @@ from headwater.lake.spi import (
     WriteResult,
 )
 from headwater.lake.table import LakeTableSpec
+from headwater.lake.taken import LOOKED, check_kept
 from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.runtime.clock import Clock
 
@@ -65,6 +66,7 @@ class IcebergKeeper:
 
     def commit_rewrites(self, results: Sequence[WriteResult], *, on: LakeSnapshot) -> LakeSnapshot:
         """Put the new files in the place of the old ones, in one snapshot directly after `on`."""
+        check_kept(on, self.spec.path)
         table = self._table()
         check_head(table.metadata, on, self.spec.path)
         written = [written_of(result) for result in results]
@@ -81,6 +83,7 @@ class IcebergKeeper:
 
     def merge_manifests(self, *, on: LakeSnapshot) -> LakeSnapshot | None:
         """Write the list of files anew if it lies in many pieces."""
+        check_kept(on, self.spec.path)
         table = self._table()
         check_head(table.metadata, on, self.spec.path)
         newest = table.current_snapshot()
@@ -151,4 +154,4 @@ class IcebergKeeper:
 def _carried(on: LakeSnapshot, kind: str) -> dict[str, str]:
     """Return the properties of a snapshot of upkeep: the boundary is that of the one before."""
     held = {} if on.boundary is None else {BOUNDARY_PROPERTY: on.boundary.to_json()}
-    return {**held, UPKEEP_PROPERTY: kind}
+    return {**held, **LOOKED, UPKEEP_PROPERTY: kind}

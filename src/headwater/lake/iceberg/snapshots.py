@@ -13,20 +13,6 @@ from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary, boundary_from_
 _FIRST_SEQUENCE_NUMBER = 1
 
 
-def head_of(metadata: TableMetadata) -> LakeSnapshot | None:
-    """Return the newest snapshot of the main branch; None if there is none.
-
-    Raises `LakeTableDiffersError` if rows were tiered and nobody knows any more which.
-    """
-    snapshot = metadata.current_snapshot()
-    if snapshot is None:
-        return None
-    head = told(snapshot, metadata)
-    if head.boundary is None:
-        _check_never_tiered(metadata)
-    return head
-
-
 def told(snapshot: Snapshot, metadata: TableMetadata) -> LakeSnapshot:
     """Tell of a snapshot what others may want to know."""
     properties = properties_of(snapshot)
@@ -69,7 +55,7 @@ def back_to_boundary(metadata: TableMetadata) -> list[Snapshot]:
     return []
 
 
-def _check_never_tiered(metadata: TableMetadata) -> None:
+def check_never_tiered(metadata: TableMetadata) -> None:
     """Refuse a table that we made and whose first snapshots, which told the boundary, are gone."""
     oldest = min((each.sequence_number or 0 for each in metadata.snapshots), default=0)
     if column_ids_of(metadata.properties) is not None and oldest > _FIRST_SEQUENCE_NUMBER:

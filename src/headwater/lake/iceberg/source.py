@@ -19,7 +19,7 @@ from headwater.lake.iceberg.lake_files import LakeFiles
 from headwater.lake.iceberg.opening import load_table, open_catalog, reached
 from headwater.lake.iceberg.planning import Planned, check_places, planned_files
 from headwater.lake.iceberg.reading import held_fields, read_rows
-from headwater.lake.iceberg.snapshots import head_of, told
+from headwater.lake.iceberg.taken import head_of, looked_at
 from headwater.lake.iceberg.tasks import HeldFile, held_from_json
 from headwater.lake.iceberg.values import lent, packed, texts_of, unpacked
 from headwater.lake.spi import ColumnPath, FilterAnswer, LakeSnapshot
@@ -63,17 +63,17 @@ class IcebergSource:
 
     def snapshot(self, snapshot_id: int | None = None) -> LakeSnapshot | None:
         """Return a snapshot, by default the newest."""
-        metadata = self._table().metadata
+        table = self._table()
         if snapshot_id is None:
-            return head_of(metadata)
-        found = metadata.snapshot_by_id(snapshot_id)
-        return None if found is None else told(found, metadata)
+            return head_of(table)
+        found = table.metadata.snapshot_by_id(snapshot_id)
+        return None if found is None else looked_at(found, table)
 
     def snapshots(self) -> list[LakeSnapshot]:
         """Return the snapshots that the table still has, oldest first."""
-        metadata = self._table().metadata
-        ordered = sorted(metadata.snapshots, key=lambda each: each.sequence_number or 0)
-        return [told(each, metadata) for each in ordered]
+        table = self._table()
+        ordered = sorted(table.metadata.snapshots, key=lambda each: each.sequence_number or 0)
+        return [looked_at(each, table) for each in ordered]
 
     def plan(self, snapshot_id: int) -> list[LakeSplit]:
         """Return what to read of a snapshot."""

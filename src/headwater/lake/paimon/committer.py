@@ -11,6 +11,7 @@ from headwater.lake.paimon.snapshot import APPEND, TIERING_USER, SnapshotFile
 from headwater.lake.paimon.snapshot_commit import Commit, commit_snapshot
 from headwater.lake.paimon.table import PaimonTable
 from headwater.lake.spi import LakeSnapshot, PartitionValues, WriteResult, WriteTask
+from headwater.lake.taken import LOOKED, check_kept
 from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary
 from headwater.runtime.clock import Clock
 
@@ -63,6 +64,7 @@ class PaimonCommitter:
         properties: Mapping[str, str],
     ) -> LakeSnapshot:
         """Make results visible, with boundary and properties, directly after `on`."""
+        check_kept(on, self._table.spec.path)
         before = self._snapshot(on)
         entries = [entry for each in results for entry in entries_from_bytes(each.payload)]
         self._check(entries, before)
@@ -70,7 +72,7 @@ class PaimonCommitter:
             entries=entries,
             user=TIERING_USER,
             kind=APPEND,
-            properties={**properties, BOUNDARY_PROPERTY: boundary.to_json()},
+            properties={**properties, **LOOKED, BOUNDARY_PROPERTY: boundary.to_json()},
         )
         done = commit_snapshot(self._table, commit, on=before, now_ms=self._clock.now_ms())
         return self._table.to_lake_snapshot(done)

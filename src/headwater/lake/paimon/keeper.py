@@ -27,6 +27,7 @@ from headwater.lake.spi import (
     WriteResult,
 )
 from headwater.lake.split import UNKNOWN_BUCKET
+from headwater.lake.taken import LOOKED, check_kept
 from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.runtime.clock import Clock
 
@@ -67,6 +68,7 @@ class PaimonKeeper:
 
     def commit_rewrites(self, results: Sequence[WriteResult], *, on: LakeSnapshot) -> LakeSnapshot:
         """Put the new files in the place of the old ones, directly after `on`."""
+        check_kept(on, self._table.spec.path)
         entries = [entry for each in results for entry in entries_from_bytes(each.payload)]
         before = self._snapshot(on)
         self._check_live(entries, before)
@@ -74,6 +76,7 @@ class PaimonKeeper:
 
     def merge_manifests(self, *, on: LakeSnapshot) -> LakeSnapshot | None:
         """Write the list of files anew if it lies in many pieces."""
+        check_kept(on, self._table.spec.path)
         before = self._snapshot(on)
         manifests = self._table.all_manifests(before)
         if len(manifests) < _MANIFESTS_MAX:
@@ -107,9 +110,13 @@ class PaimonKeeper:
     ) -> LakeSnapshot:
         """Commit a snapshot that holds the same rows, and so carries the same boundary."""
         boundary = self._table.boundary(on)
-        properties = {} if boundary is None else {BOUNDARY_PROPERTY: boundary.to_json()}
+        held = {} if boundary is None else {BOUNDARY_PROPERTY: boundary.to_json()}
         commit = Commit(
-            entries=entries, user=KEEPER_USER, kind=COMPACT, properties=properties, base=base
+            entries=entries,
+            user=KEEPER_USER,
+            kind=COMPACT,
+            properties={**LOOKED, **held},
+            base=base,
         )
         done = commit_snapshot(self._table, commit, on=on, now_ms=self._clock.now_ms())
         return self._table.to_lake_snapshot(done)

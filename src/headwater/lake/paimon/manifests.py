@@ -56,6 +56,12 @@ class DataFile:
         return known if isinstance(known, int) else self.row_count
 
     @property
+    def known_delete_count(self) -> int:
+        """Return how many rows say that a key is gone; none if nobody knows."""
+        known = self.record.get("_DELETE_ROW_COUNT")
+        return known if isinstance(known, int) else 0
+
+    @property
     def level(self) -> int:
         """Return the level: 0 is what was written last and may overlap."""
         return _int(self.record, "_LEVEL")

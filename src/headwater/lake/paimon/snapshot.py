@@ -88,6 +88,12 @@ class SnapshotFile:
         return text_of(self.node, "commitUser")
 
     @property
+    def kind(self) -> str:
+        """Return what it did: APPEND, COMPACT or OVERWRITE; nothing if it does not say."""
+        found = self.node.get("commitKind")
+        return found if isinstance(found, str) else ""
+
+    @property
     def uuid(self) -> str | None:
         """Return what tells it from another snapshot of the same id."""
         found = self.node.get("uuid")

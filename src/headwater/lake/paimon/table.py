@@ -1,7 +1,7 @@
 """One lake table, opened: its files, schemas, snapshots and manifests."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,18 +12,20 @@ from headwater.errors import LakeSnapshotMissingError, LakeTableDiffersError
 from headwater.lake.damage import decoded
 from headwater.lake.paimon.files import Files, reaching
 from headwater.lake.paimon.handle import Handle, opened_catalog, table_handle
-from headwater.lake.paimon.manifests import Entry, Manifest, Manifests, live_entries
+from headwater.lake.paimon.manifests import ADD, Entry, Manifest, Manifests, live_entries
 from headwater.lake.paimon.options import INNER_PLACES, PLACES
 from headwater.lake.paimon.partitions import Partitions
 from headwater.lake.paimon.schema import COLUMN_IDS_OPTION, LakeSchema, schema_from_json
 from headwater.lake.paimon.snapshot import (
     BYTES_PROPERTY,
+    COMPACT,
     FILES_PROPERTY,
     SnapshotFile,
     snapshot_from_json,
 )
 from headwater.lake.spi import LakeSnapshot
 from headwater.lake.table import LakeTableSpec
+from headwater.lake.taken import is_looked_at, is_tierers
 from headwater.model.boundary import Boundary
 from headwater.model.path import TablePath
 from headwater.model.schema import Column
@@ -218,4 +220,51 @@ class PaimonTable:
             file_count=file_count,
             byte_count=byte_count,
             properties=snapshot.properties,
+            taken=self.taken(snapshot),
         )
+
+    def taken(self, snapshot: SnapshotFile) -> str:
+        """Say what others took of our rows up to a snapshot; nothing if they took nothing.
+
+        Others may append, and compact. What leaves by another snapshot of theirs was ours, unless
+        they brought it themselves. A snapshot of ours says that all before it was looked at.
+        """
+        suspects: list[SnapshotFile] = []
+        found = ""
+        for each in self.back_from(snapshot):
+            properties = each.properties
+            if is_tierers(properties):
+                found = found or self._taken_by(suspects)
+                suspects = []
+                if is_looked_at(properties):
+                    break
+            else:
+                suspects.append(each)
+        return found
+
+    def _taken_by(self, line: Sequence[SnapshotFile]) -> str:
+        """Say what snapshots of others, newest first, took of those before them."""
+        theirs: set[str] = set()
+        for each in reversed(line):
+            if each.kind == COMPACT:
+                continue
+            entries = [
+                entry
+                for manifest in self.manifests.read_list(each.lists[1])
+                for entry in self.manifests.read(manifest)
+            ]
+            gone = [one.file for one in entries if one.kind != ADD and one.file.name not in theirs]
+            added = [one.file for one in entries if one.kind == ADD]
+            deletes = sum(one.known_delete_count for one in added)
+            before = self.snapshot(each.snapshot_id - 1)
+            vectors = each.index_manifest not in (None, before and before.index_manifest)
+            rows = sum(one.row_count for one in gone)
+            is_less = rows > sum(one.row_count for one in added)
+            if is_less or deletes or vectors:
+                return (
+                    f"snapshot {each.snapshot_id} of others removed or rewrote {len(gone)} files"
+                    f" of {rows} rows, and deleted {deletes} rows by key"
+                    f"{' and some by deletion vectors' if vectors else ''}"
+                )
+            theirs |= {one.name for one in added}
+        return ""

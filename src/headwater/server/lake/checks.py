@@ -137,6 +137,8 @@ class LakeChecks:
         found = source.snapshot(snapshot_id)
         if found is None:
             return Look(Standing.ABSENT, {}, f"the lake has no snapshot {snapshot_id}")
+        if found.taken:
+            return Look(Standing.UNSEEN, {}, f"others took rows away: {found.taken}")
         for _ in range(_PARENTS_MAX):
             said = self._said(found, table)
             if said is not None:
