@@ -17,17 +17,33 @@ CALLS_AT_ONCE_MAX = 1024
 """Calls of one request that begin in one turn, and that are under way at a time."""
 
 
-async def in_turns(items: Iterable[T], *, per_turn: int = ITEMS_PER_TURN) -> AsyncIterator[T]:
+def in_turns(items: Iterable[T], *, per_turn: int = ITEMS_PER_TURN) -> AsyncIterator[T]:
     """Yield items, and now and again let whatever else is ready run first."""
-    loop = asyncio.get_running_loop()
-    began, count = loop.time(), 0
-    for item in items:
-        # Before the next item rather than after the last: nobody waits for the end of a short list.
-        if count >= per_turn or (count and loop.time() - began > TURN_S_MAX):
-            await asyncio.sleep(0)
-            began, count = loop.time(), 0
-        yield item
-        count += 1
+    return _InTurns(items, per_turn)
+
+
+class _InTurns(AsyncIterator[T]):
+    """Not an async generator: asyncio keeps track of those, which costs more than a short list."""
+
+    __slots__ = ("_began", "_count", "_items", "_per_turn", "_time")
+
+    def __init__(self, items: Iterable[T], per_turn: int) -> None:
+        self._items = iter(items)
+        self._per_turn = per_turn
+        self._time = asyncio.get_running_loop().time
+        self._began, self._count = self._time(), 0
+
+    async def __anext__(self) -> T:
+        for item in self._items:
+            # Before an item rather than after it: nobody waits for the end of a short list.
+            if self._count >= self._per_turn or (
+                self._count and self._time() - self._began > TURN_S_MAX
+            ):
+                await asyncio.sleep(0)
+                self._began, self._count = self._time(), 0
+            self._count += 1
+            return item
+        raise StopAsyncIteration
 
 
 async def gathered(calls: Iterable[Coroutine[object, object, T]]) -> list[T]:

@@ -1,6 +1,6 @@
 """What a fetch asks for, resolved to tablets, columns and filters."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from headwater.errors import HeadwaterError, InvalidProjectionError
@@ -33,6 +33,7 @@ class Taken:
 
 
 EVERYTHING = Taken()
+APART = Taken(splits_joined=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +79,7 @@ async def resolve_fetch(
     }
     try:
         table = context.catalog.tables.by_id(request.table_id)
-        selection, taken = _selection(request, table, context)
-        if not takes_joined:
-            joiner = partial(context.tablets.joiner, table.table_id)
-            selection = replace(selection, split_joined=joiner)
-            taken = replace(taken, splits_joined=True)
+        selection, taken = _selection(request, table, context, takes_joined=takes_joined)
     except HeadwaterError as fault:
         faulty = (FaultyBucket(asked, fault) for asked in distinct.values())
         return TableFetch(request.table_id, tuple(faulty))
@@ -97,13 +94,14 @@ async def resolve_fetch(
 
 
 def _selection(
-    request: pb.FetchLogTableRequest, table: TableInfo, context: Context
+    request: pb.FetchLogTableRequest, table: TableInfo, context: Context, *, takes_joined: bool
 ) -> tuple[Selection, Taken]:
     tablets, table_id = context.tablets, table.table_id
     schemas = tablets.schemas(table_id)
+    split = None if takes_joined else partial(tablets.joiner, table_id)
     is_filtered = request.HasField("filter_predicate")
     if not (is_filtered or request.projection_pushdown_enabled):
-        return Selection(schemas), EVERYTHING
+        return Selection(schemas, split_joined=split), EVERYTHING if takes_joined else APART
     predicate = projection_of = columns = schema_id = None
     filtered: frozenset[int] = frozenset()
     comparisons = 0
@@ -117,8 +115,8 @@ def _selection(
         columns = _projected_columns(request, table, context)
         projection_of = tablets.projections(table_id, columns)
     sent = request.filter_predicate.SerializeToString() if is_filtered else b""
-    taken = Taken(columns, schema_id, sent)
-    return Selection(schemas, projection_of, predicate, filtered, comparisons), taken
+    taken = Taken(columns, schema_id, sent, splits_joined=not takes_joined)
+    return Selection(schemas, projection_of, predicate, filtered, comparisons, split), taken
 
 
 def _projected_columns(
