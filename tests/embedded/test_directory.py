@@ -8,7 +8,9 @@ import pytest
 
 import headwater
 from headwater.config.client import ClientSettings
-from headwater.errors import DirectoryInUseError, HeadwaterError
+from headwater.errors import DirectoryInUseError, HeadwaterError, StorageError
+from headwater.server import disk_space
+from headwater.server.catalog.store import CatalogStore
 from tests.serving import ServerProcess
 
 SCHEMA = {"id": "BIGINT"}
@@ -128,3 +130,47 @@ def test_a_child_that_lives_on_does_not_keep_what_its_parent_has_closed(tmp_path
     finally:
         os.write(end, b"x")
         os.waitpid(child, 0)
+
+
+def test_a_storage_on_a_disk_that_takes_no_writes_is_read(tmp_path, monkeypatch):
+    filled(tmp_path / "data").close()
+    before = image_of(tmp_path)
+
+    def full(*_, **__):
+        raise StorageError("The catalog failed: disk I/O error.")
+
+    monkeypatch.setattr(CatalogStore, "open", full)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: 0)
+    storage = headwater.open(tmp_path / "data", settings=HASTY)
+
+    assert storage.table("log").scan().to_pylist() == [{"id": 1}]
+    assert storage.table("keyed").get({"id": 1}) == {"id": 1}
+    for write in (
+        lambda: storage.table("log").append({"id": 2}),
+        lambda: storage.table("keyed").upsert({"id": 2}),
+        lambda: storage.drop_table("log"),
+    ):
+        with pytest.raises(HeadwaterError, match="read-only: its disk is full"):
+            write()
+    storage.close()
+    assert {path: before[path] for path in before if path.suffix == ".log"}.items() <= image_of(
+        tmp_path
+    ).items()
+
+
+def test_space_is_set_aside_when_a_disk_gets_full_and_given_back_when_it_is(tmp_path, monkeypatch):
+    free = [disk_space.RESERVED_BELOW]
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: free[0])
+    reserve = tmp_path / disk_space.RESERVE_NAME
+
+    def kept() -> bool:
+        disk_space.keep_reserve(tmp_path)
+        disk_space.give_reserve(tmp_path)
+        return reserve.exists()
+
+    assert not kept()
+    free[0] -= 1
+    assert kept()
+    assert reserve.stat().st_size == disk_space.RESERVE_BYTES
+    free[0] = disk_space.STARTING_BYTES - 1
+    assert not kept()

@@ -2,13 +2,17 @@
 
 import asyncio
 import os
+import subprocess
 from functools import partial
 
 import pytest
 
+import headwater
 from headwater.aio import connect
 from headwater.config.client import ClientSettings
-from headwater.errors import RetryLaterError
+from headwater.config.server import ServerSettings
+from headwater.errors import HeadwaterError, RetryLaterError
+from headwater.server.disk_space import RESERVE_NAME
 from tests import figures
 from tests.torture.chance import chance, work_goes_on
 from tests.torture.processes import wait_until
@@ -22,6 +26,7 @@ MEBIBYTES = 48
 LEFT_BYTES = 1_500_000
 KEPT_BYTES = 1_000_000
 ROOM_BYTES = 1_300_000
+SMALL = ServerSettings(port=0, disk_free_bytes_min=0)
 HASTY = ClientSettings(deadline_s=1.5)
 PATIENT = ClientSettings(deadline_s=60.0)
 
@@ -189,3 +194,33 @@ def test_a_shorter_retention_can_be_asked_for_on_a_full_disk(world, disk):
     asyncio.run(alter(world, "long", **{"table.log.ttl": "1 s"}))
 
     wait_until(lambda: disk.free_bytes > ROOM_BYTES, within_s=30)
+
+
+def test_a_disk_that_others_filled_can_be_read_and_freed_by_a_start(tmp_path, disk):
+    data = disk.place / "others"
+    with headwater.open(data, server_settings=SMALL) as storage:
+        storage.create_table("log", {"id": "BIGINT"}).append({"id": 1})
+        wait_until((data / RESERVE_NAME).exists)
+    disk.fill()
+
+    with headwater.open(data, server_settings=SMALL) as storage:
+        assert storage.table("log").scan().to_pylist() == [{"id": 1}]
+        storage.drop_table("log")
+        assert storage.list_tables() == []
+
+
+def test_a_disk_that_is_mounted_read_only_can_be_read(tmp_path, disk):
+    data = disk.place / "others"
+    with headwater.open(data, server_settings=SMALL) as storage:
+        storage.create_table("log", {"id": "BIGINT"}).append({"id": 1})
+        storage.create_table("keyed", {"id": "BIGINT"}, primary_key="id").upsert({"id": 1})
+    subprocess.run(["mount", "-o", "remount,ro", str(disk.place)], check=True)
+
+    try:
+        with headwater.open(data, settings=HASTY) as storage:
+            assert storage.table("log").scan().to_pylist() == [{"id": 1}]
+            assert storage.table("keyed").get({"id": 1}) == {"id": 1}
+            with pytest.raises(HeadwaterError, match="mounted read-only"):
+                storage.table("log").append({"id": 2})
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(disk.place)], check=True)

@@ -2,13 +2,20 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from headwater.errors import RetryLaterError
+from headwater.errors import RetryLaterError, StorageError
 from headwater.runtime.events import Events
 
 LOOK_INTERVAL_S = 0.25
+# What a start writes at the least, and some more.
+STARTING_BYTES = 1 << 20
+# Set aside in a file for as long as the disk has less than this.
+RESERVE_NAME = "RESERVE"
+RESERVE_BYTES = 2 * STARTING_BYTES
+RESERVED_BELOW = 1 << 30
 _events = Events("disk")
 
 
@@ -26,6 +33,34 @@ def free_bytes(directory: Path) -> int:
     return state.f_bavail * state.f_frsize
 
 
+def unwritable(directory: Path) -> str:
+    """Return why nothing can be written to a directory; empty if it can."""
+    try:
+        if os.statvfs(directory).f_flag & os.ST_RDONLY:
+            return "its file system is mounted read-only"
+        if not os.access(directory, os.W_OK):
+            return "this user may not write there"
+        free = free_bytes(directory)
+    except OSError as error:
+        return f"it cannot be looked at: {error}"
+    return f"its disk is full, with {free} bytes free" if free < STARTING_BYTES else ""
+
+
+def keep_reserve(directory: Path) -> None:
+    """Set some space aside once a disk gets full, for what has to be written to free more."""
+    reserve = directory / RESERVE_NAME
+    if 4 * RESERVE_BYTES < free_bytes(directory) < RESERVED_BELOW and not reserve.exists():
+        reserve.write_bytes(bytes(RESERVE_BYTES))
+
+
+def give_reserve(directory: Path) -> None:
+    """Give that space back where there is no other: a table can be dropped with it."""
+    with suppress(OSError):
+        if free_bytes(directory) < STARTING_BYTES:
+            (directory / RESERVE_NAME).unlink()
+            _events.error("disk full: the space that was set aside is given back")
+
+
 class DiskSpace:
     """Keep the last of a disk for what makes room on it.
 
@@ -40,7 +75,9 @@ class DiskSpace:
         free_bytes_min: int,
         clock: Timer,
         look: Callable[[Path], int] = free_bytes,
+        read_only: str = "",
     ) -> None:
+        self.read_only = read_only
         self._directory = directory
         self._free_bytes_min = free_bytes_min
         self._clock = clock
@@ -56,13 +93,22 @@ class DiskSpace:
         except OSError:
             return None
 
+    def keep_reserve(self) -> None:
+        """Set some space aside once the disk gets full."""
+        keep_reserve(self._directory)
+
     def is_full_now(self) -> bool:
         """Tell whether the disk takes no more rows at this moment."""
         free = self.free_now()
         return free is not None and free < self._free_bytes_min
 
     def refuse_if_full(self) -> None:
-        """Raise if the disk is so full that it takes no more rows."""
+        """Raise if the disk is so full that it takes no more rows, or is only read."""
+        if self.read_only:
+            raise StorageError(
+                f"The storage was opened read-only: {self.read_only}.",
+                hint="Make the disk writable or free space on it, then restart the server.",
+            )
         if self._free_bytes_min and self._is_due():
             self._look_again()
         if self._is_full:

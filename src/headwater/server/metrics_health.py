@@ -17,6 +17,7 @@ def reasons_unwell(services: Services) -> list[str]:
     tablets = services.tablets
     paths = {table.table_id: table.path for table in services.catalog.tables.all()}
     reasons = [
+        *([f"Read-only: {services.space.read_only}."] if services.space.read_only else []),
         *(["The disk is full: no rows are taken."] if services.space.is_full_now() else []),
         *(f"{_named(each, paths)} is fenced." for each in fenced(tablets)),
         *(f"{_named(each, paths)} cannot be opened." for each in unopenable(tablets)),

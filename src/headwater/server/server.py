@@ -210,7 +210,12 @@ def _services(  # noqa: PLR0913 - one argument per part
         clock=clock,
         scanners=Scanners(settings, clock),
         lake=ServerLake(directory, catalog, tablets, settings=settings, clock=clock),
-        space=DiskSpace(directory, free_bytes_min=settings.disk_free_bytes_min, clock=clock),
+        space=DiskSpace(
+            directory,
+            free_bytes_min=settings.disk_free_bytes_min,
+            clock=clock,
+            read_only=catalog.read_only,
+        ),
         answers=Answers(
             settings.total_response_bytes_max, Memory(settings.memory_bytes_max, clock), clock
         ),

@@ -297,8 +297,13 @@ class Tablets:
             return
         # Renamed first, so that a crash leaves no half of a table where logs are looked for.
         target = self._trash / "-".join(directory.relative_to(self._directory).parts)
-        self._trash.mkdir(exist_ok=True)
-        directory.rename(target)
+        try:
+            self._trash.mkdir(exist_ok=True)
+            directory.rename(target)
+        except OSError as error:
+            # On a full disk there may be no room for a name; what is left goes at the next start.
+            _events.warning("not moved before it is removed", reason=str(error))
+            target = directory
         shutil.rmtree(target, ignore_errors=True)
 
     async def close(self) -> None:

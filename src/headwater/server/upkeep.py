@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 from headwater.config.auto_partition import partitions_to_create, partitions_to_drop
@@ -52,15 +53,17 @@ class Upkeep:
         self._unverifiable: set[TableBucket] = set()
 
     def start(self) -> None:
-        """Begin all chores."""
+        """Begin all chores, or those that write nothing."""
         settings = self._services.settings
+        self._repeat(self._listener.sweep, "sweep", SWEEP_INTERVAL_S)
+        if self._services.catalog.read_only:
+            return
         self._repeat(self.watch_directory, "directory", DIRECTORY_INTERVAL_S)
         self._repeat(self.expire_rows, "retention", settings.retention_check_interval_s)
         self._repeat(self.verify_data, "verification", VERIFY_INTERVAL_S)
         self._repeat(self.join_batches, "small batches", JOIN_INTERVAL_S)
         self._repeat(self.tend_states, "states", STATE_INTERVAL_S)
         self._repeat(self.save_states, "snapshots", settings.kv_snapshot_interval_s)
-        self._repeat(self._listener.sweep, "sweep", SWEEP_INTERVAL_S)
         self._repeat(self.clear_lake_files, "lake files", LAKE_FILES_INTERVAL_S)
         self._repeat(self.remember_time, "time", TIME_INTERVAL_S)
         if self._services.logins is not None:
@@ -83,6 +86,9 @@ class Upkeep:
             self._services.catalog.lock.check()
         except DirectoryLostError:
             self._services.lost.set()
+            return
+        with suppress(OSError):  # There is none, then.
+            self._services.space.keep_reserve()
 
     # ---- the time
 

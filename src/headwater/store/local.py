@@ -109,7 +109,12 @@ class LocalDisk:
 
     def open(self, path: str) -> LocalFile:
         """Open a file that is there."""
-        return self._open(path, os.O_RDWR)
+        try:
+            return self._open(path, os.O_RDWR)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES):
+                raise
+            return self._open(path, os.O_RDONLY)  # Whoever writes is told then.
 
     def map(self, path: str) -> memoryview:
         """Return the bytes of a file that is never written again, read as they are needed."""

@@ -11,10 +11,12 @@ from headwater.audit.report import REPORT_NAME, Notes
 from headwater.model.bucket import TableBucket
 from headwater.server.catalog.catalog import CATALOG_NAME
 from headwater.server.catalog.lock import LOCK_NAME
+from headwater.server.disk_space import RESERVE_NAME
 from headwater.store.disk import Disk
 
 _BESIDE = {
     LOCK_NAME,
+    RESERVE_NAME,
     REPORT_NAME,
     "log",
     "lake",

@@ -6,6 +6,7 @@ from typing import Self
 from uuid import UUID
 
 from headwater.config.server import ServerSettings
+from headwater.errors import CorruptFileError, DirectoryLostError, StorageError
 from headwater.runtime.clock import Clock
 from headwater.runtime.doubting import DoubtingClock
 from headwater.runtime.events import Events
@@ -18,6 +19,7 @@ from headwater.server.catalog.row_numbers import RowNumbers
 from headwater.server.catalog.store import CatalogStore
 from headwater.server.catalog.tables import Tables
 from headwater.server.catalog.writer_ids import WriterIds
+from headwater.server.disk_space import give_reserve, unwritable
 
 _events = Events("catalog")
 CATALOG_NAME = "catalog.sqlite"
@@ -61,7 +63,8 @@ class Catalog:
         1. Take the directory for this process.
         2. Open the file, or make it with the default database if there are no rows yet.
         3. Count that it was opened, and give no id again that has rows. Doubt a clock that is
-           far ahead of the last time that was believed.
+           far ahead of the last time that was believed. Where the disk takes no writes, the
+           storage is only read.
         4. Load it.
         """
         held = ExitStack()
@@ -70,16 +73,17 @@ class Catalog:
             held.callback(lock.release)
             found = ids_on_disk(directory)
             require_catalog(directory / CATALOG_NAME, found)
-            store = CatalogStore.open(
-                directory / CATALOG_NAME, now_ms=clock.now_ms(), guard=lock.check
-            )
+            store, time = _opened(directory, found, lock, clock=clock, settings=settings)
             held.callback(store.close)
-            time = _time(store, clock, settings)
-            _count_start(store, found, time)
             return cls(store, clock=clock, settings=settings, lock=lock, time=time, held=held)
         except BaseException:
             held.close()
             raise
+
+    @property
+    def read_only(self) -> str:
+        """Return why nothing can be changed; empty if it can."""
+        return self._store.read_only
 
     def next_writer_id(self) -> int:
         """Return a writer id that was never returned before."""
@@ -97,6 +101,51 @@ class Catalog:
     def close(self) -> None:
         """Close the file and let another process take the directory; twice does no harm."""
         self._held.close()
+
+
+def _opened(
+    directory: Path,
+    found: IdsOnDisk,
+    lock: DirectoryLock,
+    *,
+    clock: Clock,
+    settings: ServerSettings,
+) -> tuple[CatalogStore, DoubtingClock]:
+    """Open the file and count that, or only read it where the disk takes no writes."""
+    path = directory / CATALOG_NAME
+    give_reserve(directory)
+
+    def guard() -> None:
+        lock.check()
+        give_reserve(directory)
+
+    # What lies in the log of SQLite is read by whoever may write only.
+    is_whole = path.exists() and not _size(directory / f"{CATALOG_NAME}-wal")
+    try:
+        store = CatalogStore.open(path, now_ms=clock.now_ms(), guard=guard)
+        try:
+            time = _time(store, clock, settings)
+            _count_start(store, found, time)
+        except BaseException:
+            store.close()
+            raise
+    except (CorruptFileError, DirectoryLostError):
+        raise
+    except StorageError as fault:
+        reason = unwritable(directory)
+        if not reason or not is_whole:
+            raise
+        _events.error("opened read-only", reason=reason, fault=fault.message)
+        store = CatalogStore.open_read_only(path, guard=lock.check, reason=reason)
+        time = _time(store, clock, settings)
+    return store, time
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _time(store: CatalogStore, clock: Clock, settings: ServerSettings) -> DoubtingClock:

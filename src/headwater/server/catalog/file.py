@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
+from urllib.parse import quote
 
 from headwater.errors import CorruptFileError, DirectoryLostError, StorageError
 from headwater.server.catalog.sums import CREATE_SUMS, RowSums
@@ -73,6 +74,8 @@ class CatalogFile:
         self._path = path
         self._guard = guard
         self._identity: tuple[int, int] | None = None
+        # Why the file is only read, if that is so.
+        self.read_only = ""
         self._sums = RowSums(connection)
 
     @classmethod
@@ -97,12 +100,34 @@ class CatalogFile:
             raise
         return file
 
+    @classmethod
+    def open_read_only(cls, path: Path, *, guard: Callable[[], None], reason: str) -> "CatalogFile":
+        """Open a file that cannot be written now, as it was closed."""
+        uri = f"file:{quote(str(path.absolute()))}?immutable=1"
+        try:
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+        except sqlite3.Error as error:
+            raise StorageError(f"The catalog {path} cannot be opened: {error}.") from error
+        file = cls(connection, path, guard)
+        file.read_only = reason
+        try:
+            file._check()
+            file._require_version(reason)
+            file._check_sums()
+        except BaseException:
+            connection.close()
+            raise
+        return file
+
     def _prepare(self) -> None:
         self.rows("PRAGMA journal_mode = WAL")
         self.rows("PRAGMA synchronous = FULL")
         self.rows("PRAGMA fullfsync = ON")  # heeded where fsync alone leaves bytes in the drive
         self.rows("PRAGMA checkpoint_fullfsync = ON")
         self.rows("PRAGMA foreign_keys = ON")
+        self._check()
+
+    def _check(self) -> None:
         if (found := self.rows("PRAGMA integrity_check(1)")) != [("ok",)]:
             raise CorruptFileError(f"The catalog {self._path} is damaged: {found[0][0]}.")
         if (version := self._version()) > VERSION:
@@ -110,6 +135,10 @@ class CatalogFile:
                 f"The catalog {self._path} has version {version}, this program reads {VERSION}.",
                 hint="It was written by a newer version of Headwater: start that one.",
             )
+
+    def _require_version(self, reason: str) -> None:
+        if self._version() != VERSION:
+            raise StorageError(f"The catalog {self._path} is of an older version, and {reason}.")
 
     def _version(self) -> int:
         version = self.rows("PRAGMA user_version")[0][0]
@@ -173,7 +202,12 @@ class CatalogFile:
         self._move_to_main()
 
     def _require_own_file(self) -> None:
-        """Refuse to write to a file that nobody will find."""
+        """Refuse to write to a file that nobody will find, or that is only read."""
+        if self.read_only:
+            raise StorageError(
+                f"The storage was opened read-only: {self.read_only}.",
+                hint="Make the disk writable or free space on it, then open the storage again.",
+            )
         self._guard()
         if (found := _identity(self._path)) != self._identity:
             raise DirectoryLostError(

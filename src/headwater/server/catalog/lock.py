@@ -24,6 +24,7 @@ _PID_BYTES_MAX = 32
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
 # What network file systems answer that lock files only, or nothing.
 _UNLOCKABLE = (errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
+_UNMADE = (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 _events = Events("lock")
 
 
@@ -103,7 +104,7 @@ class DirectoryLock:
             self._take_file(os.O_CREAT)
         except OSError as error:
             # Where nobody can make a file, none will be missed.
-            if error.errno != errno.EROFS or self._directory is None:
+            if error.errno not in _UNMADE or self._directory is None:
                 raise _unusable(self._path, error) from error
 
     def _take_file(self, flags: int) -> None:

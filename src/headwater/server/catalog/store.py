@@ -34,6 +34,18 @@ class CatalogStore:
         """Open the file at a path, making it if missing; the guard may refuse later changes."""
         return cls(CatalogFile.open(path, now_ms=now_ms, guard=guard))
 
+    @classmethod
+    def open_read_only(
+        cls, path: Path, *, guard: Callable[[], None], reason: str
+    ) -> "CatalogStore":
+        """Open a file that cannot be written now."""
+        return cls(CatalogFile.open_read_only(path, guard=guard, reason=reason))
+
+    @property
+    def read_only(self) -> str:
+        """Return why nothing can be changed; empty if it can."""
+        return self._file.read_only
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
