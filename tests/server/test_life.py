@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from headwater.config.server import ServerSettings
-from headwater.errors import DirectoryInUseError
+from headwater.errors import ConflictError, DirectoryInUseError
 from headwater.server.connection import Connection
 from headwater.server.server import Server
 from headwater.wire import fluss_pb2 as pb
@@ -134,7 +134,7 @@ async def test_a_port_in_use_leaves_no_lock_and_no_threads_behind(tmp_path):
     with socket.create_server((HOST, 0)) as other:
         settings = ServerSettings(port=other.getsockname()[1])
 
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(ConflictError, match="in use"):
             await Server.start(tmp_path, settings)
 
     names = [thread.name for thread in threading.enumerate()]
