@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,10 +12,13 @@ import pytest
 from scripts.spark_servers import script
 
 import headwater
+from headwater.cli.output import Output
+from headwater.cli.tier_running import Teller
 from headwater.client.schema_in import schema_of
 from headwater.engines.spark.tiering import job
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.model.schema import with_column_ids
+from headwater.tiering.progress import Waits
 from tests.cli.commanding import Storage
 from tests.serving import serving
 
@@ -165,3 +169,15 @@ def test_arguments_that_make_no_sense_are_named(tmp_path, arguments, told):
 
     assert result.exit_code == 3
     assert told in result.stderr
+
+
+def test_a_wait_is_told_once_however_often_the_server_is_asked(capsys):
+    teller = Teller(Output.TABLE, None)
+
+    for second in range(3):
+        teller.hear(Waits(reason="all tables are fresh", until_ms=second * 1000))
+    told = capsys.readouterr().err
+
+    assert re.fullmatch(
+        r"headwater: waits: all tables are fresh; asks again at \d\d:\d\d:\d\d\n", told
+    )

@@ -1,6 +1,7 @@
 """A tierer that runs: which tables it takes, what it tells, and how it ends."""
 
 import asyncio
+import re
 from contextlib import suppress
 
 import pytest
@@ -13,7 +14,7 @@ from headwater.errors import (
 )
 from headwater.lake.lakes import Lakes
 from headwater.model.path import TablePath
-from headwater.tiering.progress import Began, Copied, Ended, Failed
+from headwater.tiering.progress import Began, Copied, Ended, Failed, Waits
 from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
 from headwater.tiering.settings import TieringSettings
@@ -216,6 +217,28 @@ async def test_a_running_tierer_takes_what_becomes_due(world, hw):
 
     await world.check(table)
     assert sum(world.lake_rows(table).values()) == 3
+
+
+async def test_a_tierer_that_has_nothing_to_do_says_what_it_waits_for(world, hw):
+    heard = []
+
+    def listen(news):
+        if isinstance(news, Waits):
+            heard.append(news)
+            running.stop()
+
+    for settled in (False, True):
+        if settled:
+            table = await world.table("a", options={"table.datalake.freshness": "1 h"})
+            await table.append(rows(1))
+            await service(world).run_once()
+        before_ms = hw.cluster.clock.now_ms()
+        running = TieringService(hw, Here(hw), settings=QUICK, lakes=world.lakes, listener=listen)
+        await running.run()
+        assert heard[-1].until_ms >= before_ms
+
+    assert "no table has a lake" in heard[0].reason
+    assert re.search(rf"all tables are fresh; {table.path} is due in 3[56]\d\d s", heard[-1].reason)
 
 
 async def test_two_tierers_side_by_side_hold_every_row_once(world, hw):

@@ -1,11 +1,12 @@
 """What a tierer tells, as lines for people and rows for programs."""
 
+from datetime import UTC, datetime
 from typing import assert_never
 
 import pyarrow as pa
 
 from headwater.cli.output import Document
-from headwater.tiering.progress import Began, Copied, Ended, Failed, Kept, News, Stepped
+from headwater.tiering.progress import Began, Copied, Ended, Failed, Kept, News, Stepped, Waits
 
 COLUMN_TYPES = {
     "table": pa.string(),
@@ -31,6 +32,8 @@ def line_of(news: News) -> str | None:
         case Kept():
             done = _kept_text(news)
             return f"{news.path}: {done}" if done else None
+        case Waits():
+            return f"waits: {news.reason}; asks again at {_clock_text(news)}"
         case Began() | Stepped() | Copied():
             return None
         case other:
@@ -46,6 +49,8 @@ def status_of(news: News) -> str | None:
             return f"{news.path}: {news.step.value}"
         case Copied():
             return f"{news.path}: {news.tasks_done} of {news.tasks} tasks done, {news.rows:,} rows"
+        case Waits():
+            return f"waits until {_clock_text(news)}: {news.reason}"
         case Ended() | Failed() | Kept():
             return None
         case other:
@@ -77,6 +82,10 @@ def document_of(news: News) -> Document | None:
             }
         case _:
             return None
+
+
+def _clock_text(news: Waits) -> str:
+    return datetime.fromtimestamp(news.until_ms / 1000, UTC).astimezone().strftime("%H:%M:%S")
 
 
 def fault_text(fault: Exception) -> str:

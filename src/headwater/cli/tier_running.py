@@ -22,7 +22,7 @@ from headwater.cli.tier_news import COLUMN_TYPES, document_of, line_of, status_o
 from headwater.runtime.events import configure_events
 from headwater.runtime.loops import run
 from headwater.tiering.job import TieringJob, run_job
-from headwater.tiering.progress import Failed, Listener, News
+from headwater.tiering.progress import Failed, Listener, News, Waits
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TOLD_HERE = ("tiering failed", "upkeep failed", "not tiered")
@@ -96,13 +96,17 @@ class Teller:
     def __init__(self, output: Output, status: Status | None) -> None:
         self.faults: list[Exception] = []
         self._status = status
+        self._is_waiting = False
         self._form: Form | None = None if output is Output.TABLE else form_of(output, look())
 
     def hear(self, news: News) -> None:
         """Tell what is over for good, and show what goes on."""
         if isinstance(news, Failed) and not news.is_upkeep:
             self.faults.append(news.fault)
-        if (line := line_of(news)) is not None:
+        is_old = isinstance(news, Waits) and self._is_waiting
+        self._is_waiting = isinstance(news, Waits)
+        # Once for each wait, however often the server is asked meanwhile.
+        if not is_old and (line := line_of(news)) is not None:
             note(line)
         document = document_of(news)
         if self._form is not None and document is not None:

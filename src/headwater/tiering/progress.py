@@ -65,7 +65,16 @@ class Kept:
     bytes_removed: int = 0
 
 
-News: TypeAlias = Began | Stepped | Copied | Ended | Failed | Kept
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """Tell that there is nothing to do now, why, and when the server is asked again."""
+
+    reason: str
+    until_ms: int
+    """In milliseconds since 1970."""
+
+
+News: TypeAlias = Began | Stepped | Copied | Ended | Failed | Kept | Waits
 Listener = Callable[[News], None]
 
 

@@ -18,7 +18,7 @@ from headwater.runtime.events import Events
 from headwater.tiering.behind import Behind
 from headwater.tiering.counting import Counted
 from headwater.tiering.leases import Leases
-from headwater.tiering.progress import Began, Ended, Failed, Listener, Stepped, deaf
+from headwater.tiering.progress import Began, Ended, Failed, Listener, Stepped, Waits, deaf
 from headwater.tiering.reporting import report_snapshot
 from headwater.tiering.round import tier_round
 from headwater.tiering.runner import Runner
@@ -64,9 +64,9 @@ class TieringService:
         """Tier what is due, of all tables or of some, until stopped or cancelled."""
         try:
             while not self._stopping.is_set():
-                turn = await self._next_if_reached(tables)
+                turn, reason = await self._next_if_reached(tables)
                 if turn is None:
-                    await self._pause()
+                    await self._pause(reason)
                 else:
                     await self.tier(turn)
         finally:
@@ -84,7 +84,9 @@ class TieringService:
                 turn = await self._next(sorted(left), ignore_freshness=True)
                 if turn is None:
                     left = await self._still_to_come(left, behind)
-                    await self._pause()
+                    if left:
+                        names = ", ".join(map(str, sorted(left)))
+                        await self._pause(f"{names}: not handed out, or held by another tierer")
                     continue
                 report = await self.tier(turn)
                 if report is None or not report.rows_left:
@@ -160,12 +162,28 @@ class TieringService:
 
     # ---- which one
 
-    async def _next_if_reached(self, tables: Sequence[TablePath]) -> Turn | None:
+    async def _next_if_reached(self, tables: Sequence[TablePath]) -> tuple[Turn | None, str]:
+        """Return a table to tier, or why there is none."""
         try:
-            return await self._next(tables)
+            turn = await self._next(tables)
+            return turn, "" if turn is not None else await self._why_idle(tables)
         except RetryLaterError as fault:
             _events.warning("no table to be had", reason=str(fault))
-            return None
+            return None, f"the server cannot be reached: {fault.message}"
+
+    async def _why_idle(self, tables: Sequence[TablePath]) -> str:
+        states = await self._leases.states()
+        if states is None:
+            return "no table is due; the cluster hands them out when they are"
+        waiting = [each for each in states if not tables or each.path in tables]
+        if not waiting:
+            return "no table has a lake; set 'table.datalake.enabled' to true"
+        following = min(waiting, key=lambda each: each.due_in_ms)
+        if following.due_in_ms <= 0:
+            return f"{following.path} is {following.state}, by another tierer"
+        return (
+            f"all tables are fresh; {following.path} is due in {following.due_in_ms / 1000:.0f} s"
+        )
 
     async def _next(
         self, tables: Sequence[TablePath], *, ignore_freshness: bool = False
@@ -219,7 +237,9 @@ class TieringService:
             f"{path} has no lake table.", hint="Set 'table.datalake.enabled' to true."
         )
 
-    async def _pause(self) -> None:
+    async def _pause(self, reason: str) -> None:
+        until_ms = self._clock.now_ms() + round(self._settings.poll_interval_s * 1000)
+        self._listener(Waits(reason=reason, until_ms=until_ms))
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.poll_interval_s):
                 await self._stopping.wait()
