@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headwater.client.cursors.states import CursorState, CursorSummary, MemberState, PlaceState
     from headwater.client.epochs.receipts import EpochReceipt
     from headwater.client.reading.log_batch import LogBatch, Offsets, Place
-    from headwater.client.sync.client import Client
+    from headwater.client.sync.client import Client, connect
     from headwater.client.sync.cursor import Cursor, Cursors
     from headwater.client.sync.scan import Scan
     from headwater.client.sync.table import Table
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headwater.client.writing.receipts import BucketReceipt, Receipt
     from headwater.config.client import ClientSettings
     from headwater.config.server import ServerSettings
-    from headwater.embedded.blocking import connect, open  # noqa: A004 - reads as it should
+    from headwater.embedded.blocking import open  # noqa: A004 - reads as it should
     from headwater.rows.log_batch import ChangeType
 
 __version__ = "0.1.0"
@@ -99,7 +99,7 @@ _HOMES = {
     "ViewedSnapshot": "client.union.view",
     "Writer": "client.sync.writer",
     "aio": "",
-    "connect": "embedded.blocking",
+    "connect": "client.sync.client",
     "open": "embedded.blocking",
 }
 

@@ -72,3 +72,40 @@ def test_a_command_that_is_not_there_is_refused_with_a_hint():
     assert done.returncode != 0
     assert "No such command" in done.stderr
     assert "serve" in done.stderr
+
+
+COUNTING = """
+import sys
+from headwater.cli.entry import main
+sys.argv = ["headwater", "count", "orders", "--at", "127.0.0.1:1"]
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
+
+
+def test_a_command_on_a_server_loads_no_server_and_no_engine():
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTING], capture_output=True, text=True, check=False
+    )
+    heavy = {
+        "headwater.server",
+        "headwater.tablet",
+        "headwater.embedded",
+        "headwater.audit",
+        "headwater.tiering",
+        "headwater.engines",
+        "sqlite3",
+        "pandas",
+        "polars",
+        "duckdb",
+        "pyarrow.parquet",
+        "pyarrow.dataset",
+        "pyiceberg",
+        "pyspark",
+    }
+
+    assert "Connection refused" in done.stderr
+    assert heavy & set(done.stdout.split()) == set()
+    assert "headwater.client" in done.stdout.split()

@@ -1,13 +1,13 @@
 """`headwater scan`, `lookup` and `count`: the rows of a table as they are now."""
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import pyarrow as pa
 import typer
 
 from headwater.cli.command import command
-from headwater.cli.inputs import read_pieces
 from headwater.cli.naming import TableName, column_names
 from headwater.cli.pairs import listed
 from headwater.cli.positions import Position, positioned
@@ -152,7 +152,10 @@ def _named_value(text: str, schema: pa.Schema, key: Sequence[str]) -> tuple[str,
 def _keys_of_stdin(table: "Table") -> Iterator[pa.RecordBatch]:
     source = Source(path=STDIN, format=Format.JSON)
     asked = pa.schema([field.with_nullable(nullable=True) for field in table.schema])
-    for piece in read_pieces(source, asked, batch_rows=KEYS_AT_ONCE):
+    # Loaded here and not above: most commands of this module read no files.
+    for piece in import_module("headwater.cli.inputs").read_pieces(
+        source, asked, batch_rows=KEYS_AT_ONCE
+    ):
         given = [n for n in asked.names if piece.rows.column(n).null_count < piece.rows.num_rows]
         yield piece.rows.select(given)
 

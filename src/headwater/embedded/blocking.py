@@ -1,9 +1,8 @@
-"""Opening and connecting for callers that do not await."""
+"""Opening a directory for callers that do not await."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from headwater.client import client
 from headwater.client.sync.client import Client
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
@@ -40,28 +39,4 @@ def open(  # noqa: A001 - headwater.open reads as it should
             server_settings=server_settings,
             lake=lake,
         )
-    )
-
-
-def connect(
-    address: str | Sequence[str],
-    *,
-    user: str | None = None,
-    password: str | None = None,
-    settings: ClientSettings | None = None,
-    lake: Mapping[str, str] | None = None,
-) -> Client:
-    """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
-
-    `lake` holds options of the lake's catalog, such as credentials, that stand above those that
-    the server tells.
-
-    >>> import headwater
-    >>> with headwater.open(directory / "shared", listen=True) as storage:
-    ...     with headwater.connect(storage.address) as other:
-    ...         other.list_databases()
-    ['fluss']
-    """
-    return Client.start(
-        client.connect(address, user=user, password=password, settings=settings, lake=lake)
     )

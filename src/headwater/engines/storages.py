@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from headwater.client.sync.client import Client
+from headwater.client.sync.client import Client, connect
 from headwater.config.client import ClientSettings
-from headwater.embedded.blocking import connect
 from headwater.embedded.blocking import open as open_directory
 from headwater.errors import MissingError, RequestError
 from headwater.store.local import holds_storage

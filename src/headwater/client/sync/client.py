@@ -5,12 +5,14 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from headwater.client.client import AsyncClient
+from headwater.client.client import connect as connect_awaiting
 from headwater.client.descriptors import OptionValue
 from headwater.client.paths import DEFAULT_DATABASE
 from headwater.client.schema_in import SchemaLike
 from headwater.client.sync.cursor import Cursors
 from headwater.client.sync.lake import Lake
 from headwater.client.sync.table import Table
+from headwater.config.client import ClientSettings
 from headwater.model.path import TablePath
 from headwater.runtime.loops import LoopThread
 
@@ -208,3 +210,27 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def connect(
+    address: str | Sequence[str],
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    settings: ClientSettings | None = None,
+    lake: Mapping[str, str] | None = None,
+) -> Client:
+    """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
+
+    `lake` holds options of the lake's catalog, such as credentials, that stand above those that
+    the server tells.
+
+    >>> import headwater
+    >>> with headwater.open(directory / "shared", listen=True) as storage:
+    ...     with headwater.connect(storage.address) as other:
+    ...         other.list_databases()
+    ['fluss']
+    """
+    return Client.start(
+        connect_awaiting(address, user=user, password=password, settings=settings, lake=lake)
+    )
