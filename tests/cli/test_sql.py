@@ -182,6 +182,18 @@ def test_what_is_temporary_attached_or_exported_may_be_written(server, name, tmp
     assert (tmp_path / "rows.csv").read_text().count("\n") == 6
 
 
+def test_a_hint_that_would_do_nothing_is_refused(server):
+    storage = Storage(server.address)
+
+    result = storage("sql", "select /*+ OPTIONS('scan.startup.mode'='latest') */ 1")
+
+    assert result.exit_code == 3
+    assert "would do nothing" in result.stderr
+    assert storage.rows("sql", "select '/*+ x */' as said /* a comment */") == [
+        {"said": "/*+ x */"}
+    ]
+
+
 def test_a_column_that_is_a_keyword_is_named_in_quotes(server, name):
     storage = Storage(server.address)
     ok(storage("table", "create", name, "--column", "left:INT", "--column", "at:TIMESTAMP"))

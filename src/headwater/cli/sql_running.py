@@ -16,7 +16,7 @@ from headwater.cli.naming import shown_databases
 from headwater.cli.output import Output
 from headwater.cli.session import Session, note, write
 from headwater.cli.sql_shell import Shell, table_in
-from headwater.cli.sql_text import RESERVED, Write, is_blank, quoted_name, write_in
+from headwater.cli.sql_text import RESERVED, Write, hint_in, is_blank, quoted_name, write_in
 from headwater.client.paths import DEFAULT_DATABASE
 from headwater.errors import RequestError
 from headwater.runtime.clock import SystemClock
@@ -93,6 +93,12 @@ class Console:
         """Run statements one after the other, each on the tables as they are then."""
         if is_blank(text):
             return
+        if hint := hint_in(text):
+            raise RequestError(
+                f"DuckDB knows no hints, so {hint!r} would do nothing.",
+                hint="Name a position with fluss_read('DATABASE', 'TABLE', as_of := ...), and"
+                " settings with SET.",
+            )
         clock = SystemClock()
         with _told(lambda: self._keywords_in(text)):
             statements = self.connection.extract_statements(text)

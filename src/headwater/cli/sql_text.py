@@ -53,6 +53,12 @@ def quoted_name(name: str) -> str:
     return '"{}"'.format(name.replace('"', '""'))
 
 
+def hint_in(text: str) -> str | None:
+    """Return the first hint to a planner in a text, such as `/*+ OPTIONS(...) */`."""
+    found = (match.group() for match in _HIDING.finditer(text))
+    return next((each for each in found if each.startswith("/*+")), None)
+
+
 def completions(typed: str, names: Iterable[str]) -> list[str]:
     """Return what the last word of a line may become: names first, then keywords."""
     found = _WORD.search(typed)

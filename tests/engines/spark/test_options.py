@@ -1,9 +1,11 @@
 """Options of the Spark source and sink: what they mean, and what is refused with which words."""
 
 import pytest
+from pyspark.sql.types import StructType
 
 from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS, StartupMode
 from headwater.engines.spark.sink_options import SinkOptions
+from headwater.engines.spark.source import HeadwaterSource
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import InvalidOptionError
 
@@ -185,3 +187,13 @@ def test_a_password_is_not_shown():
 def test_every_option_says_what_it_means_in_a_sentence(option):
     assert option.description.endswith(".")
     assert option.default is None or option.read(option.default) is not None
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"scan.startup.mode": "latest"}, {"maxRowsPerTrigger": "5"}, {"maxBytesPerTrigger": "5 mb"}],
+    ids=str,
+)
+def test_a_batch_refuses_what_only_streams_heed(given):
+    with pytest.raises(InvalidOptionError, match="is for streams, and this is a batch read"):
+        HeadwaterSource(TABLE | given).reader(StructType([]))

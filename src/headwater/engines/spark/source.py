@@ -16,7 +16,7 @@ from headwater.engines.spark.reading.batch import BatchReader
 from headwater.engines.spark.reading.stream import StreamReader
 from headwater.engines.spark.reading.views import viewed
 from headwater.engines.spark.sink_options import SinkOptions
-from headwater.engines.spark.source_options import SourceOptions
+from headwater.engines.spark.source_options import SourceOptions, check_batch
 from headwater.engines.spark.types import spark_schema
 from headwater.engines.spark.writing.batch import BatchWriter
 from headwater.engines.spark.writing.stream import StreamWriter
@@ -42,7 +42,9 @@ class HeadwaterSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the table once."""
         with _Plainly():
-            return BatchReader(SourceOptions.of(self.options), schema)
+            options = SourceOptions.of(self.options)
+            check_batch(options)
+            return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Return what follows the table."""

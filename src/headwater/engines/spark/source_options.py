@@ -162,6 +162,21 @@ def position_option(position: Position) -> str | None:
     return next((name for name, value in given.items() if value is not None), None)
 
 
+def check_batch(options: SourceOptions) -> None:
+    """Refuse what only streams heed: a batch that begins at 'latest' would still be all rows."""
+    given = {
+        STARTUP_MODE.name: None if options.mode is StartupMode.FULL else options.mode,
+        MAX_ROWS.name: options.rows_max,
+        MAX_BYTES.name: options.bytes_max,
+    }
+    if named := next((name for name, value in given.items() if value is not None), None):
+        raise InvalidOptionError(
+            f"'{named}' is for streams, and this is a batch read.",
+            hint=f"Use '{OFFSETS.name}' or '{TIMESTAMP_MILLIS.name}' for a position,"
+            f" '{LIMIT.name}' or '{FILTER.name}' for fewer rows, or spark.readStream.",
+        )
+
+
 def _planned(options: Mapping[str, str]) -> str | None:
     return next((text for name, text in options.items() if name.lower() == PLANNED), None)
 

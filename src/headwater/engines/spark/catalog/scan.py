@@ -25,7 +25,7 @@ from headwater.engines.spark.catalog.where_text import where_text
 from headwater.engines.spark.catalog.widths import row_width
 from headwater.engines.spark.reading.batch import BatchReader
 from headwater.engines.spark.source import HeadwaterSource
-from headwater.engines.spark.source_options import SourceOptions
+from headwater.engines.spark.source_options import SourceOptions, check_batch
 
 # Rows come in batches already, which Spark takes as they are.
 _ROWS_PER_BATCH = 10_000
@@ -105,6 +105,7 @@ class Scan:
 
     def to_batch(self) -> Proxy:
         """Return what plans the tasks."""
+        check_batch(self._options)
         return Proxy(self._jvm, self, self.interfaces)
 
     def plan_input_partitions(self) -> JavaObject:
