@@ -84,9 +84,7 @@ class TieringService:
                 turn = await self._next(sorted(left), ignore_freshness=True)
                 if turn is None:
                     left = await self._still_to_come(left, behind)
-                    if left:
-                        names = ", ".join(map(str, sorted(left)))
-                        await self._pause(f"{names}: not handed out, or held by another tierer")
+                    await self._pause_for(left)
                     continue
                 report = await self.tier(turn)
                 if report is None or not report.rows_left:
@@ -236,6 +234,11 @@ class TieringService:
         return InvalidOptionError(
             f"{path} has no lake table.", hint="Set 'table.datalake.enabled' to true."
         )
+
+    async def _pause_for(self, tables: set[TablePath]) -> None:
+        if tables:
+            names = ", ".join(map(str, sorted(tables)))
+            await self._pause(f"{names}: not handed out, or held by another tierer")
 
     async def _pause(self, reason: str) -> None:
         until_ms = self._clock.now_ms() + round(self._settings.poll_interval_s * 1000)
