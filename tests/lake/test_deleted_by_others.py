@@ -1,5 +1,7 @@
 """Rows that others delete in a lake table: noticed by tierers, readers and audits."""
 
+import json
+
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -23,6 +25,7 @@ from headwater.runtime.clock import SystemClock
 from headwater.tiering.progress import Ended, Failed
 from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
+from tests.cli.commanding import Storage
 
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
 ARROW = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -88,8 +91,19 @@ def write_paimon(table, ids, *, overwrites):
     if overwrites:
         builder = builder.overwrite({})
     writer, commit = builder.new_write(), builder.new_commit()
-    writer.write_arrow(arrow(ids))
+    writer.write_arrow(in_full(arrow(ids)))
     commit.commit(writer.prepare_commit())
+
+
+def in_full(given):
+    """Add the columns that tiering adds."""
+    count = given.num_rows
+    zeros = [pa.array([0] * count, pa.int32()), pa.array([0] * count, pa.int64())]
+    moments = pa.array([0] * count, pa.timestamp("ms", tz="UTC"))
+    names = ("__bucket", "__offset", "__timestamp")
+    for name, column in zip(names, (*zeros, moments), strict=True):
+        given = given.append_column(pa.field(name, column.type, nullable=False), column)
+    return given
 
 
 def damages(lake_format):
@@ -183,6 +197,28 @@ def test_they_are_found_as_well_below_a_round_of_a_tierer_that_did_not_look(
     assert everything(table) == [*range(ROWS + 5)]
     assert any("took rows out" in each.message for each in found)
     assert isinstance(tier(storage).fault, LakeRowsDeletedError)
+
+
+def test_commands_end_with_an_error_that_names_the_table_the_cause_and_the_remedy(
+    tmp_path, storage, table, lake_format
+):
+    command = Storage(str(tmp_path))
+    damages(lake_format)[0](theirs(table, lake_format))
+    storage.close()
+
+    tiered = command("tier", "--once", "--here")
+    as_json = command("tier", "--once", "--here", "-o", "json")
+    audited = command("audit")
+
+    told = json.loads(as_json.stdout)
+    assert tiered.exit_code == as_json.exit_code == 5
+    for said in (" ".join(tiered.stderr.split()), told["error"]):
+        assert "fluss.t" in said
+        assert "Others took rows out of the lake table fluss.t" in said
+        assert "rollback" in said
+        assert "headwater lake drop fluss.t" in said
+    assert audited.exit_code == 9
+    assert "took rows out" in " ".join(audited.stdout.split())
 
 
 def blind(table, lake_format, boundary):
