@@ -9,6 +9,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.typedef import Record
 from pypaimon import CatalogFactory
+from pypaimon.write.table_delete import TableDeleteByRowId
 
 import headwater
 from headwater.audit.auditing import audit
@@ -86,13 +87,40 @@ def arrow(ids):
     return pa.Table.from_pylist(rows(ids), schema=ARROW)
 
 
-def write_paimon(table, ids, *, overwrites):
+def write_paimon(table, ids, *, overwrites, text="x"):
     builder = table.new_batch_write_builder()
     if overwrites:
         builder = builder.overwrite({})
     writer, commit = builder.new_write(), builder.new_commit()
-    writer.write_arrow(in_full(arrow(ids)))
+    given = [{"id": each, "text": text} for each in ids]
+    writer.write_arrow(in_full(pa.Table.from_pylist(given, schema=writes(table))))
     commit.commit(writer.prepare_commit())
+
+
+def writes(table):
+    """Return the columns to write; keys are never null."""
+    return pa.schema([each.with_nullable(each.name not in table.primary_keys) for each in ARROW])
+
+
+def delete_positions(table):
+    """Take rows of a file away by a deletion vector, as Spark and Flink write them."""
+    (split,) = table.new_read_builder().new_scan().plan().splits()
+    snapshot_id = table.snapshot_manager().get_latest_snapshot().id
+    # pypaimon itself offers it for tables with row ids only; its files are the same for all.
+    message = TableDeleteByRowId(table)._build_commit_message(
+        (), split.bucket, {split.files[0].file_name: {1, 2}}, snapshot_id
+    )
+    table.new_batch_write_builder().new_commit().commit([message])
+
+
+def delete_keys(table):
+    """Take rows away by key; pypaimon does not count them in what it tells of a file."""
+    marked = table.copy({"rowkind.field": "text"})
+    write_paimon(marked, [3, 4], overwrites=False, text="-D")
+
+
+def truncate(table):
+    table.new_batch_write_builder().new_commit().truncate_table()
 
 
 def in_full(given):
@@ -197,6 +225,30 @@ def test_they_are_found_as_well_below_a_round_of_a_tierer_that_did_not_look(
     assert everything(table) == [*range(ROWS + 5)]
     assert any("took rows out" in each.message for each in found)
     assert isinstance(tier(storage).fault, LakeRowsDeletedError)
+
+
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_what_others_take_from_paimon_by_keys_and_positions_is_noticed(storage, key):
+    options = {"table.datalake.enabled": True, "table.datalake.format": "paimon"}
+    made = storage.create_table("t", SCHEMA, primary_key=key, buckets=1, options=options)
+    write = made.upsert if key else made.append
+    write(rows(range(ROWS)))
+    tier(storage)
+    table = storage.table("t")
+    good = source(table).snapshot().snapshot_id
+    for damage in [truncate, delete_positions, *([delete_keys] if key else [])]:
+        damage(theirs(table, "paimon"))
+
+        ended = tier(storage)
+        found = audit(storage, ["fluss.t"]).findings
+
+        assert isinstance(ended.fault, LakeRowsDeletedError), damage
+        assert any("took rows out" in each.message for each in found)
+        assert everything(table) == [*range(ROWS)]
+        back(table, "paimon", good)
+    if key:
+        write_paimon(theirs(table, "paimon"), [3, 1000], overwrites=False)
+    assert isinstance(tier(storage), Ended)
 
 
 def test_commands_end_with_an_error_that_names_the_table_the_cause_and_the_remedy(

@@ -23,6 +23,8 @@ from headwater.runtime.ids import random_bytes
 # Smaller groups cost more, since each begins its dictionaries anew.
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
 _ROW_GROUP_ROWS = 2 * 1024 * 1024
+# What a change had before it, and what is gone.
+_DELETING = (1, DELETED)
 # Columns of many values try a dictionary until it is full: with 1 MiB they take half as long
 # again to write as at this size, which still holds tens of thousands of short texts.
 _DICTIONARY_BYTES = 512 * 1024
@@ -229,6 +231,16 @@ def _record(
         "_WRITE_COLS": None,
         "_WRITE_COLS_SEQUENCES": None,
     }
+
+
+def deleting_rows(file: pa.NativeFile) -> int:
+    """Return how many rows of a data file of a table by key delete, whoever wrote it."""
+    opened = pq.ParquetFile(file)
+    if KIND not in opened.schema_arrow.names:
+        return 0
+    kinds = (batch.column(0) for batch in opened.iter_batches(columns=[KIND]))
+    deleting = pa.array(_DELETING, pa.int8())
+    return sum(pc.sum(pc.is_in(each, value_set=deleting)).as_py() or 0 for each in kinds)
 
 
 def _key_row(values: Sequence[pa.ChunkedArray], layout: FileLayout) -> bytes:

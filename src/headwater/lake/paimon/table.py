@@ -9,7 +9,8 @@ from pypaimon.common.json_util import JSON
 from pypaimon.utils.file_store_path_factory import canonical_data_file_path
 
 from headwater.errors import LakeSnapshotMissingError, LakeTableDiffersError
-from headwater.lake.damage import decoded
+from headwater.lake.damage import decoded, read_whole
+from headwater.lake.paimon.data_files import deleting_rows
 from headwater.lake.paimon.files import Files, reaching
 from headwater.lake.paimon.handle import Handle, opened_catalog, table_handle
 from headwater.lake.paimon.manifests import ADD, Entry, Manifest, Manifests, live_entries
@@ -31,6 +32,7 @@ from headwater.model.path import TablePath
 from headwater.model.schema import Column
 
 _SOME_NAME = "data"
+_PARQUET = ".parquet"
 _SNAPSHOT_NAME = re.compile(r"snapshot-(\d+)\Z")
 
 
@@ -254,8 +256,9 @@ class PaimonTable:
                 for entry in self.manifests.read(manifest)
             ]
             gone = [one.file for one in entries if one.kind != ADD and one.file.name not in theirs]
-            added = [one.file for one in entries if one.kind == ADD]
-            deletes = sum(one.known_delete_count for one in added)
+            joined = [one for one in entries if one.kind == ADD]
+            added = [one.file for one in joined]
+            deletes = sum(map(self._delete_count, joined))
             before = self.snapshot(each.snapshot_id - 1)
             vectors = each.index_manifest not in (None, before and before.index_manifest)
             rows = sum(one.row_count for one in gone)
@@ -268,3 +271,18 @@ class PaimonTable:
                 )
             theirs |= {one.name for one in added}
         return ""
+
+    def _delete_count(self, entry: Entry) -> int:
+        """Return how many rows of a file delete by key.
+
+        Paimon's Python library always tells that there are none, so that the rows are asked.
+        """
+        told = entry.file.known_delete_count
+        if told or not self.schema.primary_key or not entry.file.name.endswith(_PARQUET):
+            return told
+        path = self.file_path(entry)
+        try:
+            with reaching(path), read_whole(path), self.files.open_input(path) as opened:
+                return deleting_rows(opened)
+        except FileNotFoundError:
+            return 0
