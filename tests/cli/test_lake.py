@@ -8,8 +8,10 @@ from pypaimon import CatalogFactory
 
 import headwater
 from headwater import aio
+from headwater.cli import lake_tables
 from headwater.lake.registry import open_lake
 from headwater.model.path import TablePath
+from headwater.runtime.clock import SystemClock
 from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
 from tests.cli.commanding import Storage, ok
@@ -126,6 +128,15 @@ def test_files_that_no_snapshot_holds_go(at):
 
     assert told["status"] == "cleaned"
     assert at.rows("lake", "status")[0]["rows"] == ROUNDS
+
+
+def test_what_is_old_is_old_by_the_clock_of_the_server_as_well(at, monkeypatch):
+    ahead = type("Ahead", (SystemClock,), {"now_ms": lambda _self: 2 * SystemClock().now_ms()})
+    monkeypatch.setattr(lake_tables, "SystemClock", ahead)
+
+    (told,) = at.rows("lake", "expire", "clicks", "--keep", "1", "--older-than", "1h")
+
+    assert told["snapshots"] == 0
 
 
 def test_a_dropped_lake_table_is_made_anew(at):

@@ -131,3 +131,23 @@ async def test_a_clock_that_leaps_ahead_makes_no_file_and_no_snapshot_old(world)
 
     assert file.exists()
     assert last(heard, Kept).snapshots_dropped == 0
+
+
+@pytest.mark.parametrize("lake_format", ["plain", "iceberg", "paimon"])
+async def test_a_tierer_that_starts_with_its_clock_ahead_goes_by_that_of_the_server(world, caplog):
+    table, heard = await world.table(buckets=1, options=EXPIRING), []
+    await rounds(world, table, heard)
+    count = len(world.snapshots(table))
+    held = world.files(table, world.head(table))[0].removeprefix("file://")
+    file = Path(held).with_name("not_committed_yet.parquet")
+    file.write_bytes(b"somebody is about to commit this")
+    await table.append(rows(2))
+
+    clock = world.hw.cluster.clock = LeapingClock()
+    clock.ahead_ms = YEAR_MS
+    await once(world, heard)
+
+    assert file.exists()
+    assert len(world.snapshots(table)) > count
+    assert last(heard, Kept).snapshots_dropped == 0
+    assert "clock is ahead of the server" in caplog.text

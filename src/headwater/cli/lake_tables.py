@@ -24,7 +24,7 @@ from headwater.tiering.runner import Here
 from headwater.tiering.status import TableLakeStatus, lake_status
 from headwater.tiering.targets import ensured_fluss_target, ensured_target, found_target
 from headwater.tiering.turn import Target, identity_in
-from headwater.tiering.upkeep import compact
+from headwater.tiering.upkeep import AgeClock, compact
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,13 @@ class LakeTables:
             snapshots_min=usual.snapshots_min if keep is None else keep,
             age_ms=usual.age_ms if age_ms is None else age_ms,
         )
-        return _counts(keeper.expire(retention, now_ms=SystemClock().now_ms()))
+        return _counts(keeper.expire(retention, now_ms=self._now_ms()))
 
     def clean(self, name: str, *, age_ms: int) -> dict[str, int]:
         """Delete files that no snapshot holds."""
         target = self._target(name)
         keeper = target.lake.keeper(target.spec)
-        before_ms = SystemClock().now_ms() - age_ms
+        before_ms = self._now_ms() - age_ms
         return _counts(keeper.remove_orphans(older_than_ms=before_ms))
 
     def where(self, name: str) -> list[Document]:
@@ -102,6 +102,11 @@ class LakeTables:
             return
         target = self._target(name)
         target.lake.catalog().drop(target.table.path)
+
+    def _now_ms(self) -> int:
+        time = AgeClock(SystemClock())
+        time.hear(self.client.lake.heartbeat().now_ms)
+        return time.now_ms()
 
     @property
     def _lakes(self) -> Lakes:

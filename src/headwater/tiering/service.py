@@ -190,6 +190,7 @@ class TieringService:
         seen: set[int] = set()
         while True:
             answer = await self._leases.ask(tables, ignore_freshness=ignore_freshness)
+            self._upkeep.time.hear(answer.now_ms)
             assigned = answer.assigned
             if assigned is None:
                 return None

@@ -7,7 +7,8 @@ from headwater.lake.spi import Cleaned, LakeKeeper, LakeSnapshot
 from headwater.model.path import TablePath
 from headwater.runtime.aside import aside
 from headwater.runtime.clock import Clock
-from headwater.runtime.doubting import DoubtingClock
+from headwater.runtime.doubting import JUMP_MS, DoubtingClock
+from headwater.runtime.events import Events
 from headwater.tiering.progress import Kept
 from headwater.tiering.runner import Runner
 from headwater.tiering.settings import TieringSettings
@@ -15,6 +16,7 @@ from headwater.tiering.task import RewriteTask
 from headwater.tiering.turn import Target
 
 _MS = 1000
+_events = Events("tiering")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +27,55 @@ class Tidied:
     kept: Kept
 
 
+class AgeClock:
+    """Tell the time by which files and snapshots are old: the earlier of ours and the server's.
+
+    A tierer may start on a machine whose clock is a year ahead. A server that does not tell the
+    time, as Apache Fluss does not, leaves the doubt of a clock that leaps while we run.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._time = DoubtingClock(clock)
+        self._server_ms: int | None = None
+        self._heard_s = 0.0
+        self._is_ahead = False
+
+    def hear(self, server_ms: int | None) -> None:
+        """Take the time that a server has just told."""
+        if server_ms is None:
+            return
+        self._server_ms, self._heard_s = server_ms, self._time.monotonic()
+        ahead_ms = self._time.now_ms() - server_ms
+        if ahead_ms > JUMP_MS and not self._is_ahead:
+            _events.warning(
+                "clock is ahead of the server",
+                ahead_s=ahead_ms // _MS,
+                hint="Lake snapshots and files expire by the time of the server. Set the clock"
+                " that is wrong.",
+            )
+        self._is_ahead = ahead_ms > JUMP_MS
+
+    def now_ms(self) -> int:
+        """Return the time in milliseconds since the epoch."""
+        now_ms = self._time.now_ms()
+        if self._server_ms is None:
+            return now_ms
+        passed_ms = int((self._time.monotonic() - self._heard_s) * _MS)
+        return min(now_ms, self._server_ms + passed_ms)
+
+    def monotonic(self) -> float:
+        """Return seconds on a clock that never goes back."""
+        return self._time.monotonic()
+
+
 class Upkeep:
     """Look after lake tables as their options ask for it."""
 
     def __init__(self, runner: Runner, *, settings: TieringSettings, clock: Clock) -> None:
         self._runner = runner
         self._settings = settings
-        # A clock that leaps ahead must not make files look old that somebody is about to commit.
-        self._time = DoubtingClock(clock)
+        # A clock that is ahead must not make files look old that somebody is about to commit.
+        self.time = AgeClock(clock)
         self._searched_at: dict[TablePath, float] = {}
 
     async def keep(self, target: Target, head: LakeSnapshot) -> Tidied:
@@ -49,7 +92,7 @@ class Upkeep:
             keeper = await aside(target.lake.keeper, target.spec)
             merged = await aside(keeper.merge_manifests, on=head)
             head = head if merged is None else merged
-            cleaned = await expire(keeper, now_ms=self._time.now_ms())
+            cleaned = await expire(keeper, now_ms=self.time.now_ms())
             cleaned = _sum(cleaned, await self._orphans(keeper, target.table.path))
         kept = Kept(
             path=target.table.path,
@@ -61,12 +104,12 @@ class Upkeep:
         return Tidied(head, kept)
 
     async def _orphans(self, keeper: LakeKeeper, path: TablePath) -> Cleaned:
-        now, settings = self._time.monotonic(), self._settings
+        now, settings = self.time.monotonic(), self._settings
         searched_at = self._searched_at.get(path)
         if searched_at is not None and now - searched_at < settings.orphans_interval_s:
             return Cleaned()
         self._searched_at[path] = now
-        before_ms = self._time.now_ms() - int(settings.orphans_age_s * _MS)
+        before_ms = self.time.now_ms() - int(settings.orphans_age_s * _MS)
         return await aside(keeper.remove_orphans, older_than_ms=before_ms)
 
 

@@ -1251,7 +1251,7 @@ class LakeTieringState(_message.Message):
     def __init__(self, table_path: _Optional[_Union[TablePath, _Mapping]] = ..., table_id: _Optional[int] = ..., state: _Optional[str] = ..., tiering_epoch: _Optional[int] = ..., freshness_ms: _Optional[int] = ..., due_in_ms: _Optional[int] = ..., last_tiered_ms: _Optional[int] = ..., last_duration_ms: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., failures: _Optional[int] = ..., last_failure: _Optional[str] = ..., file_size: _Optional[int] = ..., record_count: _Optional[int] = ...) -> None: ...
 
 class LakeTieringHeartbeatResponse(_message.Message):
-    __slots__ = ("coordinator_epoch", "tiering_table", "tiering_table_resp", "finished_table_resp", "failed_table_resp", "storage_id", "states")
+    __slots__ = ("coordinator_epoch", "tiering_table", "tiering_table_resp", "finished_table_resp", "failed_table_resp", "storage_id", "states", "now_ms")
     COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
     TIERING_TABLE_FIELD_NUMBER: _ClassVar[int]
     TIERING_TABLE_RESP_FIELD_NUMBER: _ClassVar[int]
@@ -1259,6 +1259,7 @@ class LakeTieringHeartbeatResponse(_message.Message):
     FAILED_TABLE_RESP_FIELD_NUMBER: _ClassVar[int]
     STORAGE_ID_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
     coordinator_epoch: int
     tiering_table: LakeTieringTableInfo
     tiering_table_resp: _containers.RepeatedCompositeFieldContainer[HeartbeatRespForTable]
@@ -1266,4 +1267,5 @@ class LakeTieringHeartbeatResponse(_message.Message):
     failed_table_resp: _containers.RepeatedCompositeFieldContainer[HeartbeatRespForTable]
     storage_id: str
     states: _containers.RepeatedCompositeFieldContainer[LakeTieringState]
-    def __init__(self, coordinator_epoch: _Optional[int] = ..., tiering_table: _Optional[_Union[LakeTieringTableInfo, _Mapping]] = ..., tiering_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., finished_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., failed_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., storage_id: _Optional[str] = ..., states: _Optional[_Iterable[_Union[LakeTieringState, _Mapping]]] = ...) -> None: ...
+    now_ms: int
+    def __init__(self, coordinator_epoch: _Optional[int] = ..., tiering_table: _Optional[_Union[LakeTieringTableInfo, _Mapping]] = ..., tiering_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., finished_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., failed_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., storage_id: _Optional[str] = ..., states: _Optional[_Iterable[_Union[LakeTieringState, _Mapping]]] = ..., now_ms: _Optional[int] = ...) -> None: ...

@@ -76,6 +76,7 @@ def answer_of(message: pb.LakeTieringHeartbeatResponse) -> HeartbeatAnswer:
         assigned=_assigned(message),
         fenced=frozenset(each.table_id for each in refused if each.HasField("error")),
         states=tuple(map(_state, message.states)),
+        now_ms=message.now_ms or None,
     )
 
 

@@ -74,6 +74,8 @@ class HeartbeatAnswer:
     fenced: frozenset[int] = frozenset()
     """Ids of tables named in the heartbeat that are not the tierer's any more."""
     states: tuple[TieringState, ...] = ()
+    now_ms: int | None = None
+    """The time that the server believes; None if it does not tell, as Apache Fluss does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ async def lake_tiering_heartbeat(
     answer = pb.LakeTieringHeartbeatResponse(
         coordinator_epoch=rounds.coordinator_epoch,
         storage_id=context.catalog.storage_id,
+        now_ms=context.catalog.time.now_ms(),
         failed_table_resp=[
             _told(each, partial(rounds.fail, failure=each.failure or _NO_REASON))
             async for each in in_turns(request.failed_tables)
