@@ -36,6 +36,7 @@ PARTS = (
     Part(name="wire", tests=("tests/torture/test_wire.py",)),
     Part(name="network", tests=("tests/torture/test_net*.py",), tools=("ip", "nft")),
     Part(name="clock", tests=("tests/torture/test_clock.py",), tools=("faketime",)),
+    Part(name="restores", tests=("tests/torture/test_restores.py",)),
     Part(name="kills", tests=("tests/torture", "tests/flows")),
     Part(name="cursors", tests=("tests/client",)),
     Part(name="lakes", tests=("tests/lake",)),

@@ -150,7 +150,7 @@ def test_a_writer_that_begins_anew_is_told_in_the_words_that_the_files_have():
 
     check.take(sent)
     for each in sent:
-        trail.take(each.header)
+        trail.take(each.header, each.header.crc)
 
     (fault,) = check.faults
     assert trail.restarts == [(fault.offset, fault.message)]

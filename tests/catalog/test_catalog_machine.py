@@ -117,7 +117,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule()
     def take_writer_id(self) -> None:
-        writer_id = self._catalog.next_writer_id()
+        writer_id = self._catalog.next_writer_id("")
         assert writer_id not in self._writers
         self._writers.add(writer_id)
 

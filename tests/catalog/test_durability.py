@@ -15,7 +15,6 @@ from headwater.model.types import IntType
 from headwater.server.catalog import file
 from headwater.server.catalog.catalog import Catalog
 from headwater.server.catalog.changes import AddColumn, DropColumn, RenameColumn, SetOption
-from headwater.server.catalog.writer_ids import BLOCK_LENGTH
 from tests.catalog.samples import ORDERS, log_table, open_catalog, partitioned_table
 
 DAY_1 = {"day": "1"}
@@ -42,7 +41,7 @@ from headwater.runtime.clock import SystemClock
 from headwater.server.catalog.catalog import Catalog
 
 catalog = Catalog.open(Path(sys.argv[1]), clock=SystemClock(), settings=ServerSettings())
-print(*[catalog.next_writer_id() for _ in range(int(sys.argv[2]))], flush=True)
+print(*[catalog.next_writer_id("") for _ in range(int(sys.argv[2]))], flush=True)
 sys.stdin.read()
 """
 
@@ -112,6 +111,7 @@ def refuse_every_change(path: Path) -> None:
         "row_numbers",
         "lake_tables",
         "lake_snapshots",
+        "writer_blocks",
         "meta",
     ):
         for verb in ("INSERT", "UPDATE", "DELETE"):
@@ -139,7 +139,7 @@ def test_a_writer_id_that_could_not_be_reserved_is_not_handed_out(tmp_path):
 
     for _ in range(2):
         with pytest.raises(StorageError):
-            catalog.next_writer_id()
+            catalog.next_writer_id("")
     catalog.close()
 
 
@@ -147,7 +147,7 @@ def test_writer_ids_are_never_the_same_over_blocks_and_reopens(tmp_path):
     seen = []
     for _ in range(3):
         catalog = open_catalog(tmp_path)
-        seen += [catalog.next_writer_id() for _ in range(BLOCK_LENGTH + 1)]
+        seen += [catalog.next_writer_id("") for _ in range(1001)]
         catalog.close()
 
     assert len(seen) == len(set(seen))

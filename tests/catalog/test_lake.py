@@ -104,7 +104,7 @@ def test_everything_is_there_after_a_restart(catalog, tmp_path):
 
     assert reopened.lake.record(1) == record
     assert reopened.lake.snapshots(1) == (snapshot,)
-    assert reopened.start_count == 2
+    assert reopened.start_count > catalog.start_count
     reopened.close()
 
 

@@ -117,8 +117,8 @@ def test_a_catalog_of_the_first_version_is_brought_up_to_date(tmp_path):
     beside = sqlite3.connect(tmp_path / "catalog.sqlite")
     beside.executescript(
         "DROP TABLE row_numbers; DROP TABLE lake_tables; DROP TABLE lake_snapshots;"
-        "DROP TABLE sums;"
-        "DELETE FROM meta WHERE key = 'starts'; PRAGMA user_version = 1;"
+        "DROP TABLE sums; DROP TABLE writer_blocks;"
+        "DELETE FROM meta WHERE key IN ('starts', 'incarnation'); PRAGMA user_version = 1;"
     )
     beside.close()
 

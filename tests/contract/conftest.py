@@ -14,6 +14,7 @@ import pytest
 
 import headwater
 from headwater.config.client import ClientSettings
+from tests.audit.files.storages import errors
 from tests.contract.lakes import Lakeside
 from tests.serving import serving
 
@@ -41,12 +42,15 @@ def backend(request, tmp_path_factory) -> Iterator[Backend]:
     if request.param == "embedded":
         with headwater.open(directory, settings=settings) as client:
             yield Backend("embedded", client)
+        assert errors(directory) == []
     elif request.param == "served":
         with (
             serving(directory) as server,
             headwater.connect(server.address, settings=settings) as client,
         ):
             yield Backend("served", client)
+        # What all tests left is sound by its files, as it was through the server.
+        assert errors(directory) == []
     else:
         with headwater.connect(CLUSTER, settings=settings) as client:
             yield Backend("fluss", client)

@@ -16,6 +16,7 @@ from headwater.log.reading import StoredBatch
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Column, Schema
 from headwater.model.types import IntType, StringType
+from headwater.rows.changelog import sent_checksum
 from headwater.rows.log_batch import ChangeType, build_batch, read_sections
 from headwater.rows.row_bytes import RowBytes
 from headwater.store.memory import MemoryDisk
@@ -151,9 +152,10 @@ def check_writers(log: Log, image: Image) -> None:
     last = {}
     for batch in stored_batches(log):
         if not isinstance(batch, int) and batch.header.writer_id >= 0:
-            last[batch.header.writer_id] = batch.header
-    for header in last.values():
-        known = log.resent(header.writer_id, header.sequence)
+            checksum = sent_checksum(batch.read(0, batch.header.size), batch.header)
+            last[batch.header.writer_id] = batch.header, checksum
+    for header, checksum in last.values():
+        known = log.resent(header.writer_id, header.sequence, checksum=checksum)
         assert known is not None, image.label
         assert known.base_offset == header.base_offset, image.label
 

@@ -29,7 +29,7 @@ def filled(directory: Path) -> bytes:
     for number in range(20):
         catalog.partitions.create(PARTED, {"day": str(number)})
     catalog.reserve_ids(catalog.tables.info(TABLE).table_id, 5)
-    catalog.next_writer_id()
+    catalog.next_writer_id("somebody")
     catalog.lake.put_record(catalog.tables.info(TABLE).table_id, TieringRecord(turn=3))
     catalog.close()
     (directory / "log" / "1" / "0").mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def contents(catalog: Catalog) -> tuple:
     """Return all that a catalog says; how often it was opened is not part of it."""
     table_id = catalog.tables.info(TABLE).table_id
     told = catalog.tables._image, catalog.storage_id, catalog.lake.record(table_id)
-    return (*told, catalog.next_writer_id(), catalog.reserve_ids(table_id, 1))
+    return (*told, catalog._writer_ids._owners, catalog.reserve_ids(table_id, 1))
 
 
 def opened(directory: Path, content: bytes) -> tuple:

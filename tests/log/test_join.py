@@ -96,7 +96,8 @@ class Oracle:
         )
         self.log.append([batch], timestamp_ms=self.now_ms)
         if writer != NO_WRITER:
-            self.sent.setdefault(writer, []).append((sequence, base, base + count))
+            crc = read_header(batch).crc
+            self.sent.setdefault(writer, []).append((sequence, base, base + count, crc))
         self.rows += [
             Row(at, at, f"text {at}", changes[at - base] if changes else 0, self.now_ms)
             for at in ids
@@ -128,9 +129,9 @@ class Oracle:
             later = [row.offset for row in kept if row.timestamp_ms >= moment]
             assert log.offset_for_timestamp(moment) == (later[0] if later else log.end_offset)
         for writer, sent in () if log.is_fenced else self.sent.items():
-            for sequence, base, end in sent[-1:]:
+            for sequence, base, end, crc in sent[-1:]:
                 if base >= start:
-                    resent = log.resent(writer, sequence)
+                    resent = log.resent(writer, sequence, checksum=crc)
                     assert (resent.base_offset, resent.end_offset) == (base, end)
 
 

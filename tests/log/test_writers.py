@@ -1,14 +1,17 @@
 """How resends are recognised and gaps refused."""
 
+import errno
+
 import pytest
 
-from headwater.errors import OutOfOrderSequenceError
+from headwater.errors import OutOfOrderSequenceError, RetryLaterError, UnknownWriterError
 from headwater.log.log import Appended
 from headwater.log.settings import LogSettings
 from headwater.log.writers import SEQUENCE_MAX, KeptBatch, Writers
+from headwater.model.writer_id import COMPUTED_BIT
 from headwater.rows.log_batch import read_header
 from headwater.store.memory import MemoryDisk
-from tests.log.support import DIRECTORY, FixedClock, batch, open_log
+from tests.log.support import DIRECTORY, FixedClock, InterposedDisk, batch, open_log
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -141,3 +144,63 @@ def test_an_idle_writer_is_forgotten_at_a_checkpoint():
     with pytest.raises(OutOfOrderSequenceError):
         send(log, 1, writer_id=1)
     assert send(log, 1, writer_id=2) == Appended(4, 6)
+
+
+def written(log, sequence, text, *, writer_id=7, owner=0):
+    sent = batch(text, records=2, writer_id=writer_id, sequence=sequence)
+    return log.append([sent], timestamp_ms=1_000, owner=owner)
+
+
+@pytest.mark.parametrize("how", ["running", "closed", "crashed"])
+def test_other_rows_under_a_number_that_was_used_are_refused_and_never_answered_for(how):
+    disk = MemoryDisk()
+    log = started(disk=disk)
+    if how != "running":
+        log.sync() if how == "crashed" else log.close()
+        log = open_log(disk.crashed(lambda change: None))
+
+    for sequence in (4, 7):
+        with pytest.raises(OutOfOrderSequenceError, match="with other rows"):
+            written(log, sequence, "other")
+
+    assert log.end_offset == 16
+
+
+def test_a_checkpoint_of_an_older_version_tells_resends_by_their_number():
+    kept = KeptBatch(3, 6, 8, 1)
+    writers = Writers({7: (kept,)}, kept_max=5)
+
+    again = writers.resent([read_header(batch("any", records=2, writer_id=7, sequence=3))])
+
+    assert again == (kept,)
+
+
+def test_a_computed_id_belongs_to_the_first_who_writes_with_it_through_crashes():
+    disk, computed = MemoryDisk(), COMPUTED_BIT | 5
+    log = open_log(disk)
+    written(log, 0, "mine", writer_id=computed, owner=11)
+    log.sync()
+
+    log = open_log(disk.crashed(lambda change: None))
+
+    with pytest.raises(UnknownWriterError, match="another user"):
+        written(log, 1, "theirs", writer_id=computed, owner=12)
+    with pytest.raises(UnknownWriterError):
+        written(log, 0, "mine", writer_id=computed, owner=12)
+    assert written(log, 1, "more", writer_id=computed, owner=11) == Appended(2, 4)
+
+
+def test_an_id_that_could_not_be_noted_is_nobodys():
+    broken = []
+
+    def refuse(operation, path):
+        if broken and operation == "rename":
+            raise OSError(errno.ENOSPC, "full")
+
+    log = open_log(InterposedDisk(MemoryDisk(), before=refuse))
+    broken.append(True)
+    with pytest.raises(RetryLaterError):
+        written(log, 0, "mine", writer_id=COMPUTED_BIT | 5, owner=11)
+    broken.clear()
+
+    assert written(log, 0, "theirs", writer_id=COMPUTED_BIT | 5, owner=12) == Appended(0, 2)

@@ -146,18 +146,20 @@ async def test_a_long_poll_is_answered_when_rows_become_durable_and_not_before(t
         connected(server) as connection,
     ):
         table_id = await create_table(connection)
-        poll = asyncio.ensure_future(fetch(connection, table_id, 0, 0, wait_ms=20_000))
+        # The first append to a log waits until it is noted who writes to it.
+        await append(connection, table_id, rows=1)
+        poll = asyncio.ensure_future(fetch(connection, table_id, 0, 1, wait_ms=20_000))
         await until(lambda: bool(server._services.polls))
         syncs.hold()
         written = asyncio.ensure_future(append(connection, table_id, rows=3))
         ((_, tablet),) = server._services.tablets.all_open()
-        await until(lambda: tablet.log.end_offset == 3)
+        await until(lambda: tablet.log.end_offset == 4)
 
         early = await is_served(server) and poll.done()
         syncs.release()
 
         assert not early
-        assert (await poll).high_watermark == 3
+        assert (await poll).high_watermark == 4
         assert not (await written).error_code
 
 

@@ -83,7 +83,7 @@ def resent_put_not_recognised(patch: pytest.MonkeyPatch) -> None:
 
 def writers_not_recovered(patch: pytest.MonkeyPatch) -> None:
     """Forget at a restart which batches of writers are there already."""
-    patch.setattr(_Recovery, "_visit", lambda _recovery, _header: None)
+    patch.setattr(_Recovery, "_visit", lambda _recovery, _header, _batch: None)
 
 
 def log_cut_before_it_is_tiered(patch: pytest.MonkeyPatch) -> None:

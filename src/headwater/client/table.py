@@ -55,6 +55,7 @@ from headwater.errors import (
     RequestError,
 )
 from headwater.model.arrow import arrow_schema
+from headwater.model.lineage import LogPosition
 from headwater.model.partition import complete_spec, name_of_spec, spec_of_name
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
@@ -162,6 +163,10 @@ class AsyncTable:
             return await upserter.flush()
         batches = [each async for each in batches_of(rows, wanted)]
         return await upserter.upsert(batches, columns=targets)
+
+    async def upsert_if(self, rows: pa.RecordBatch, only_if: Sequence[LogPosition]) -> Receipt:
+        """Upsert rows, unless the storage was restored and lacks one of these logs; for cursors."""
+        return await self._get_upserter().upsert([rows], only_if=only_if)
 
     async def delete(self, keys: KeysLike) -> Receipt:
         """Delete the rows with these keys; a key that is not there is no fault."""

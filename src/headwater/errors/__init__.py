@@ -22,8 +22,8 @@
     │   │   DirectoryInUseError, CursorLostError, EpochDiffersError, NotAttemptedError,
     │   │   StaleEpochError, TieringFencedError, LakeMovedError, LakeRewrittenError,
     │   │   BoundaryMovedError, LakeTableDiffersError, LakeNotAllowedError,
-    │   │   LakeRowsDeletedError, LogGapError, LakeAheadError, ServerTagExistsError,
-    │   │   RebalanceError
+    │   │   LakeRowsDeletedError, LogGapError, LakeAheadError, LogDivergedError,
+    │   │   ServerTagExistsError, RebalanceError
     ├── SequenceError        the writer lost its place: take a new writer id
     │   ├── OutOfOrderSequenceError, DuplicateSequenceError, UnknownWriterError
     ├── RetryLaterError      nothing is wrong with the request: send it again
@@ -65,6 +65,7 @@ from headwater.errors.conflict import (
     LakeRowsDeletedError,
     LakeTableDiffersError,
     LakeTableExistsError,
+    LogDivergedError,
     LogGapError,
     NotAttemptedError,
     NumbersExhaustedError,
@@ -213,6 +214,7 @@ __all__ = [
     "LakeTableExistsError",
     "LakeUnreachableError",
     "LeaderMissingError",
+    "LogDivergedError",
     "LogGapError",
     "LogStorageError",
     "MissingError",

@@ -15,6 +15,7 @@ from headwater.errors.conflict import (
     DatabaseExistsError,
     DatabaseNotEmptyError,
     LakeTableExistsError,
+    LogDivergedError,
     NotAttemptedError,
     PartitionExistsError,
     PartitionLimitError,
@@ -167,6 +168,8 @@ BY_CODE: Mapping[int, type[HeadwaterError]] = MappingProxyType(
         71: CapacityError,
         72: BackpressureError,
         73: BackpressureError,
+        # Our own; only those who send an incarnation get it.
+        LogDivergedError.code: LogDivergedError,
     }
 )
 _LEADER_MOVED = (

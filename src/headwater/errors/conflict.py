@@ -180,6 +180,13 @@ class LakeAheadError(ConflictError):
     hint = "The log was restored from an older copy: move the lake table away, or drop it."
 
 
+class LogDivergedError(ConflictError):
+    """Tell that a log does not hold the rows any more that were read or written before."""
+
+    code = 1001
+    hint = "It was restored from an older copy: open the cursor again, or take a new token."
+
+
 class ServerTagExistsError(ConflictError):
     """Tell that a server carries another tag already."""
 

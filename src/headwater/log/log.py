@@ -26,6 +26,9 @@ from headwater.log.segment import Segment
 from headwater.log.settings import SEGMENT_BYTES_LIMIT, LogSettings
 from headwater.log.stamping import Planned, checked_header, plan_append
 from headwater.log.state import LogState
+from headwater.log.writers import NOBODY
+from headwater.model.lineage import NO_LINEAGE, UNKNOWN, Lineage
+from headwater.rows.changelog import sent_checksum
 from headwater.rows.log_batch import BatchHeader
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
@@ -52,7 +55,13 @@ class Log:
     """
 
     def __init__(
-        self, recovered: Recovered, state: LogState, *, settings: LogSettings, clock: Clock
+        self,
+        recovered: Recovered,
+        state: LogState,
+        *,
+        settings: LogSettings,
+        clock: Clock,
+        incarnation: int = UNKNOWN,
     ) -> None:
         self._state = state
         self._clock = clock
@@ -61,10 +70,20 @@ class Log:
         self._repairs = recovered.repairs
         self._checkpointed = _checkpointed(recovered)
         self._joining = threading.Lock()
+        self._incarnation = incarnation
+        # As the checkpoint on disk says: another incarnation is noted there before it writes.
+        self._lineage = recovered.checkpoint.lineage if recovered.checkpoint else NO_LINEAGE
+        self._opened_at = self.end_offset
 
     @classmethod
     def open(
-        cls, disk: Disk, directory: str, *, settings: LogSettings | None = None, clock: Clock
+        cls,
+        disk: Disk,
+        directory: str,
+        *,
+        settings: LogSettings | None = None,
+        clock: Clock,
+        incarnation: int = UNKNOWN,
     ) -> "Log":
         """Recover the log in a directory, or start one there.
 
@@ -80,7 +99,7 @@ class Log:
                 hint="Check the disk, then restart the server.",
             ) from error
         state = LogState(recovered, disk=disk, directory=directory)
-        log = cls(recovered, state, settings=settings, clock=clock)
+        log = cls(recovered, state, settings=settings, clock=clock, incarnation=incarnation)
         log.sync()
         for fault in (*log.faults, *log.repairs):
             _events.warning("recovered", directory=directory, fault=fault)
@@ -100,6 +119,11 @@ class Log:
     def synced_offset(self) -> int:
         """Return the offset before which everything survives a crash."""
         return self._state.synced_offset
+
+    @property
+    def lineage(self) -> Lineage:
+        """Return who wrote the log, whoever writes from now on included."""
+        return self._lineage.continued(self._incarnation, self._opened_at)
 
     @property
     def size_bytes(self) -> int:
@@ -140,6 +164,14 @@ class Log:
         is_other = active.base_offset != base_offset
         return is_other or grown >= self._settings.checkpoint_interval_bytes
 
+    def notes_first(self, headers: Sequence[BatchHeader], *, owner: int) -> bool:
+        """Tell whether an append waits for the disk to note who writes."""
+        return self._is_first_append or bool(self._state.writers.unclaimed(headers, owner))
+
+    @property
+    def _is_first_append(self) -> bool:
+        return self._incarnation != UNKNOWN and not self._lineage.is_of(self._incarnation)
+
     def is_full_for(self, size: int) -> bool:
         """Tell whether an append of this many bytes starts a new segment."""
         active_size = self._state.shape.active.size
@@ -158,10 +190,13 @@ class Log:
         active = self._state.shape.active
         return active.size - active.mark_before(offset).position
 
-    def resent(self, writer_id: int, sequence: int) -> Appended | None:
-        """Return where a batch of a writer landed before, or None if it is the next one."""
+    def resent(
+        self, writer_id: int, sequence: int, *, checksum: int, owner: int = NOBODY
+    ) -> Appended | None:
+        """Return where a request of a writer landed before, or None if it is the next one."""
         self._state.refuse_if_stopped()
-        kept = self._state.writers.expect(writer_id, sequence)
+        self._state.writers.check_owner(writer_id, owner)
+        kept = self._state.writers.expect(writer_id, sequence, checksum=checksum)
         if kept is None:
             return None
         return Appended(kept.base_offset, kept.end_offset, duplicate=True)
@@ -172,21 +207,26 @@ class Log:
         *,
         timestamp_ms: int,
         headers: Sequence[BatchHeader] | None = None,
+        owner: int = NOBODY,
     ) -> Appended:
         """Write batches behind each other, all of them or none.
 
         Whoever gives their headers has checked the batches against them already.
 
-        1. check the bytes  2. answer a resend  3. roll if full  4. stamp  5. write  6. publish
+        1. check the bytes  2. answer a resend  3. note who writes, if that is news
+        4. roll if full  5. stamp  6. write  7. publish
         """
         self._state.refuse_if_stopped()
         if headers is None:
             headers = [checked_header(batch) for batch in batches]
         checked = list(zip(batches, headers, strict=True))
+        for header in headers:
+            self._state.writers.check_owner(header.writer_id, owner)
         if resent := self._state.writers.resent(headers):
             return Appended(resent[0].base_offset, resent[-1].end_offset, duplicate=True)
         size = sum(header.size for header in headers)
         _require_fitting(size)
+        self._note_writers(headers, owner=owner, now_ms=timestamp_ms)
         if self.is_full_for(size):
             self.roll()
         with self._state.writing:
@@ -200,7 +240,7 @@ class Log:
             )
             base_offset = active.tail.offset
             self._state.write(planned.parts)
-            self._publish(active, headers, planned)
+            self._publish(active, checked, planned)
         return Appended(base_offset, planned.tail.offset)
 
     def sync(self) -> int:
@@ -314,15 +354,33 @@ class Log:
             with self._joining:
                 pass  # It has noticed, and left everything as it was or is to be.
 
-    def _publish(self, active: Segment, headers: Sequence[BatchHeader], planned: Planned) -> None:
+    def _note_writers(self, headers: Sequence[BatchHeader], *, owner: int, now_ms: int) -> None:
+        """Note on disk which incarnation writes from here on, and whose new computed ids are.
+
+        Before the first batch is there: a crash must not leave it to somebody else.
+        """
+        claimed = self._state.writers.claim(headers, owner, now_ms=now_ms)
+        if claimed or self._is_first_append:
+            try:
+                self._write_checkpoint(self.start_offset)
+            except OSError as error:
+                self._state.writers.release(claimed)
+                raise self._state.failed("writing a checkpoint", error) from error
+
+    def _publish(
+        self, active: Segment, batches: Sequence[tuple[Part, BatchHeader]], planned: Planned
+    ) -> None:
         base_offset = active.tail.offset
-        for header in headers:
+        for batch, header in batches:
             self._state.writers.record(
-                header, base_offset=base_offset, timestamp_ms=planned.tail.timestamp_ms
+                header,
+                base_offset=base_offset,
+                timestamp_ms=planned.tail.timestamp_ms,
+                checksum=sent_checksum(batch, header),
             )
             base_offset += header.last_offset_delta + 1
         if active.small_batches is not None:
-            active.small_batches += sum(map(is_small, headers))
+            active.small_batches += sum(is_small(header) for _, header in batches)
         active.marks.extend(planned.marks)
         active.tail = planned.tail
 
@@ -338,8 +396,10 @@ class Log:
                     path = f"{state.directory}/{index_name(segment.base_offset)}"
                     state.disk.replace(path, encode_index(covering(segment.marks, segment.tail)))
                     segment.is_indexed = True
-            content = encode_checkpoint(covered.checkpoint(start_offset))
+            lineage = self.lineage.since(start_offset)
+            content = encode_checkpoint(covered.checkpoint(start_offset, lineage))
             state.disk.replace(f"{state.directory}/{CHECKPOINT}", content)
+            self._lineage = lineage
             self._checkpointed = (covered.segment.base_offset, covered.tail.position)
 
     def _idle_before_ms(self) -> int:

@@ -20,7 +20,7 @@ from headwater.log.settings import LogSettings
 from headwater.log.small_files import SmallFiles
 from headwater.log.window import Bad, Window
 from headwater.log.writers import Writers
-from headwater.rows.joined import original_headers
+from headwater.rows.changelog import sent_batches
 from headwater.rows.log_batch import HEADER_BYTES, BatchHeader
 from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File
 
@@ -66,8 +66,7 @@ class _Recovery:
         self._damages: list[Damage] = []
         self._segments: list[Segment] = []
         self._checkpoint = self._small_files.checkpoint()
-        known = self._checkpoint.writers if self._checkpoint else {}
-        self._writers = Writers(known, kept_max=settings.batches_kept_per_writer)
+        self._writers = _writers(self._checkpoint, kept_max=settings.batches_kept_per_writer)
         self._start_offset = self._checkpoint.start_offset if self._checkpoint else 0
         self._end_offset = 0
 
@@ -214,9 +213,12 @@ class _Recovery:
     def _visit(self, header: BatchHeader, batch: bytes) -> None:
         """Learn the writers of batches that the checkpoint does not know."""
         if self._checkpoint is None or header.base_offset >= self._checkpoint.recovery_offset:
-            for each in original_headers(batch, header):
+            for each, checksum in sent_batches(batch, header):
                 self._writers.record(
-                    each, base_offset=each.base_offset, timestamp_ms=each.commit_timestamp
+                    each,
+                    base_offset=each.base_offset,
+                    timestamp_ms=each.commit_timestamp,
+                    checksum=checksum,
                 )
 
     def _cut_tail(self, name: SegmentName, file: File, *, scanned: Scanned, rest: bytes) -> None:
@@ -257,6 +259,12 @@ class _Recovery:
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
+
+
+def _writers(checkpoint: Checkpoint | None, *, kept_max: int) -> Writers:
+    if checkpoint is None:
+        return Writers({}, kept_max=kept_max)
+    return Writers(checkpoint.writers, kept_max=kept_max, owners=checkpoint.owners)
 
 
 def remove_segment(disk: Disk, directory: str, name: SegmentName) -> None:

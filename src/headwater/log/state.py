@@ -7,6 +7,7 @@ for a roll.
 
 import errno
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.errors import (
@@ -22,7 +23,8 @@ from headwater.log.recovery import Recovered
 from headwater.log.segment import Damage, Segment, new_segment
 from headwater.log.shape import Shape
 from headwater.log.window import Bad
-from headwater.log.writers import Writers, WriterState
+from headwater.log.writers import Owned, Writers, WriterState
+from headwater.model.lineage import Lineage
 from headwater.runtime.events import Events
 from headwater.store.disk import Disk, Part, is_passing
 
@@ -37,10 +39,12 @@ class Covered:
     segment: Segment
     tail: Mark
     writers: WriterState
+    owners: Mapping[int, Owned]
 
-    def checkpoint(self, start_offset: int) -> Checkpoint:
+    def checkpoint(self, start_offset: int, lineage: Lineage) -> Checkpoint:
         """Return the checkpoint that says so."""
-        return Checkpoint(start_offset, covering(self.segment.marks, self.tail), self.writers)
+        marks = covering(self.segment.marks, self.tail)
+        return Checkpoint(start_offset, marks, self.writers, self.owners, lineage)
 
 
 class LogState:
@@ -89,7 +93,8 @@ class LogState:
             with self.writing:
                 active = self.shape.active
                 writers = self.writers.snapshot() if for_checkpoint else {}
-                covered = Covered(active, active.tail, writers)
+                owners = self.writers.owners() if for_checkpoint else {}
+                covered = Covered(active, active.tail, writers, owners)
             if covered.tail.offset > self.synced_offset or not active.is_named:
                 self._sync_file(active)
             self.synced_offset = max(self.synced_offset, covered.tail.offset)

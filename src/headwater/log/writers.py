@@ -1,9 +1,15 @@
-"""What each writer sent last, so that a resend is recognised and a gap refused."""
+"""What each writer sent last, so that a resend is recognised and a gap refused.
+
+A resend has the number and the checksum of a batch that is kept. The number alone does not tell:
+after a restore from a copy, or where an id is used by somebody else, other rows may come under it,
+and must not be answered for.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headwater.errors import OutOfOrderSequenceError
+from headwater.errors import OutOfOrderSequenceError, UnknownWriterError
+from headwater.model.writer_id import is_computed
 from headwater.rows.log_batch import NO_WRITER, BatchHeader
 
 SEQUENCE_MAX = 2**31 - 1
@@ -17,23 +23,38 @@ class KeptBatch:
     base_offset: int
     end_offset: int
     timestamp_ms: int
+    checksum: int | None = None
+    """The checksum of what the writer sent; None if an older version kept the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Say whose a computed id is, and since when."""
+
+    owner: int
+    since_ms: int
 
 
 WriterState = Mapping[int, tuple[KeptBatch, ...]]
+NOBODY = 0
+"""Stands for the owner where users are not told apart."""
 
 
 class Writers:
-    """Keep the last few batches of every writer."""
+    """Keep the last few batches of every writer, and whose the computed ids are."""
 
-    def __init__(self, state: WriterState, *, kept_max: int) -> None:
+    def __init__(
+        self, state: WriterState, *, kept_max: int, owners: Mapping[int, Owned] | None = None
+    ) -> None:
         self._state = dict(state)
+        self._owners = dict(owners or {})
         self._kept_max = kept_max
 
     def resent(self, headers: Sequence[BatchHeader]) -> tuple[KeptBatch, ...]:
         """Return where the batches landed before, or nothing if they are the next ones."""
         if all(header.writer_id == NO_WRITER for header in headers):
             return ()
-        duplicates = tuple(filter(None, map(self._find, headers)))
+        duplicates = tuple(filter(None, map(self._resent, headers)))
         if len(duplicates) == len(headers):
             return duplicates
         last: dict[int, int] = {}
@@ -44,44 +65,90 @@ class Writers:
                 last[header.writer_id] = header.sequence
         return ()
 
-    def expect(self, writer_id: int, sequence: int) -> KeptBatch | None:
+    def expect(self, writer_id: int, sequence: int, *, checksum: int) -> KeptBatch | None:
         """Return where a batch of this sequence landed before, or None if it is the next one.
 
-        For batches that the server makes itself: their sizes do not tell a resend.
+        For requests that the server turns into other batches: the sizes of those do not tell a
+        resend.
         """
         if writer_id == NO_WRITER:
             return None
-        for kept in self._state.get(writer_id, ()):
-            if kept.sequence == sequence:
-                return kept
+        kept = self._find(writer_id, sequence)
+        if kept is not None:
+            _require_same(writer_id, kept, checksum)
+            return kept
         _require_next(writer_id, sequence, self._expected(writer_id, {}))
         return None
 
-    def record(self, header: BatchHeader, *, base_offset: int, timestamp_ms: int) -> None:
-        """Remember a batch that was written."""
+    def record(
+        self, header: BatchHeader, *, base_offset: int, timestamp_ms: int, checksum: int | None
+    ) -> None:
+        """Remember a batch that was written, and the checksum of what its writer sent."""
         if header.writer_id == NO_WRITER:
             return
         end_offset = base_offset + header.last_offset_delta + 1
-        batch = KeptBatch(header.sequence, base_offset, end_offset, timestamp_ms)
+        batch = KeptBatch(header.sequence, base_offset, end_offset, timestamp_ms, checksum)
         kept = (*self._state.get(header.writer_id, ()), batch)
         self._state[header.writer_id] = kept[-self._kept_max :]
+
+    def check_owner(self, writer_id: int, owner: int) -> None:
+        """Refuse a computed id that another user wrote with before."""
+        owned = self._owners.get(writer_id)
+        if owned is not None and owner not in (NOBODY, owned.owner):
+            raise UnknownWriterError(
+                f"Writer {writer_id} belongs to another user.",
+                hint="Write to a sink of another name, or as the user who wrote to it before.",
+            )
+
+    def claim(self, headers: Sequence[BatchHeader], owner: int, *, now_ms: int) -> set[int]:
+        """Give computed ids that nobody has to whoever writes with them, and return those."""
+        claimed = self.unclaimed(headers, owner)
+        self._owners.update((writer_id, Owned(owner, now_ms)) for writer_id in claimed)
+        return claimed
+
+    def unclaimed(self, headers: Sequence[BatchHeader], owner: int) -> set[int]:
+        """Return the computed ids that nobody has and this owner would get."""
+        if owner == NOBODY:
+            return set()
+        ids = {header.writer_id for header in headers if is_computed(header.writer_id)}
+        return ids - self._owners.keys()
+
+    def release(self, claimed: set[int]) -> None:
+        """Take a claim back that could not be noted."""
+        for writer_id in claimed:
+            del self._owners[writer_id]
 
     def forget_idle(self, *, before_ms: int) -> None:
         """Drop the writers that sent nothing since."""
         self._state = {
             writer_id: kept
             for writer_id, kept in self._state.items()
-            if kept[-1].timestamp_ms >= before_ms
+            if kept and kept[-1].timestamp_ms >= before_ms
+        }
+        self._owners = {
+            writer_id: owned
+            for writer_id, owned in self._owners.items()
+            if writer_id in self._state or owned.since_ms >= before_ms
         }
 
     def snapshot(self) -> WriterState:
         """Return the state as it is now."""
         return dict(self._state)
 
-    def _find(self, header: BatchHeader) -> KeptBatch | None:
-        for kept in self._state.get(header.writer_id, ()):
-            count = kept.end_offset - kept.base_offset
-            if kept.sequence == header.sequence and count == header.last_offset_delta + 1:
+    def owners(self) -> Mapping[int, Owned]:
+        """Return whose the computed ids are."""
+        return dict(self._owners)
+
+    def _resent(self, header: BatchHeader) -> KeptBatch | None:
+        kept = self._find(header.writer_id, header.sequence)
+        if kept is None or kept.end_offset - kept.base_offset != header.last_offset_delta + 1:
+            return None
+        _require_same(header.writer_id, kept, header.crc)
+        return kept
+
+    def _find(self, writer_id: int, sequence: int) -> KeptBatch | None:
+        for kept in self._state.get(writer_id, ()):
+            if kept.sequence == sequence:
                 return kept
         return None
 
@@ -102,4 +169,14 @@ def _require_next(writer_id: int, sequence: int, expected: int) -> None:
         raise OutOfOrderSequenceError(
             f"Writer {writer_id} sent batch {sequence}, the next is {expected}.",
             hint="Take a new writer id and start at 0.",
+        )
+
+
+def _require_same(writer_id: int, kept: KeptBatch, checksum: int) -> None:
+    """Refuse other bytes under a number that was used: an answer would confirm what is not kept."""
+    if kept.checksum is not None and kept.checksum != checksum:
+        raise OutOfOrderSequenceError(
+            f"Writer {writer_id} sent batch {kept.sequence} before, with other rows.",
+            hint="Two writers share an id, or the server was restored from a copy. Take a new"
+            " writer id and start at 0.",
         )

@@ -49,6 +49,8 @@ class Boundary:
     ranges: Mapping[LakeBucket, OffsetRange] = field(default_factory=dict)
     partitions: Mapping[int, str] = field(default_factory=dict)
     """The names of the partitions that have ranges."""
+    written_by: Mapping[LakeBucket, int] = field(default_factory=dict)
+    """Which start of the storage wrote the last row of each range, as far as that is known."""
 
     def end(self, bucket: LakeBucket) -> int | None:
         """Return the first offset of a bucket that the lake does not hold; None: holds nothing."""
@@ -76,6 +78,13 @@ class Boundary:
             "buckets": grouped.get(None, []),
             "partitions": partitions,
         }
+        if self.written_by:
+            # Older versions read on without it.
+            node["written_by"] = [
+                [bucket.partition_id, bucket.bucket, incarnation]
+                for bucket, incarnation in sorted(self.written_by.items(), key=_order)
+                if bucket in self.ranges
+            ]
         return json.dumps(node, separators=(",", ":"))
 
 
@@ -114,7 +123,17 @@ def _boundary(node: Mapping[str, Json]) -> Boundary:
         round_id=text_of(node, "round"),
         ranges=ranges,
         partitions=names,
+        written_by=dict(_written(list_of(node, "written_by") if "written_by" in node else [])),
     )
+
+
+def _written(listed: list[Json]) -> Iterable[tuple[LakeBucket, int]]:
+    for each in listed:
+        match each:
+            case [None | int() as partition_id, int(bucket), int(incarnation)]:
+                yield LakeBucket(partition_id, bucket), incarnation
+            case _:
+                raise ValueError(f"{each} is not a bucket and who wrote it")
 
 
 def _ranges(
@@ -130,6 +149,11 @@ def _ranges(
                 raise ValueError(f"bucket {bucket} holds {held}")
 
 
+def _order(item: tuple[LakeBucket, int]) -> tuple[int, int]:
+    bucket, _ = item
+    return (-1 if bucket.partition_id is None else bucket.partition_id, bucket.bucket)
+
+
 def _place(item: tuple[LakeBucket, OffsetRange]) -> tuple[int, int]:
     bucket, _ = item
     return (-1 if bucket.partition_id is None else bucket.partition_id, bucket.bucket)
@@ -142,6 +166,7 @@ def extended(
     epoch: TieringEpoch,
     round_id: str,
     partitions: Mapping[int, str],
+    written_by: Mapping[LakeBucket, int] | None = None,
 ) -> Boundary:
     """Return the boundary after a round; its ranges go on where the held ones end."""
     ranges = dict(held.ranges)
@@ -155,4 +180,5 @@ def extended(
         round_id=round_id,
         ranges=ranges,
         partitions={**held.partitions, **partitions},
+        written_by={**held.written_by, **(written_by or {})},
     )

@@ -1,13 +1,32 @@
-"""Changelog batches that the server makes: rows with what happened to them."""
+"""Changelog batches that the server makes: rows with what happened to them.
+
+A changelog batch is not what its writer sent, so that its own checksum cannot tell whether a
+request comes again. It carries the checksum of the request as well: behind the metadata of its
+Arrow message, where readers of Arrow see padding, or, where nothing changed, behind its header.
+"""
+
+import struct
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import CorruptBatchError
-from headwater.rows.log_batch import BatchHeader, build_batch, read_sections
+from headwater.rows.joined import original_headers
+from headwater.rows.log_batch import (
+    HEADER_BYTES,
+    NO_WRITER,
+    BatchHeader,
+    build_batch,
+    read_sections,
+)
 from headwater.rows.message_write import PLAIN_BYTES_MAX, MessageWriter
 
+_SENT = struct.Struct("<8sII")
+_SENT_MAGIC = b"HWSENT\x00\x01"
+# Before the metadata of an Arrow message: a mark, and how long it is.
+_PREFIX = struct.Struct("<Ii")
 _ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
 
@@ -18,12 +37,18 @@ def build_changelog(
     schema_id: int,
     writer: tuple[int, int],
     codec: pa.Codec | None,
+    checksum: int = 0,
 ) -> bytes:
-    """Build a batch for the log; without changes it only carries writer and sequence."""
+    """Build a batch for the log; without changes it only carries writer and sequence.
+
+    The checksum is that of the request; a batch without a writer has none.
+    """
     writer_id, sequence = writer
     message: bytes | memoryview = b""
     if rows is not None and len(types):
         message = MessageWriter(rows.schema, codec).write(rows, plain_bytes_max=PLAIN_BYTES_MAX)
+    if writer_id != NO_WRITER:
+        message = _with_checksum(message, checksum)
     return build_batch(
         message,
         schema_id=schema_id,
@@ -32,6 +57,49 @@ def build_changelog(
         sequence=sequence,
         changes=types.tobytes(),
     )
+
+
+def sent_checksum(batch: bytes | memoryview, header: BatchHeader) -> int | None:
+    """Return the checksum of the request that a batch was made of, or stored as it came.
+
+    None for changelogs of older versions, which do not tell.
+    """
+    if header.is_append_only:
+        return header.crc
+    start = HEADER_BYTES
+    if header.record_count:
+        start = read_sections(batch, header).changes_end
+        if header.size - start < _PREFIX.size:
+            return None
+        start += _PREFIX.size + _PREFIX.unpack_from(batch, start)[1] - _SENT.size
+    if not HEADER_BYTES <= start <= header.size - _SENT.size:
+        return None
+    magic, checksum, _ = _SENT.unpack_from(batch, start)
+    return checksum if magic == _SENT_MAGIC else None
+
+
+def sent_batches(
+    batch: bytes | memoryview, header: BatchHeader
+) -> Iterator[tuple[BatchHeader, int | None]]:
+    """Yield the headers of the batches that were joined to one, with what their writers sent.
+
+    A joined changelog does not tell the latter any more.
+    """
+    for each in original_headers(batch, header):
+        if header.is_joined:
+            yield each, each.crc if header.is_append_only else None
+        else:
+            yield each, sent_checksum(batch, header)
+
+
+def _with_checksum(message: bytes | memoryview, checksum: int) -> bytes:
+    sent = _SENT.pack(_SENT_MAGIC, checksum, 0)
+    if not len(message):
+        return sent
+    mark, length = _PREFIX.unpack_from(message)
+    end = _PREFIX.size + length
+    prefix = _PREFIX.pack(mark, length + len(sent))
+    return b"".join((prefix, message[_PREFIX.size : end], sent, message[end:]))
 
 
 def read_changelog(

@@ -200,7 +200,11 @@ class Tablets:
     def _open_log(self, bucket: TableBucket) -> Log:
         store = self._store
         return Log.open(
-            store.disk, _directory_of(bucket), settings=store.settings.log, clock=self._catalog.time
+            store.disk,
+            _directory_of(bucket),
+            settings=store.settings.log,
+            clock=self._catalog.time,
+            incarnation=self._catalog.incarnation,
         )
 
     # ---- what writing and reading need to know of a table

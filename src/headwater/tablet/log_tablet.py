@@ -9,10 +9,16 @@ from functools import partial
 from itertools import islice
 from typing import Protocol, TypeVar
 
-from headwater.errors import BucketFencedError, InvalidAcksError, RecordTooLargeError
+from headwater.errors import (
+    BucketFencedError,
+    InvalidAcksError,
+    LogDivergedError,
+    RecordTooLargeError,
+)
 from headwater.log.join import Join, Joined
 from headwater.log.log import Log
 from headwater.log.retention import expired_segments, should_roll_expired
+from headwater.log.writers import NOBODY
 from headwater.metrics.tallies import WriteTally
 from headwater.rows.log_batch import BatchHeader, iterate
 from headwater.runtime.clock import Clock
@@ -34,6 +40,16 @@ INLINE_DECODED_BYTES_MAX = 256 << 10
 # Each thread may decode so much without waiting for memory.
 THREAD_DECODED_BYTES_MAX = 8 << 20
 
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Say who sends batches, and check that the ids of writers are theirs."""
+
+    check: Callable[[int], None] = lambda _: None
+    owner: int = NOBODY
+
+
+ANYONE = Sender()
 Batches = list[tuple[memoryview, BatchHeader]]
 Listener = Callable[[], None]
 T = TypeVar("T")
@@ -102,6 +118,14 @@ class LogTablet:
         """Return the offset before which rows may be read: what was read can never vanish."""
         return self.log.synced_offset
 
+    def check_same(self, position: int, incarnation: int) -> None:
+        """Refuse a position of another log: of one that went on from the same copy as this one."""
+        if not self.log.lineage.holds(position, incarnation):
+            raise LogDivergedError(
+                f"The rows before offset {position} are not those that were there before: the"
+                " storage was restored from a copy that did not have them all."
+            )
+
     @property
     def waiting_count(self) -> int:
         """Return how many writes wait to become durable."""
@@ -112,7 +136,9 @@ class LogTablet:
         """Tell whether the bucket takes no writes since its disk failed."""
         return self.log.is_fenced or self._commit.has_failed
 
-    async def append(self, records: Part, *, acks: int, admission: Admission) -> Receipt:
+    async def append(
+        self, records: Part, *, acks: int, admission: Admission, sender: Sender = ANYONE
+    ) -> Receipt:
         """Write the batches of one request.
 
         1. split  2. admit, in a thread where that takes long  3. wait for the turn
@@ -120,12 +146,14 @@ class LogTablet:
         """
         check_acks(acks)
         batches = _split(records)
+        for _, header in batches:
+            sender.check(header.writer_id)
         admitting = self._start_admission(batches, len(records), admission)
         async with self.turn:
             if admitting is not None:
                 # What runs in a thread holds memory until it has ended, whoever goes away.
                 await asyncio.shield(admitting)
-            end_offset, receipt = await self.write(batches, len(records))
+            end_offset, receipt = await self.write(batches, len(records), owner=sender.owner)
         await self.acknowledge(end_offset, acks=acks)
         return receipt
 
@@ -303,18 +331,23 @@ class LogTablet:
         async with admission.room(max(sizes, default=0)):
             await to_the_end(self._in_thread(partial(_check_all, found)))
 
-    async def write(self, batches: Batches, size: int) -> tuple[int, Receipt]:
+    async def write(
+        self, batches: Batches, size: int, *, owner: int = NOBODY
+    ) -> tuple[int, Receipt]:
         """Write batches that were admitted; the caller holds the turn."""
         if self.log.is_full_for(size):
             # Rolling syncs first; waiting here keeps that off the loop.
             await self._commit.durable(self.log.end_offset)
+        headers = [header for _, header in batches]
         write = partial(
             self.log.append,
             [batch for batch, _ in batches],
-            headers=[header for _, header in batches],
+            headers=headers,
             timestamp_ms=self._clock.now_ms(),
+            owner=owner,
         )
-        appended = write() if size <= INLINE_BYTES_MAX else await self.alone(write)
+        is_quick = size <= INLINE_BYTES_MAX and not self.log.notes_first(headers, owner=owner)
+        appended = write() if is_quick else await self.alone(write)
         if not appended.duplicate:
             self._tally.rows += appended.end_offset - appended.base_offset
             self._tally.size_bytes += size

@@ -79,6 +79,7 @@ def prepare(batch: Batch, *, table: KeyedTable, state: KvState, ids: Ids | None)
         schema_id=batch.version.schema_id,
         writer=(batch.header.writer_id, batch.header.batch_sequence),
         codec=batch.version.codec,
+        checksum=batch.header.crc,
     )
     return Prepared(
         found,

@@ -11,6 +11,7 @@ import numpy as np
 from headwater.errors import BucketFencedError, BucketMissingError, KvStorageError
 from headwater.kv.location import ABSENT, Locations
 from headwater.kv.state import KvState
+from headwater.log.writers import NOBODY
 from headwater.rows.kv_batch import (
     RECORD_BYTES_MIN,
     KvBatchHeader,
@@ -29,7 +30,13 @@ from headwater.store.disk import Part
 from headwater.tablet.ages import seal_aged
 from headwater.tablet.auto_ids import AutoIds
 from headwater.tablet.keyed_table import KeyedTable
-from headwater.tablet.log_tablet import INLINE_BYTES_MAX, LogTablet, check_acks
+from headwater.tablet.log_tablet import (
+    ANYONE,
+    INLINE_BYTES_MAX,
+    LogTablet,
+    Sender,
+    check_acks,
+)
 from headwater.tablet.lookups import Lookups, Room, Values
 from headwater.tablet.merging import Batch, Prepared, prepare
 from headwater.tablet.state_scan import StateScan
@@ -90,7 +97,9 @@ class PkTablet:
 
     # ---- writing
 
-    async def put(self, records: Part, *, acks: int, rules: PutRules) -> PutReceipt:
+    async def put(
+        self, records: Part, *, acks: int, rules: PutRules, sender: Sender = ANYONE
+    ) -> PutReceipt:
         """Write one batch of upserts and deletes, all of it or nothing.
 
         1. begin to read the batch, in a thread where that takes long  2. wait for the turn
@@ -104,7 +113,11 @@ class PkTablet:
             await self.make_room()
         # Whoever came first has the first turn, however long its batch takes to read.
         async with self.log.turn:
-            work = self._write(*await read, rules=rules, is_small=is_small)
+            header, read_records = await read
+            sender.check(header.writer_id)
+            work = self._write(
+                header, read_records, rules=rules, is_small=is_small, owner=sender.owner
+            )
             end_offset = await self._finish(work)
         await self.log.acknowledge(end_offset, acks=acks)
         return PutReceipt(end_offset)
@@ -149,16 +162,25 @@ class PkTablet:
         await self.put(batch, acks=acks, rules=PutRules(targets))
 
     async def _write(
-        self, header: KvBatchHeader, records: KvRecords, *, rules: PutRules, is_small: bool
+        self,
+        header: KvBatchHeader,
+        records: KvRecords,
+        *,
+        rules: PutRules,
+        is_small: bool,
+        owner: int,
     ) -> int:
         """Merge, append and apply one batch; the caller holds the turn."""
         self.refuse_if_failed()
-        resent = self.log.log.resent(header.writer_id, header.batch_sequence)
+        resent = self.log.log.resent(
+            header.writer_id, header.batch_sequence, checksum=header.crc, owner=owner
+        )
         if resent is not None:
             return resent.end_offset
-        return await self._change(self._batch(header, records, rules), is_small=is_small)
+        batch = self._batch(header, records, rules)
+        return await self._change(batch, is_small=is_small, owner=owner)
 
-    async def _change(self, batch: Batch, *, is_small: bool) -> int:
+    async def _change(self, batch: Batch, *, is_small: bool, owner: int = NOBODY) -> int:
         self.ids.provide(len(batch.records.keys), batch.version)
 
         def merge() -> Prepared:
@@ -167,7 +189,9 @@ class PkTablet:
 
         prepared = merge() if is_small else await self.log.alone(merge)
         changelog = memoryview(prepared.changelog)
-        end_offset, _ = await self.log.write([(changelog, read_header(changelog))], len(changelog))
+        end_offset, _ = await self.log.write(
+            [(changelog, read_header(changelog))], len(changelog), owner=owner
+        )
         self._apply(prepared, end_offset)
         return end_offset
 

@@ -3,7 +3,7 @@
 from headwater.client.client import AsyncClient
 from headwater.client.paths import wire_path
 from headwater.client.reading.log_batch import Place
-from headwater.client.reading.offsets import list_offsets
+from headwater.client.reading.offsets import list_ends, list_offsets
 from headwater.client.reading.places import buckets_of, partitions_of
 from headwater.errors import BoundaryMovedError
 from headwater.model.boundary import LakeBucket
@@ -20,11 +20,22 @@ async def look_at(client: AsyncClient, table: TableInfo, *, turn: Turn) -> Table
     known = await client.lake.snapshot(table.path)
     if known is not None and known.table_id != table.table_id:
         known = None
+    starts = await list_offsets(client.cluster, table, "earliest", buckets=buckets)
+    ends = await list_ends(client.cluster, table, buckets=buckets)
     return TableView(
         path=table.path,
         identity=turn.identity(table),
         is_keyed=table.is_keyed,
-        logs=await log_ranges(client, table, buckets),
+        logs={
+            LakeBucket(bucket.partition_id, bucket.bucket): OffsetRange(
+                starts[place], ends[place].offset
+            )
+            for place, bucket in buckets.items()
+        },
+        lineages={
+            LakeBucket(bucket.partition_id, bucket.bucket): ends[place].lineage
+            for place, bucket in buckets.items()
+        },
         partitions=partitions_of(buckets),
         reported={} if known is None else known.ends,
         reported_id=None if known is None else known.snapshot_id,

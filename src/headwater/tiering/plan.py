@@ -12,6 +12,7 @@ from headwater.model.boundary import (
     extended,
 )
 from headwater.model.bucket import OffsetRange
+from headwater.model.lineage import UNKNOWN, Lineage
 from headwater.model.path import TablePath
 from headwater.tiering.shares import LogShare, Share, StateShare
 
@@ -25,6 +26,8 @@ class TableView:
     is_keyed: bool
     logs: Mapping[LakeBucket, OffsetRange]
     """First and next offset of the log of every bucket there is, read after the lake's head."""
+    lineages: Mapping[LakeBucket, Lineage] = field(default_factory=dict)
+    """Who wrote each log, told together with its end."""
     partitions: Mapping[int, str] = field(default_factory=dict)
     """Id and name of every partition there is."""
     reported: Mapping[LakeBucket, int] = field(default_factory=dict)
@@ -60,6 +63,7 @@ class RoundPlan:
     rows_left: int
     """Offsets that wait for the next round, since this one has enough."""
     partitions: Mapping[int, str] = field(default_factory=dict)
+    lineages: Mapping[LakeBucket, Lineage] = field(default_factory=dict)
 
     def partition_of(self, bucket: LakeBucket) -> str | None:
         """Return the name of the partition that a bucket belongs to."""
@@ -73,7 +77,19 @@ class RoundPlan:
             for bucket in tiered
             if bucket.partition_id is not None
         }
-        return extended(self.kept, tiered, epoch=epoch, round_id=round_id, partitions=names)
+        written = {
+            bucket: self.lineages[bucket].writer_before(offsets.end)
+            for bucket, offsets in tiered.items()
+            if bucket in self.lineages
+        }
+        return extended(
+            self.kept,
+            tiered,
+            epoch=epoch,
+            round_id=round_id,
+            partitions=names,
+            written_by={bucket: each for bucket, each in written.items() if each != UNKNOWN},
+        )
 
 
 def plan_round(
@@ -96,7 +112,24 @@ def plan_round(
         replaces_report=is_report_ahead(view.reported, held, partitions=view.partitions),
         rows_left=sum(view.logs[each.bucket].end - each.offsets.end for each in shares),
         partitions=view.partitions,
+        lineages=view.lineages,
     )
+
+
+def check_same_log(held: Boundary | None, view: TableView) -> None:
+    """Refuse a lake that holds rows of a log that went on in another way than this one."""
+    for bucket, written_by in ({} if held is None else held.written_by).items():
+        end, lineage = _end(held, bucket), view.lineages.get(bucket)
+        if end is None or lineage is None or lineage.holds(end, written_by):
+            continue
+        raise LakeAheadError(
+            f"The lake holds {_named(view, bucket)} up to offset {end}, with rows that the storage"
+            " does not have: it was restored from an older copy, and gives their offsets to"
+            " others.",
+            hint="To keep those rows, rename the lake table. To begin anew with what the log"
+            f" holds: headwater lake drop {view.path}, then headwater tier {view.path}"
+            " --begin-anew",
+        )
 
 
 def check_same_table(held: Boundary | None, identity: TableIdentity, *, path: TablePath) -> None:

@@ -11,7 +11,11 @@ async def prepare_offsets(
 ) -> str:
     """Have the ends of a boundary written down, and return where."""
     return await client.lake.prepare(
-        assignment.path, assignment.table_id, ends_of(boundary), ignore_previous=replaces
+        assignment.path,
+        assignment.table_id,
+        ends_of(boundary),
+        written_by=boundary.written_by,
+        ignore_previous=replaces,
     )
 
 

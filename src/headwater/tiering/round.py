@@ -20,6 +20,7 @@ from headwater.tiering.plan import (
     Limits,
     RoundPlan,
     TableView,
+    check_same_log,
     check_same_table,
     check_turn,
     is_report_ahead,
@@ -143,6 +144,7 @@ class Tierer:
         held = None if head is None else head.boundary
         check_same_table(held, view.identity, path=view.path)
         check_turn(held, self._turn.epoch, path=view.path)
+        check_same_log(held, view)
         if head is None or held is None or not is_report_behind(view, held):
             return False
         await self._watch(Step.ADOPT)

@@ -511,18 +511,20 @@ class ProduceLogRequest(_message.Message):
     def __init__(self, acks: _Optional[int] = ..., table_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[ProduceLogBucketRequest, _Mapping]]] = ...) -> None: ...
 
 class ProduceLogBucketResponse(_message.Message):
-    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "base_offset")
+    __slots__ = ("incarnation", "partition_id", "bucket_id", "error_code", "error_message", "base_offset")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
     partition_id: int
     bucket_id: int
     error_code: int
     error_message: str
     base_offset: int
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., base_offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, incarnation: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., base_offset: _Optional[int] = ...) -> None: ...
 
 class ProduceLogResponse(_message.Message):
     __slots__ = ("buckets_resp",)
@@ -540,37 +542,55 @@ class PutKvBucketRequest(_message.Message):
     records: bytes
     def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
 
+class LogPosition(_message.Message):
+    __slots__ = ("table_id", "partition_id", "bucket_id", "position", "incarnation")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_id: int
+    bucket_id: int
+    position: int
+    incarnation: int
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., position: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
+
 class PutKvRequest(_message.Message):
-    __slots__ = ("acks", "table_id", "timeout_ms", "target_columns", "buckets_req", "agg_mode")
+    __slots__ = ("only_if", "acks", "table_id", "timeout_ms", "target_columns", "buckets_req", "agg_mode")
+    ONLY_IF_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     TARGET_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
     AGG_MODE_FIELD_NUMBER: _ClassVar[int]
+    only_if: _containers.RepeatedCompositeFieldContainer[LogPosition]
     acks: int
     table_id: int
     timeout_ms: int
     target_columns: _containers.RepeatedScalarFieldContainer[int]
     buckets_req: _containers.RepeatedCompositeFieldContainer[PutKvBucketRequest]
     agg_mode: int
-    def __init__(self, acks: _Optional[int] = ..., table_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., target_columns: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[PutKvBucketRequest, _Mapping]]] = ..., agg_mode: _Optional[int] = ...) -> None: ...
+    def __init__(self, only_if: _Optional[_Iterable[_Union[LogPosition, _Mapping]]] = ..., acks: _Optional[int] = ..., table_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., target_columns: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[PutKvBucketRequest, _Mapping]]] = ..., agg_mode: _Optional[int] = ...) -> None: ...
 
 class PutKvBucketResponse(_message.Message):
-    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "log_end_offset", "pressure")
+    __slots__ = ("incarnation", "partition_id", "bucket_id", "error_code", "error_message", "log_end_offset", "pressure")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     PRESSURE_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
     partition_id: int
     bucket_id: int
     error_code: int
     error_message: str
     log_end_offset: int
     pressure: float
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., log_end_offset: _Optional[int] = ..., pressure: _Optional[float] = ...) -> None: ...
+    def __init__(self, incarnation: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., log_end_offset: _Optional[int] = ..., pressure: _Optional[float] = ...) -> None: ...
 
 class PutKvResponse(_message.Message):
     __slots__ = ("buckets_resp",)
@@ -637,16 +657,18 @@ class Predicate(_message.Message):
     def __init__(self, type: _Optional[int] = ..., leaf: _Optional[_Union[LeafPredicate, _Mapping]] = ..., compound: _Optional[_Union[CompoundPredicate, _Mapping]] = ...) -> None: ...
 
 class FetchLogBucketRequest(_message.Message):
-    __slots__ = ("partition_id", "bucket_id", "fetch_offset", "max_fetch_bytes")
+    __slots__ = ("incarnation", "partition_id", "bucket_id", "fetch_offset", "max_fetch_bytes")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_FETCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
     partition_id: int
     bucket_id: int
     fetch_offset: int
     max_fetch_bytes: int
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_fetch_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, incarnation: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_fetch_bytes: _Optional[int] = ...) -> None: ...
 
 class FetchLogTableRequest(_message.Message):
     __slots__ = ("table_id", "projection_pushdown_enabled", "projected_fields", "buckets_req", "filter_predicate", "filter_schema_id")
@@ -707,7 +729,9 @@ class RemoteLogFetchInfo(_message.Message):
     def __init__(self, remote_log_tablet_dir: _Optional[str] = ..., partition_name: _Optional[str] = ..., remote_log_segments: _Optional[_Iterable[_Union[RemoteLogSegment, _Mapping]]] = ..., first_start_pos: _Optional[int] = ...) -> None: ...
 
 class FetchLogBucketResponse(_message.Message):
-    __slots__ = ("partition_id", "bucket_id", "error_code", "error_message", "high_watermark", "log_start_offset", "remote_log_fetch_info", "records", "filtered_end_offset")
+    __slots__ = ("incarnation", "starts", "partition_id", "bucket_id", "error_code", "error_message", "high_watermark", "log_start_offset", "remote_log_fetch_info", "records", "filtered_end_offset")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -717,6 +741,8 @@ class FetchLogBucketResponse(_message.Message):
     REMOTE_LOG_FETCH_INFO_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     FILTERED_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
+    starts: _containers.RepeatedScalarFieldContainer[int]
     partition_id: int
     bucket_id: int
     error_code: int
@@ -726,7 +752,7 @@ class FetchLogBucketResponse(_message.Message):
     remote_log_fetch_info: RemoteLogFetchInfo
     records: bytes
     filtered_end_offset: int
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., remote_log_fetch_info: _Optional[_Union[RemoteLogFetchInfo, _Mapping]] = ..., records: _Optional[bytes] = ..., filtered_end_offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, incarnation: _Optional[int] = ..., starts: _Optional[_Iterable[int]] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., remote_log_fetch_info: _Optional[_Union[RemoteLogFetchInfo, _Mapping]] = ..., records: _Optional[bytes] = ..., filtered_end_offset: _Optional[int] = ...) -> None: ...
 
 class FetchLogTableResponse(_message.Message):
     __slots__ = ("table_id", "buckets_resp")
@@ -743,32 +769,36 @@ class FetchLogResponse(_message.Message):
     def __init__(self, tables_resp: _Optional[_Iterable[_Union[FetchLogTableResponse, _Mapping]]] = ...) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
-    __slots__ = ("follower_server_id", "offset_type", "table_id", "partition_id", "bucket_id", "start_timestamp")
+    __slots__ = ("lineage", "follower_server_id", "offset_type", "table_id", "partition_id", "bucket_id", "start_timestamp")
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
     FOLLOWER_SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_TYPE_FIELD_NUMBER: _ClassVar[int]
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     START_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    lineage: bool
     follower_server_id: int
     offset_type: int
     table_id: int
     partition_id: int
     bucket_id: _containers.RepeatedScalarFieldContainer[int]
     start_timestamp: int
-    def __init__(self, follower_server_id: _Optional[int] = ..., offset_type: _Optional[int] = ..., table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[_Iterable[int]] = ..., start_timestamp: _Optional[int] = ...) -> None: ...
+    def __init__(self, lineage: bool = ..., follower_server_id: _Optional[int] = ..., offset_type: _Optional[int] = ..., table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[_Iterable[int]] = ..., start_timestamp: _Optional[int] = ...) -> None: ...
 
 class ListOffsetsBucketResponse(_message.Message):
-    __slots__ = ("bucket_id", "error_code", "error_message", "offset")
+    __slots__ = ("starts", "bucket_id", "error_code", "error_message", "offset")
+    STARTS_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    starts: _containers.RepeatedScalarFieldContainer[int]
     bucket_id: int
     error_code: int
     error_message: str
     offset: int
-    def __init__(self, bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, starts: _Optional[_Iterable[int]] = ..., bucket_id: _Optional[int] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class ListOffsetsResponse(_message.Message):
     __slots__ = ("buckets_resp",)
@@ -1051,14 +1081,16 @@ class GetLakeSnapshotResponse(_message.Message):
     def __init__(self, table_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ..., bucket_snapshots: _Optional[_Iterable[_Union[LakeSnapshotBucket, _Mapping]]] = ...) -> None: ...
 
 class BucketOffset(_message.Message):
-    __slots__ = ("partition_id", "bucket_id", "log_end_offset")
+    __slots__ = ("incarnation", "partition_id", "bucket_id", "log_end_offset")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
     partition_id: int
     bucket_id: int
     log_end_offset: int
-    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, incarnation: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ...) -> None: ...
 
 class TableOffsets(_message.Message):
     __slots__ = ("table_id", "table_path", "bucket_offsets")

@@ -70,6 +70,7 @@ LISTS: Mapping[str, int] = {
     "PrepareLakeTableSnapshotRequest.bucket_offsets": LAKE_TABLES_MAX,
     "ProduceLogRequest.buckets_req": WRITES_MAX,
     "PutKvRequest.buckets_req": WRITES_MAX,
+    "PutKvRequest.only_if": BUCKETS_MAX,
     "PutKvRequest.target_columns": COLUMNS_MAX,
     "TableOffsets.bucket_offsets": OFFSETS_MAX,
 }

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headwater.model.bucket import TableBucket
+from headwater.model.lineage import LogPosition
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.bucket_records import BucketRecords, decode_write, encode_buckets
 from headwater.wire.fields import Part
@@ -20,6 +22,8 @@ class PutRequest:
     target_columns: tuple[int, ...] | None = None
     agg_mode: int = 0
     buckets: Sequence[BucketRecords]
+    only_if: tuple[LogPosition, ...] = ()
+    """Nothing is written unless the storage has these logs; not known to Apache Fluss."""
 
 
 def decode_put(body: memoryview) -> PutRequest:
@@ -32,6 +36,7 @@ def decode_put(body: memoryview) -> PutRequest:
         target_columns=tuple(message.target_columns) or None,
         agg_mode=message.agg_mode,
         buckets=buckets,
+        only_if=tuple(map(_position_of, message.only_if)),
     )
 
 
@@ -43,8 +48,25 @@ def encode_put(request: PutRequest) -> list[Part]:
         timeout_ms=request.timeout_ms,
         target_columns=request.target_columns,
         agg_mode=request.agg_mode or None,
+        only_if=map(_wire_position, request.only_if),
     )
     return [
         head.SerializeToString(),
         *encode_buckets(request.buckets, buckets_field=_BUCKETS),
     ]
+
+
+def _position_of(message: pb.LogPosition) -> LogPosition:
+    partition_id = message.partition_id if message.HasField("partition_id") else None
+    bucket = TableBucket(message.table_id, message.bucket_id, partition_id)
+    return LogPosition(bucket, message.position, message.incarnation)
+
+
+def _wire_position(position: LogPosition) -> pb.LogPosition:
+    return pb.LogPosition(
+        table_id=position.bucket.table_id,
+        partition_id=position.bucket.partition_id,
+        bucket_id=position.bucket.bucket,
+        position=position.position,
+        incarnation=position.incarnation,
+    )

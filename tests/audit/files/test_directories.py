@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import headwater
+from headwater.audit.auditing import audit_storage
 from headwater.audit.finding import Check, Severity
 from headwater.model.boundary import LakeBucket
 from headwater.rows.log_batch import build_batch
@@ -71,12 +72,21 @@ async def fill_all_kinds(directory: Path) -> None:
         await pages.upsert([{"user": 1, "visit": 100, "page": "y", "more": 3}])
         await saved(server)
         await client.create_table("empty", ROWS)
+        for name, key in (("sunk", ()), ("sunk_by_key", "id")):
+            sunk = await client.create_table(name, ROWS, primary_key=key, buckets=2)
+            for epoch in range(3):
+                await sunk.write_epoch(rows(10 * epoch, 10 * epoch + 10), sink="s", epoch=epoch)
+        async with events.cursor("reader") as cursor:
+            await cursor.poll()
+            await cursor.commit()
 
 
-async def test_tables_of_all_kinds_give_nothing(tmp_path):
+async def test_tables_of_all_kinds_give_nothing_offline_as_through_a_server(tmp_path):
     await fill_all_kinds(tmp_path / "data")
 
     assert findings(tmp_path / "data") == []
+    async with storage(tmp_path / "data") as (client, _):
+        assert (await audit_storage(client, deep=True)).is_clean
 
 
 async def test_an_audit_changes_nothing(tmp_path):
@@ -129,6 +139,8 @@ def changed(directory: Path, *statements: str) -> None:
         ("UPDATE schemas SET schema = '[]'", "Schema 1 of table 1"),
         ("INSERT INTO partitions (table_id, name) VALUES (1, 'x')", "Partition 1 of table 1"),
         ("DELETE FROM meta WHERE key = 'writer_id_end'", "writer_id_end"),
+        ("DELETE FROM meta WHERE key = 'incarnation'", "incarnation"),
+        ("UPDATE writer_blocks SET block = 'x'", "The blocks of writers"),
         ("INSERT INTO lake_tables VALUES (1, 1, 'no')", "tiering of table 1"),
         ("INSERT INTO lake_snapshots VALUES (1, 1, 1, 1, '{}')", "Lake snapshot 1"),
         ("INSERT INTO schemas VALUES (77, 1, '{}')", "refers to no tables"),
@@ -190,7 +202,7 @@ async def test_a_bucket_that_is_newer_than_the_catalog_is_an_error(log_directory
 
 
 async def test_writers_that_the_catalog_never_knew_are_an_error(log_directory):
-    changed(log_directory, "UPDATE meta SET value = '1' WHERE key = 'writer_id_end'")
+    changed(log_directory, "DELETE FROM writer_blocks")
 
     (found,) = errors(log_directory)
 

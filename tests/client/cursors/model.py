@@ -72,7 +72,7 @@ class TurnStore:
         self.seen = 0
         self.is_late = False
 
-    async def upsert(self, rows: Sequence[CursorRow]) -> None:
+    async def upsert(self, rows: Sequence[CursorRow], *, only_if: object = ()) -> None:
         await turn()
         self._write(partial(self.table.upsert, tuple(rows)))
 
@@ -108,7 +108,7 @@ class PlainStore:
     def __init__(self, table: ModelTable) -> None:
         self.table = table
 
-    async def upsert(self, rows: Sequence[CursorRow]) -> None:
+    async def upsert(self, rows: Sequence[CursorRow], *, only_if: object = ()) -> None:
         self.table.upsert(rows)
 
     async def delete(self, keys: Sequence[tuple[str, int]]) -> None:

@@ -101,6 +101,9 @@ class MemorySource:
             self.position[bucket] = len(rows)
         return batches
 
+    def written_by(self, bucket: TableBucket, position: int) -> int:
+        return 0
+
     async def close(self) -> None:
         self.is_closed = True
 

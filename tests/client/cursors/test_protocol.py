@@ -236,7 +236,7 @@ class LateStore(PlainStore):
         self.is_late = False
         self.reads = 0
 
-    async def upsert(self, rows):
+    async def upsert(self, rows, *, only_if=()):
         if self.is_late:
             self.table.late.append(partial(self.table.upsert, tuple(rows)))
             raise LostAnswerError

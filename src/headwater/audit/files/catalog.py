@@ -147,8 +147,13 @@ class _Reading:
         values = {str(key): value for key, value in self._rows("SELECT key, value FROM meta")}
         with self._reading("The value 'storage_id'"):
             bytes.fromhex(str(values["storage_id"]))
-        with self._reading("The value 'writer_id_end'"):
-            seen.writer_id_end = int(str(values["writer_id_end"]))
+        for key in ("writer_id_end", *(["incarnation"] if self._has("writer_blocks") else [])):
+            with self._reading(f"The value '{key}'"):
+                int(str(values[key]))
+        if self._has("writer_blocks"):
+            blocks = self._rows("SELECT block FROM writer_blocks")
+            with self._reading("The blocks of writers"):
+                seen.writer_blocks = {_number(row[0]) for row in blocks}
         last = {str(name): seq for name, seq in self._rows("SELECT name, seq FROM sqlite_sequence")}
         seen.table_id_last = _number(last.get("tables", 0))
         seen.partition_id_last = _number(last.get("partitions", 0))

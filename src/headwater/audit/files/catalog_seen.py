@@ -50,7 +50,8 @@ class CatalogSeen:
     lake_snapshots: dict[int, list[ReportedLakeSnapshot]] = field(default_factory=dict)
     table_id_last: int = UNKNOWN
     partition_id_last: int = UNKNOWN
-    writer_id_end: int = UNKNOWN
+    # Blocks of which ids of writers were handed out; None if they cannot be read.
+    writer_blocks: set[int] | None = None
 
     def tiered_end(self, bucket: TableBucket) -> int:
         """Return the first offset of a bucket that the lake does not hold."""

@@ -16,7 +16,8 @@ from headwater.log.checkpoint import Checkpoint
 from headwater.log.mark import Mark
 from headwater.log.names import CHECKPOINT, SegmentName, index_name, segment_names
 from headwater.model.bucket import OffsetRange
-from headwater.rows.joined import original_headers
+from headwater.model.lineage import NO_LINEAGE, Lineage
+from headwater.rows.changelog import sent_batches
 from headwater.rows.log_batch import BatchHeader
 from headwater.store.disk import Disk
 
@@ -36,7 +37,8 @@ class LogSeen:
 
     start_offset: int = 0
     end_offset: int = 0
-    writer_id_max: int = -1
+    writer_blocks: set[int] = field(default_factory=set)
+    lineage: Lineage = NO_LINEAGE
     segments: list[SegmentSeen] = field(default_factory=list)
     holes: list[OffsetRange] = field(default_factory=list)
 
@@ -127,7 +129,8 @@ class _LogAudit:
         seen, known = self._seen, self._checkpoint
         if known is not None and known.recovery_offset > seen.end_offset:
             self._missing(seen.end_offset, known.recovery_offset, "the checkpoint knew of them")
-        seen.writer_id_max = self._writers.id_max
+        seen.writer_blocks = self._writers.blocks
+        seen.lineage = known.lineage if known is not None else NO_LINEAGE
         for offset, fault in self._writers.finish(
             start_offset=seen.start_offset, end_offset=seen.whole_end(seen.start_offset)
         ):
@@ -154,8 +157,8 @@ class _LogAudit:
         return walk(stream, start=start, trails=trails, visit=self._take)
 
     def _take(self, header: BatchHeader, batch: memoryview) -> None:
-        for each in original_headers(batch, header):
-            self._writers.take(each)
+        for each, checksum in sent_batches(batch, header):
+            self._writers.take(each, checksum)
         if self._visit is not None:
             self._visit(header, batch)
 

@@ -54,7 +54,8 @@ class Repairable:
 
     def fresh_checkpoint(self, start_offset: int) -> bytes:
         """Return the checkpoint of a log of which only the start is known."""
-        return encode_checkpoint(Checkpoint(start_offset, NOTHING_KNOWN, {}))
+        lineage = self.log.lineage.since(start_offset)
+        return encode_checkpoint(Checkpoint(start_offset, NOTHING_KNOWN, {}, lineage=lineage))
 
 
 def find_bucket(

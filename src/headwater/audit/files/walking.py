@@ -17,7 +17,9 @@ from headwater.audit.files.tally import Tally
 from headwater.audit.finding import Check, Finding
 from headwater.audit.report import Notes
 from headwater.errors import HeadwaterError
+from headwater.model.writer_id import BLOCK_MIN
 from headwater.server.catalog.catalog import CATALOG_NAME
+from headwater.server.catalog.writer_ids import BLOCKS_MAX
 from headwater.store.disk import Disk
 from headwater.store.local import LocalDisk
 
@@ -134,11 +136,14 @@ class _Walk:
 
     def _note_writers(self, log: LogSeen, notes: BucketNotes) -> None:
         catalog = self._catalog
-        if catalog is not None and log.writer_id_max >= catalog.writer_id_end >= 0:
+        if catalog is None or catalog.writer_blocks is None:
+            return
+        blocks = {block for block in log.writer_blocks if block >= BLOCK_MIN}
+        if blocks - catalog.writer_blocks and len(catalog.writer_blocks) < BLOCKS_MAX:
             notes.error(
                 Check.FILES,
-                f"Writer {log.writer_id_max} wrote here, but the catalog has handed out ids below"
-                f" {catalog.writer_id_end} only: it is older than the log.",
+                "A writer wrote here whose id the catalog has not handed out: it is older than the"
+                " log.",
                 remedy=RESTORE,
             )
 

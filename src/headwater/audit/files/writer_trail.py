@@ -1,10 +1,11 @@
 """What each writer sent, compared with the sequences and with what a checkpoint remembers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headwater.audit.sequences import Following, anew_text, following
 from headwater.log.checkpoint import Checkpoint
 from headwater.log.writers import KeptBatch
+from headwater.model.writer_id import block_of, is_computed
 from headwater.rows.log_batch import NO_WRITER, BatchHeader
 
 
@@ -16,7 +17,8 @@ class WriterTrail:
     faults: list[tuple[int, str]] = field(default_factory=list)
     restarts: list[tuple[int, str]] = field(default_factory=list)
     """Where writers began anew: worth a look, and no fault."""
-    id_max: int = NO_WRITER
+    blocks: set[int] = field(default_factory=set)
+    """Of which blocks ids were used that a server had handed out."""
     _last: dict[int, tuple[int, int]] = field(default_factory=dict)
     _known: dict[int, KeptBatch] = field(default_factory=dict)
     _wanted: dict[tuple[int, int], KeptBatch] = field(default_factory=dict)
@@ -29,14 +31,15 @@ class WriterTrail:
                 for kept in batches
             }
 
-    def take(self, header: BatchHeader) -> None:
+    def take(self, header: BatchHeader, checksum: int | None) -> None:
         """Take the next batch of the log."""
         writer_id = header.writer_id
         if writer_id == NO_WRITER:
             return
-        self.id_max = max(self.id_max, writer_id)
+        if not is_computed(writer_id):
+            self.blocks.add(block_of(writer_id))
         self._follow(header)
-        self._compare(header)
+        self._compare(header, checksum)
 
     def _follow(self, header: BatchHeader) -> None:
         writer_id, offset = header.writer_id, header.base_offset
@@ -72,14 +75,25 @@ class WriterTrail:
                 faults.append((last.base_offset, f"{fault}, so that it would be taken twice."))
         return faults
 
-    def _compare(self, header: BatchHeader) -> None:
+    def _compare(self, header: BatchHeader, checksum: int | None) -> None:
         checkpoint = self.checkpoint
         if checkpoint is None or header.base_offset >= checkpoint.recovery_offset:
             return
         found = KeptBatch(
-            header.sequence, header.base_offset, header.end_offset, header.commit_timestamp
+            header.sequence,
+            header.base_offset,
+            header.end_offset,
+            header.commit_timestamp,
+            checksum,
         )
         self._known[header.writer_id] = found
         wanted = self._wanted.get((header.writer_id, header.base_offset))
-        if wanted == found:
+        if wanted is not None and _is_same(wanted, found):
             del self._wanted[header.writer_id, header.base_offset]
+
+
+def _is_same(wanted: KeptBatch, found: KeptBatch) -> bool:
+    """Compare a batch that is remembered with one that is there; neither may know what was sent."""
+    if wanted.checksum is None or found.checksum is None:
+        return replace(wanted, checksum=None) == replace(found, checksum=None)
+    return wanted == found

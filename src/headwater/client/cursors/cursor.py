@@ -131,7 +131,13 @@ class AsyncCursor:
             return self
         ledger = Ledger(await self._open_store(), self.member, self._clock)
         options = self._options
-        member = Membership(ledger, self._clock, lease_s=options.lease_s, note=self._note)
+        member = Membership(
+            ledger,
+            self._clock,
+            lease_s=options.lease_s,
+            note=self._note,
+            written_by=self._source.written_by,
+        )
         await member.beat()
         await self._list_places()
         if not (await ledger.read()).is_begun:

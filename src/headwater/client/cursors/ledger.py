@@ -23,14 +23,17 @@ from headwater.client.cursors.rows import CursorRow
 from headwater.client.cursors.slots import GROUP, bucket_slot, member_slot
 from headwater.client.cursors.view import GroupView, view_of
 from headwater.model.bucket import TableBucket
+from headwater.model.lineage import UNKNOWN, LogPosition
 from headwater.runtime.clock import Clock
 
 
 class GroupStore(Protocol):
     """Read and write the rows of one group; a write returns when it is durable."""
 
-    async def upsert(self, rows: Sequence[CursorRow]) -> None:
-        """Fold rows into those that are there."""
+    async def upsert(
+        self, rows: Sequence[CursorRow], *, only_if: Sequence[LogPosition] = ()
+    ) -> None:
+        """Fold rows into those that are there, if the storage has these logs still."""
         ...
 
     async def delete(self, keys: Sequence[tuple[str, int]]) -> None:
@@ -52,6 +55,8 @@ class Mark:
 
     generation: int
     position: int
+    incarnation: int = UNKNOWN
+    """Who wrote the row before the position."""
 
 
 class Ledger:
@@ -104,7 +109,11 @@ class Ledger:
     async def commit(
         self, marks: Mapping[TableBucket, Mark], *, releases: bool = False
     ) -> frozenset[TableBucket]:
-        """Write positions and return the buckets for which that may have been too late."""
+        """Write positions and return the buckets for which that may have been too late.
+
+        Nothing is written to a storage that was restored meanwhile and lacks what was read: others
+        would miss what it writes in the place of that.
+        """
         now = self._clock.now_ms()
         rows = [
             CursorRow(
@@ -116,7 +125,8 @@ class Ledger:
             )
             for bucket, mark in marks.items()
         ]
-        await self._store.upsert(rows)
+        read = [LogPosition(b, mark.position, mark.incarnation) for b, mark in marks.items()]
+        await self._store.upsert(rows, only_if=read)
         view = await self._look_back(marks)
         return frozenset(
             bucket

@@ -1,6 +1,6 @@
 """One member of a group: its heartbeat, the buckets it holds, and the rounds that divide them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headwater.client.cursors.ledger import Ledger, Mark
@@ -8,10 +8,13 @@ from headwater.client.cursors.liveness import Liveness
 from headwater.client.cursors.plan import Seat, plan
 from headwater.client.cursors.view import GroupView, SlotView
 from headwater.model.bucket import TableBucket
+from headwater.model.lineage import UNKNOWN
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 
 _events = Events("cursors")
+WrittenBy = Callable[[TableBucket, int], int]
+"""Return who wrote the row before a position, as far as the reader was told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +35,21 @@ class Listing:
 class Membership:
     """Take part in a group under a name that nobody else has."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, *, lease_s: float, note: str = "") -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        lease_s: float,
+        note: str = "",
+        written_by: WrittenBy = lambda _, __: UNKNOWN,
+    ) -> None:
         self.held: dict[TableBucket, Hold] = {}
         self._ledger = ledger
         self._clock = clock
         self._lease_s = lease_s
         self._note = note
+        self._written_by = written_by
         self._beats = 0
         self._beaten_s: float | None = None
         self._liveness = Liveness(lease_s)
@@ -87,7 +99,7 @@ class Membership:
     async def commit(self, positions: Mapping[TableBucket, int]) -> frozenset[TableBucket]:
         """Commit positions of held buckets; return those that were lost to another member."""
         marks = {
-            bucket: Mark(self.held[bucket].generation, position)
+            bucket: self._mark(self.held[bucket], bucket, position)
             for bucket, position in positions.items()
             if bucket in self.held and position != self.held[bucket].position
         }
@@ -105,7 +117,7 @@ class Membership:
         """Give buckets up, with the positions that were read."""
         leaving = {bucket: self.held.pop(bucket) for bucket in buckets if bucket in self.held}
         marks = {
-            bucket: Mark(hold.generation, read[bucket])
+            bucket: self._mark(hold, bucket, read[bucket])
             for bucket, hold in leaving.items()
             if bucket in read
         }
@@ -119,6 +131,9 @@ class Membership:
         """Give everything up, so that others need not wait for a lease to end."""
         await self.release(frozenset(self.held), read)
         await self._ledger.forget_members([self.name])
+
+    def _mark(self, hold: Hold, bucket: TableBucket, position: int) -> Mark:
+        return Mark(hold.generation, position, self._written_by(bucket, position))
 
     def _follow(self, view: GroupView, listing: Listing) -> None:
         taken = frozenset(

@@ -13,6 +13,7 @@ from headwater.client.reading.starts import Start, start_offsets
 from headwater.client.reading.view import View
 from headwater.errors import OffsetOutOfRangeError
 from headwater.model.bucket import TableBucket
+from headwater.model.lineage import UNKNOWN
 from headwater.model.table import TableInfo
 
 
@@ -38,6 +39,10 @@ class Source(Protocol):
     @property
     def position(self) -> Mapping[TableBucket, int]:
         """Return where each bucket is read next."""
+        ...
+
+    def written_by(self, bucket: TableBucket, position: int) -> int:
+        """Return who wrote the row before a position, as far as the server told."""
         ...
 
     async def close(self) -> None:
@@ -105,6 +110,13 @@ class TableSource:
     def position(self) -> Mapping[TableBucket, int]:
         """Return where each bucket is read next."""
         return {each.bucket: each.position for each in self._fetcher.followed.values()}
+
+    def written_by(self, bucket: TableBucket, position: int) -> int:
+        """Return who wrote the row before a position, as far as the server told."""
+        for followed in self._fetcher.followed.values():
+            if followed.bucket == bucket:
+                return followed.lineage.writer_before(position)
+        return UNKNOWN
 
     async def close(self) -> None:
         """Stop reading."""

@@ -17,6 +17,7 @@ from headwater.client.cursors.rows import (
     cursors_descriptor,
 )
 from headwater.client.own_tables import ensure_table, find_table
+from headwater.model.lineage import LogPosition
 from headwater.model.table import TableInfo
 
 _FIELDS = tuple(field.name for field in fields(CursorRow))
@@ -30,8 +31,8 @@ class KeyedTable(Protocol):
         """Return the Arrow schema of the rows."""
         ...
 
-    async def upsert(self, rows: pa.RecordBatch) -> object:
-        """Write rows; when this returns, readers see them."""
+    async def upsert_if(self, rows: pa.RecordBatch, only_if: Sequence[LogPosition]) -> object:
+        """Write rows if the storage has these logs still; when this returns, readers see them."""
         ...
 
     async def delete(self, keys: pa.RecordBatch) -> object:
@@ -58,10 +59,13 @@ class TableStore:
         self._table = table
         self._group = asdict(group)
 
-    async def upsert(self, rows: Sequence[CursorRow]) -> None:
-        """Fold rows into those that are there."""
+    async def upsert(
+        self, rows: Sequence[CursorRow], *, only_if: Sequence[LogPosition] = ()
+    ) -> None:
+        """Fold rows into those that are there, if the storage has these logs still."""
         listed = [{**self._group, **asdict(row)} for row in rows]
-        await self._table.upsert(pa.RecordBatch.from_pylist(listed, self._table.schema))
+        batch = pa.RecordBatch.from_pylist(listed, self._table.schema)
+        await self._table.upsert_if(batch, only_if)
 
     async def delete(self, keys: Sequence[tuple[str, int]]) -> None:
         """Remove rows by slot and generation."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 
 from headwater.client.cluster import Cluster
 from headwater.client.epochs.coding import Coding, coding_of
@@ -16,7 +17,7 @@ from headwater.client.epochs.ledger import Ledger
 from headwater.client.epochs.ledger_rows import NO_EPOCH, Standing
 from headwater.client.epochs.receipts import EpochReceipt
 from headwater.client.reading.log_batch import Place
-from headwater.client.reading.offsets import list_offsets
+from headwater.client.reading.offsets import check_positions, list_offsets
 from headwater.client.rows_in import RowsLike
 from headwater.client.writing.partitions import Partitions
 from headwater.client.writing.writers import Writers
@@ -43,12 +44,15 @@ class EpochWriter:
         self._writers = writers
         self._partitions = Partitions(cluster, table)
         self._ledger: Ledger | None = None
+        # The last epoch of each lane that this writer knows to be finished.
+        self._known: dict[LaneKey, int] = {}
 
     async def write(self, rows: RowsLike, epoch: Epoch, meaning: Meaning) -> EpochReceipt:
         """Write all rows of an epoch, less those that have landed before.
 
         1. Take the rows, each to its bucket. 2. Find the buckets, and how far each lane is.
-        3. Send what is missing of every lane. 4. Note the epoch as finished.
+        3. Send what is missing of every lane. 4. Note the epoch as finished, if the storage is
+        still the one that has the rows.
         """
         held, coding = HeldRows(), coding_of(self._table, meaning)
         await Intake(self._table, meaning, lane=epoch.lane).take(rows, held)
@@ -57,8 +61,12 @@ class EpochWriter:
         ledger = await self._get_ledger() if epoch.begins is None and keys else None
         assignments = await self._assignments(keys, epoch, ledger)
         outcomes = await self._send_all(assignments, held, coding, epoch=epoch, ledger=ledger)
+        holds = [position for each in outcomes.values() for position in each.holds]
         if ledger is not None:
-            await ledger.write(_finished(assignments, outcomes, epoch))
+            await ledger.write(_finished(assignments, outcomes, epoch), only_if=holds)
+            self._known |= {task.key: epoch.number for task in assignments.values()}
+        elif holds:
+            await check_positions(self._cluster, self._table, holds)
         return EpochReceipt(
             rows=count,
             batches_written=sum(each.written for each in outcomes.values()),
@@ -114,11 +122,30 @@ class EpochWriter:
             # Noted before anything is sent, so that whoever comes later knows where to look.
             await ledger.write({key: Standing(begin=end) for key, end in new.items()})
             known |= await ledger.look_up(list(new))
+        known |= await self._begun_anew(known, ledger, {keys[place]: ends[place] for place in keys})
         return {
             place: self._assignment(key, known[key], ends[place], is_new=key in new)
             for place, key in keys.items()
             if known[key].epoch < epoch.number
         }
+
+    async def _begun_anew(
+        self, known: Mapping[LaneKey, Standing], ledger: Ledger, ends: Mapping[LaneKey, int]
+    ) -> dict[LaneKey, Standing]:
+        """Begin another turn of lanes in a storage that was restored, and has forgotten epochs.
+
+        It may hold a part of one of those, under numbers that would come next.
+        """
+        lost = {
+            key: replace(standing, position=standing.position.next_turn, end=ends[key])
+            for key, standing in known.items()
+            if standing.epoch < self._known.get(key, standing.epoch)
+        }
+        if lost:
+            await ledger.write(lost)
+        for key in lost:
+            del self._known[key]
+        return lost
 
     def _assignment(
         self, key: LaneKey, standing: Standing, log_end: int, *, is_new: bool
@@ -184,6 +211,7 @@ def _finished(
             end=outcome.end,
         )
         for place, outcome in outcomes.items()
+        if not outcome.is_noted
     }
 
 

@@ -8,10 +8,10 @@ from headwater.client.epochs.ledger import Ledger
 from headwater.client.epochs.ledger_rows import Standing
 from headwater.client.epochs.stored_log import StoredLog
 from headwater.client.epochs.trail import Trail
-from headwater.client.epochs.verifying import LogVerifier
+from headwater.client.epochs.verifying import LogVerifier, check_sent
 from headwater.client.reading.log_batch import Place
 from headwater.client.reading.offsets import list_offsets
-from headwater.errors import OffsetOutOfRangeError
+from headwater.errors import LogDivergedError, OffsetOutOfRangeError
 from headwater.model.bucket import OffsetRange
 from headwater.model.table import TableInfo
 
@@ -35,7 +35,11 @@ class LanePast:
         self._standing = standing
         self._epoch = epoch
         self._ledger = ledger
-        self._log = StoredLog(cluster, table, key.bucket, with_rows=not table.is_keyed)
+        # Where epochs are missing in between, what lies in the log may be of one of those, which a
+        # storage that was restored does not know to be finished.
+        self._doubts = table.is_keyed and epoch > standing.epoch + 1
+        with_rows = not table.is_keyed or self._doubts
+        self._log = StoredLog(cluster, table, key.bucket, with_rows=with_rows)
 
     async def look(self, batches: LaneBatches) -> Found:
         """Return what has landed of these batches; refuse other rows than have landed.
@@ -47,7 +51,7 @@ class LanePast:
         if finished is not None:
             return finished
         trail = await self._follow(batches)
-        found = Found(trail.count, trail.next, trail.end)
+        found = Found(trail.count, trail.next, trail.end, self._log.seen)
         if trail.count <= len(batches):
             return found
         return await self._finished(batches) or found
@@ -58,7 +62,7 @@ class LanePast:
         standing = (await self._ledger.look_up([self._key])).get(self._key)
         if standing is None or standing.epoch < self._epoch:
             return None
-        return Found(len(batches), standing.position, standing.end)
+        return Found(len(batches), standing.position, standing.end, is_noted=True)
 
     async def _follow(self, batches: LaneBatches) -> Trail:
         trail = Trail(self._key, self._standing.position.with_room)
@@ -69,8 +73,12 @@ class LanePast:
         try:
             async for stored in self._log.batches(wanted):
                 number = trail.count
-                if trail.step(stored.header) and verifier is not None and number < len(batches):
+                if not trail.step(stored.header) or number >= len(batches):
+                    continue
+                if verifier is not None:
                     await verifier.check(stored, batches, number)
+                elif self._doubts:
+                    await check_sent(stored, batches, number, bucket=self._key.bucket)
         except OffsetOutOfRangeError as fault:
             raise OffsetOutOfRangeError(
                 f"Whether rows of epoch {self._epoch} of sink '{self._key.sink}' are written"
@@ -88,4 +96,10 @@ class LanePast:
         place = Place(None, self._key.bucket.bucket)
         buckets = {place: self._key.bucket}
         found = await list_offsets(self._cluster, self._table, "latest", buckets=buckets)
-        return OffsetRange(start, max(start, found[place]))
+        if found[place] < start:
+            raise LogDivergedError(
+                f"The log of {self._key.bucket} ends at {found[place]}, where {start} was known to"
+                " be written: the storage was restored from a copy meanwhile.",
+                hint="Try the epoch again.",
+            )
+        return OffsetRange(start, found[place])

@@ -17,9 +17,11 @@ from headwater.errors import (
     DuplicateSequenceError,
     EpochDiffersError,
     HeadwaterError,
+    LogDivergedError,
     SequenceError,
     moves_leader,
 )
+from headwater.model.lineage import UNKNOWN, LogPosition
 from headwater.wire.fields import Part
 
 LOOKS_MAX = 2
@@ -37,6 +39,10 @@ class Found:
     """The position behind them."""
     end: int | None
     """Where the log stands after the last of them."""
+    seen: LogPosition | None = None
+    """How far the log was looked at, and who wrote that."""
+    is_noted: bool = False
+    """Whether the ledger says that the epoch is finished."""
 
 
 class Past(Protocol):
@@ -55,6 +61,10 @@ class LaneOutcome:
     landed: int
     position: Position
     end: int
+    holds: tuple[LogPosition, ...] = ()
+    """The log that all this is true of."""
+    is_noted: bool = False
+    """Whether another attempt noted the epoch as finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,6 +105,8 @@ class LaneSender:
         self._turns = 0
         self._is_checked = not assignment.checks_rows
         self._ready: dict[int, Payload] = {}
+        self._holds: dict[int, LogPosition] = {}
+        self._is_noted = False
 
     async def send(self, batches: LaneBatches) -> LaneOutcome:
         """Return when all batches are written, by whomever."""
@@ -110,7 +122,14 @@ class LaneSender:
             )
             await self._heard(answer, batches)
         landed = len(batches) - self._written
-        return LaneOutcome(self._written, landed, self._at, self._end)
+        return LaneOutcome(
+            self._written,
+            landed,
+            self._at,
+            self._end,
+            holds=tuple(self._holds.values()),
+            is_noted=self._is_noted,
+        )
 
     # ---- encoding, one batch ahead
 
@@ -151,16 +170,17 @@ class LaneSender:
     async def _heard(self, answer: Answer, batches: LaneBatches) -> None:
         match answer.fault:
             case None:
-                await self._taken(answer.offset, batches)
+                await self._taken(answer, batches)
             case DuplicateSequenceError():
                 await self._passed(self._end, batches)
             case fault:
                 await self._refused(fault, batches)
 
-    async def _taken(self, offset: int, batches: LaneBatches) -> None:
-        if offset == _UNKNOWN:
+    async def _taken(self, answer: Answer, batches: LaneBatches) -> None:
+        if answer.offset == _UNKNOWN:
             raise CorruptBatchError(f"A batch for {self._task.key.bucket} was left out.")
-        end = self._lane.end_offset(offset, batches.row_count(self._done))
+        end = self._lane.end_offset(answer.offset, batches.row_count(self._done))
+        self._hold(LogPosition(self._task.key.bucket, end, answer.incarnation))
         if end <= self._task.log_end:
             await self._passed(end, batches)
             return
@@ -180,6 +200,14 @@ class LaneSender:
         self._end = max(self._end, end)
         self._misses = 0
 
+    def _hold(self, position: LogPosition | None) -> None:
+        """Keep the furthest position of each incarnation: what it wrote is there up to it."""
+        if position is None or position.incarnation == UNKNOWN:
+            return
+        held = self._holds.get(position.incarnation)
+        if held is None or held.position < position.position:
+            self._holds[position.incarnation] = position
+
     async def _refused(self, fault: HeadwaterError, batches: LaneBatches) -> None:
         """Find out why a number is not the next: others were ahead, or the writer is forgotten."""
         self._misses += 1
@@ -197,12 +225,20 @@ class LaneSender:
         """Go on behind everything that has landed, and tell whether that is news."""
         found = await self._past.look(batches)
         self._is_checked = True
+        self._is_noted = found.is_noted
+        self._hold(found.seen)
         if found.count > len(batches):
             raise EpochDiffersError(
                 f"An earlier attempt wrote {found.count} batches to {self._task.key.bucket},"
                 f" where there are {len(batches)} now."
             )
-        if found.count <= self._done:
+        if found.count < self._done:
+            raise LogDivergedError(
+                f"{self._done} batches were written to {self._task.key.bucket}, of which"
+                f" {found.count} are there now: the storage was restored from a copy meanwhile.",
+                hint="Try the epoch again.",
+            )
+        if found.count == self._done:
             return False
         self._done, self._at, self._misses = found.count, found.next, 0
         self._end = max(self._end, found.end or 0)

@@ -4,10 +4,9 @@ import hashlib
 from dataclasses import dataclass
 
 from headwater.model.bucket import TableBucket
+from headwater.model.writer_id import COMPUTED_BIT
 
 SEQUENCE_MAX = 2**31 - 1
-# Servers hand out ids from 0 upwards, so one with this bit is nobody else's.
-_OWN_BIT = 1 << 62
 _SEQUENCE_BITS = 32
 _ID_BYTES = 8
 # A turn is left long before its numbers run out, as no epoch is cut into so many batches.
@@ -61,4 +60,4 @@ class LaneKey:
         numbers = (bucket.table_id, bucket.partition_id, bucket.bucket, self.lane, turn)
         text = "/".join(("headwater sink", *map(str, numbers), self.sink))
         digest = hashlib.blake2b(text.encode(), digest_size=_ID_BYTES).digest()
-        return int.from_bytes(digest, "little") & (_OWN_BIT - 1) | _OWN_BIT
+        return int.from_bytes(digest, "little") & (COMPUTED_BIT - 1) | COMPUTED_BIT

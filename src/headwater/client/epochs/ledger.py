@@ -21,6 +21,7 @@ from headwater.client.reading.lookup import Lookups
 from headwater.client.writing.upserter import Upserter
 from headwater.client.writing.writers import Writers
 from headwater.model.arrow import arrow_schema
+from headwater.model.lineage import LogPosition
 from headwater.model.table import TableInfo
 
 
@@ -46,11 +47,13 @@ class Ledger:
         found = await self._lookups.lookup(self._batch(map(key_values, keys), KEY))
         return {by_values[tuple(row[name] for name in KEY)]: _standing(row) for row in _rows(found)}
 
-    async def write(self, standings: Mapping[LaneKey, Standing]) -> None:
-        """Note how far lanes are."""
+    async def write(
+        self, standings: Mapping[LaneKey, Standing], *, only_if: Sequence[LogPosition] = ()
+    ) -> None:
+        """Note how far lanes are, if the storage has these logs still."""
         if standings:
             rows = [row_values(key, standing) for key, standing in standings.items()]
-            await self._upserter.upsert([self._batch(rows, self._schema.names)])
+            await self._upserter.upsert([self._batch(rows, self._schema.names)], only_if=only_if)
 
     async def floor(self, key: LaneKey, epoch: int) -> int:
         """Return an offset before which there is nothing of an epoch in the bucket of a lane.

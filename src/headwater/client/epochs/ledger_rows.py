@@ -78,7 +78,7 @@ def row_values(key: LaneKey, standing: Standing) -> dict[str, object]:
         **key_values(key),
         "begin_offset": standing.begin,
         "epoch": None if is_begun else standing.epoch,
-        "position": None if is_begun else standing.position.packed,
+        "position": standing.position.packed or None,
         "end_offset": standing.end,
     }
 

@@ -18,6 +18,7 @@ from headwater.errors import (
 )
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import OffsetRange, TableBucket
+from headwater.model.lineage import LogPosition
 from headwater.model.table import TableInfo
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
@@ -37,6 +38,8 @@ class StoredLog:
         self._view = View.of(table, columns=None if with_rows else [_narrowest(table)])
         self._size = FetchSize.of(cluster.settings)
         self._projects = self._view.positions is not None
+        self.seen: LogPosition | None = None
+        """How far batches were read last, and who wrote that."""
 
     async def batches(self, wanted: OffsetRange) -> AsyncIterator[StoredBatch]:
         """Yield the batches that begin in a range."""
@@ -67,7 +70,12 @@ class StoredLog:
             body = await self._cluster.call_leader(
                 self._bucket, _FETCH_LOG, [request.SerializeToString()]
             )
-            return await self._batches(decode_fetch_answer(body)[0].buckets[0], offset)
+            answer = decode_fetch_answer(body)[0].buckets[0]
+            batches = await self._batches(answer, offset)
+            followed.learn(answer.fields.incarnation, answer.fields.starts)
+            end = batches[-1].header.end_offset
+            self.seen = LogPosition(self._bucket, end, followed.lineage.writer_before(end))
+            return batches
         except InvalidProjectionError:
             if not self._projects:
                 raise

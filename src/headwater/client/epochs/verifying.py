@@ -12,6 +12,8 @@ from headwater.client.writing.log_lane import LogLane, LogRows
 from headwater.errors import EpochDiffersError
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.table import TableInfo
+from headwater.rows.changelog import sent_checksum
+from headwater.rows.kv_batch import read_kv_header
 from headwater.rows.log_batch import read_header
 
 
@@ -43,6 +45,27 @@ class LogVerifier:
         (found,) = self._reader.read([stored], wanted, source=source)
         written, read = (self._lane.payload([LogRows.of(each)]) for each in (rows, found.rows))
         return bytes(written.message) == bytes(read.message)
+
+
+async def check_sent(
+    stored: StoredBatch, batches: LaneBatches, number: int, *, bucket: TableBucket
+) -> None:
+    """Refuse a changelog batch that was made of another request than the one of this attempt."""
+    sent = sent_checksum(stored.data, stored.header)
+    if sent is None or sent == await asyncio.to_thread(_kv_crc, stored, batches, number):
+        return
+    raise EpochDiffersError(
+        f"Rows that are in {bucket} from an earlier attempt are not those that came now: it gave"
+        " the rows of a key in another order, or was at an epoch that the storage has forgotten"
+        " since it was restored.",
+        hint="Write under another sink; rows of the epoch that are there may be written again.",
+    )
+
+
+def _kv_crc(stored: StoredBatch, batches: LaneBatches, number: int) -> int:
+    header = stored.header
+    sent = batches.payload(number).records(writer_id=header.writer_id, sequence=header.sequence)
+    return read_kv_header(memoryview(sent)).crc
 
 
 def _has_crc_of(stored: StoredBatch, batches: LaneBatches, number: int) -> bool:

@@ -68,18 +68,24 @@ class LakeCoordinator:
         table_id: int,
         offsets: Mapping[LakeBucket, int],
         *,
+        written_by: Mapping[LakeBucket, int] | None = None,
         ignore_previous: bool = False,
     ) -> str:
         """Have the ends of a round written to a file, and return its path.
 
-        They are put on top of those known so far, or with `ignore_previous` in their place.
+        They are put on top of those known so far, or with `ignore_previous` in their place. A
+        server whose logs were `written_by` others refuses them.
         """
+        known = written_by or {}
         message = pb.PrepareLakeTableSnapshotRequest(
             bucket_offsets=[
                 pb.TableOffsets(
                     table_id=table_id,
                     table_path=wire_path(path),
-                    bucket_offsets=[bucket_offset(*each) for each in sorted(offsets.items())],
+                    bucket_offsets=[
+                        bucket_offset(bucket, end, written_by=known.get(bucket))
+                        for bucket, end in sorted(offsets.items())
+                    ],
                 )
             ],
             ignore_previous_table_offsets=ignore_previous,

@@ -40,10 +40,15 @@ def failed_table(failed: FailedRound) -> pb.HeartbeatReqForTable:
     return message
 
 
-def bucket_offset(bucket: LakeBucket, end: int) -> pb.BucketOffset:
+def bucket_offset(
+    bucket: LakeBucket, end: int, *, written_by: int | None = None
+) -> pb.BucketOffset:
     """Return the message how far a bucket is tiered."""
     return pb.BucketOffset(
-        partition_id=bucket.partition_id, bucket_id=bucket.bucket, log_end_offset=end
+        partition_id=bucket.partition_id,
+        bucket_id=bucket.bucket,
+        log_end_offset=end,
+        incarnation=written_by,
     )
 
 

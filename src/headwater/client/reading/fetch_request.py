@@ -43,6 +43,7 @@ def fetch_request(
                 bucket_id=each.bucket.bucket,
                 fetch_offset=each.next_offset,
                 max_fetch_bytes=size.bucket_bytes_max,
+                incarnation=each.lineage.writer_before(each.next_offset) or None,
             )
             for each in followed
         ],

@@ -1,12 +1,15 @@
 """A bucket that is followed: how far it was asked for, how far it was given to the caller."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwater.client.reading.log_batch import Place
 from headwater.client.reading.log_reader import StoredBatch
 from headwater.errors import HeadwaterError
 from headwater.model.bucket import TableBucket
+from headwater.model.lineage import NO_LINEAGE, Lineage, Start, lineage_of
 
+BEFORE_ALL = -1
 Lane = tuple[int, bool]
 """A server, and whether it is asked to cut columns: what one request can hold."""
 
@@ -27,12 +30,21 @@ class Followed:
     is_busy: bool = False
     """Whether a request for it, or for its leader, is under way."""
     failures: int = 0
+    lineage: Lineage = NO_LINEAGE
+    """Who wrote what was read, as far as the server told."""
     ready_at: float = 0.0
 
     @property
     def lane(self) -> Lane | None:
         """Return the lane in which the bucket is asked for, if its leader is known."""
         return None if self.node is None else (self.node, self.projects)
+
+    def learn(self, incarnation: int, starts: Sequence[int]) -> None:
+        """Take note of who wrote the row before what is asked for, and who those behind it."""
+        if not self.lineage.starts:
+            self.lineage = Lineage((Start(incarnation, BEFORE_ALL),))
+        for start in lineage_of(starts).starts:
+            self.lineage = self.lineage.continued(start.incarnation, start.offset)
 
     @property
     def is_asked_up(self) -> bool:

@@ -229,6 +229,7 @@ def _arrived(followed: Followed, answer: BucketAnswer) -> Arrived:
     fields = answer.fields
     if fields.error_code:
         raise _fault(followed, fields)
+    followed.learn(fields.incarnation, fields.starts)
     batches = stored_batches(answer.records)
     ends = [batch.header.end_offset for batch in batches[-1:]]
     if fields.HasField("filtered_end_offset"):

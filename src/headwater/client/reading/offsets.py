@@ -1,6 +1,7 @@
 """Where the logs of a table begin and end, and how many rows it has."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -8,8 +9,9 @@ from headwater.client.cluster import Cluster
 from headwater.client.reading.by_leader import ask_leaders
 from headwater.client.reading.log_batch import Place
 from headwater.client.reading.places import Buckets
-from headwater.errors import HeadwaterError, RequestError, error_of_code
+from headwater.errors import HeadwaterError, LogDivergedError, RequestError, error_of_code
 from headwater.model.bucket import TableBucket
+from headwater.model.lineage import NO_LINEAGE, UNKNOWN, Lineage, LogPosition, lineage_of
 from headwater.model.table import TableInfo
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
@@ -25,16 +27,52 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Hold an offset of a log, and who wrote the log."""
+
+    offset: int
+    lineage: Lineage = NO_LINEAGE
+
+
 async def list_offsets(
     cluster: Cluster, table: TableInfo, when: When, *, buckets: Buckets
 ) -> dict[Place, int]:
     """Return the offset at a moment in each bucket."""
+    found = await _list(cluster, table, when, list(buckets.values()), lineage=False)
+    return {place: found[bucket].offset for place, bucket in buckets.items()}
+
+
+async def list_ends(cluster: Cluster, table: TableInfo, *, buckets: Buckets) -> dict[Place, LogEnd]:
+    """Return where the log of each bucket ends, and who wrote it."""
+    found = await _list(cluster, table, "latest", list(buckets.values()), lineage=True)
+    return {place: found[bucket] for place, bucket in buckets.items()}
+
+
+async def check_positions(
+    cluster: Cluster, table: TableInfo, positions: Sequence[LogPosition]
+) -> None:
+    """Refuse logs that are not those any more of which these positions were told."""
+    known = [each for each in positions if each.incarnation != UNKNOWN]
+    buckets = list(dict.fromkeys(each.bucket for each in known))
+    found = await _list(cluster, table, "earliest", buckets, lineage=True)
+    for each in known:
+        if not found[each.bucket].lineage.holds(each.position, each.incarnation):
+            raise LogDivergedError(
+                f"{table.path} does not hold the rows before offset {each.position} of bucket"
+                f" {each.bucket.bucket} any more."
+            )
+
+
+async def _list(
+    cluster: Cluster, table: TableInfo, when: When, buckets: list[TableBucket], *, lineage: bool
+) -> dict[TableBucket, LogEnd]:
     offset_type, timestamp_ms = _moment(when)
 
     async def ask(
         node: int, asked: list[TableBucket]
-    ) -> Mapping[TableBucket, int | HeadwaterError]:
-        found: dict[TableBucket, int | HeadwaterError] = {}
+    ) -> Mapping[TableBucket, LogEnd | HeadwaterError]:
+        found: dict[TableBucket, LogEnd | HeadwaterError] = {}
         for partition_id in dict.fromkeys(bucket.partition_id for bucket in asked):
             request = pb.ListOffsetsRequest(
                 follower_server_id=_NO_FOLLOWER,
@@ -44,15 +82,16 @@ async def list_offsets(
                 bucket_id=[each.bucket for each in asked if each.partition_id == partition_id],
                 start_timestamp=timestamp_ms,
             )
+            if lineage:
+                request.lineage = True
             body = await cluster.call_node(node, _LIST_OFFSETS, [request.SerializeToString()])
             for each in pb.ListOffsetsResponse.FromString(bytes(body)).buckets_resp:
                 bucket = TableBucket(table.table_id, each.bucket_id, partition_id)
-                found[bucket] = _fault(each) or each.offset
+                found[bucket] = _fault(each) or LogEnd(each.offset, lineage_of(each.starts))
         return found
 
     what = f"Finding offsets of {table.path}"
-    found = await ask_leaders(cluster, list(buckets.values()), ask, what=what)
-    return {place: found[bucket] for place, bucket in buckets.items()}
+    return await ask_leaders(cluster, buckets, ask, what=what)
 
 
 async def count_rows(cluster: Cluster, table: TableInfo, *, buckets: Buckets) -> int:

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from headwater.client.cluster import Cluster
 from headwater.client.lake.coordinator import LakeCoordinator
 from headwater.client.lake.values import ReportedSnapshot
 from headwater.client.reading.log_batch import Place
-from headwater.client.reading.offsets import list_offsets, moment_ms
+from headwater.client.reading.offsets import list_ends, list_offsets, moment_ms
 from headwater.client.reading.places import Buckets, buckets_of, partitions_of
 from headwater.client.union.lake_plans import LakePlans
 from headwater.client.union.newest import newest_table
@@ -35,6 +36,7 @@ from headwater.config.options import DATALAKE_ENABLED
 from headwater.errors import (
     LakeAheadError,
     LakeSnapshotMissingError,
+    LogDivergedError,
     LogGapError,
     OffsetOutOfRangeError,
     PartitionMissingError,
@@ -45,6 +47,7 @@ from headwater.lake.spi import LakeSnapshot
 from headwater.lake.taken import check_kept, rows_deleted
 from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
 from headwater.model.bucket import OffsetRange
+from headwater.model.lineage import UNKNOWN, Lineage
 from headwater.model.partition import complete_spec, name_of_spec
 from headwater.model.table import TableInfo
 
@@ -52,6 +55,7 @@ from headwater.model.table import TableInfo
 _ATTEMPTS = 3
 _RACES = (LakeAheadError, LakeSnapshotMissingError, LogGapError, PartitionMissingError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+T = TypeVar("T")
 
 
 async def look_at(
@@ -89,6 +93,24 @@ class _Logs:
     buckets: Buckets
     starts: Mapping[LakeBucket, int]
     ends: Mapping[LakeBucket, int]
+    lineages: Mapping[LakeBucket, Lineage]
+
+    def holds(self, ends: Mapping[LakeBucket, int], written_by: Mapping[LakeBucket, int]) -> bool:
+        """Tell whether these are the logs that ended here when those wrote them."""
+        return all(
+            self.lineages[bucket].holds(ends[bucket], incarnation)
+            for bucket, incarnation in written_by.items()
+            if bucket in ends and bucket in self.lineages
+        )
+
+    def written_by(self, ends: Mapping[LakeBucket, int]) -> dict[LakeBucket, int]:
+        """Return who wrote the row before each end, as far as that is known."""
+        found = {
+            bucket: self.lineages[bucket].writer_before(end)
+            for bucket, end in ends.items()
+            if bucket in self.lineages
+        }
+        return {bucket: written for bucket, written in found.items() if written != UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +150,10 @@ class _Look:
         token = self._token()
         lake = await self._lake()
         logs = await self._logs()
+        if token is not None and not logs.holds(token.ends, token.written_by):
+            raise LogDivergedError(
+                f"The token is of rows of {self._table.path} that it does not hold any more."
+            )
         sought = await self._sought(logs, token)
         snapshot = await self._chosen(lake, sought, logs)
         if token is None:
@@ -139,6 +165,7 @@ class _Look:
             snapshot=snapshot,
             logs=_ranges(sought),
             partitions=partitions_of(logs.buckets) if token is None else token.partitions,
+            written_by=logs.written_by(sought.ends),
             read_ms=self._cluster.clock.now_ms(),
             is_newest=wish.is_newest,
             as_of_ms=_milliseconds(wish.as_of),
@@ -205,18 +232,21 @@ class _Look:
         boundary = found.boundary
         ranges: Mapping[LakeBucket, OffsetRange] = {}
         partitions: Mapping[int, str] = {}
+        written_by: Mapping[LakeBucket, int] = {}
         if BOUNDARY_PROPERTY not in found.properties and is_reported and reported is not None:
             ranges = {bucket: OffsetRange(0, end) for bucket, end in reported.ends.items()}
         elif boundary is None or boundary.table.table_id != self._table.table_id:
             return None
         else:
             ranges, partitions = boundary.ranges, boundary.partitions
+            written_by = boundary.written_by
         return ViewedSnapshot(
             format=lake_format(self._table),
             snapshot_id=found.snapshot_id,
             committed_ms=found.committed_ms,
             ranges=ranges,
             partitions=partitions,
+            written_by=written_by,
         )
 
     async def _chosen(self, lake: _Lake, sought: Sought, logs: _Logs) -> ViewedSnapshot | None:
@@ -226,13 +256,16 @@ class _Look:
             if not self._wish.is_newest and not log_alone_serves(sought, origins={}):
                 raise missing_position(self._table, sought, [])
             return None
+        if newest is not None and not _is_of(newest, logs):
+            newest = None
         if newest is not None and self._wish.is_newest:
             check_not_ahead(self._table, newest, logs.ends)
         is_preferred = sought.preferred in (None, reported.snapshot_id)
         if newest is not None and is_preferred and serves(newest, sought):
             return newest
         found = [self._viewed(each, reported) for each in await self._plans.kept(self._table)]
-        kept = [each for each in found if each is not None]
+        # One that was made after the copy from which the storage was restored has other rows.
+        kept = [each for each in found if each is not None and _is_of(each, logs)]
         chosen = choose_snapshot(sought, kept)
         if chosen is None and lake.taken:
             raise rows_deleted(self._table.path, lake.taken)
@@ -310,9 +343,14 @@ class _Look:
         buckets = await buckets_of(self._cluster, self._table)
         starts, ends = await asyncio.gather(
             list_offsets(self._cluster, self._table, "earliest", buckets=buckets),
-            list_offsets(self._cluster, self._table, "latest", buckets=buckets),
+            list_ends(self._cluster, self._table, buckets=buckets),
         )
-        return _Logs(buckets=buckets, starts=_by_id(starts, buckets), ends=_by_id(ends, buckets))
+        return _Logs(
+            buckets=buckets,
+            starts=_by_id(starts, buckets),
+            ends=_by_id({place: each.offset for place, each in ends.items()}, buckets),
+            lineages=_by_id({place: each.lineage for place, each in ends.items()}, buckets),
+        )
 
     async def _sought(self, logs: _Logs, token: Token | None) -> Sought:
         sought = Sought(ends=logs.ends, starts=logs.starts, is_keyed=self._table.is_keyed)
@@ -386,10 +424,15 @@ def _milliseconds(as_of: datetime | int | None) -> int | None:
     return moment_ms(as_of) if isinstance(as_of, datetime) else as_of
 
 
-def _by_id(offsets: Mapping[Place, int], buckets: Buckets) -> dict[LakeBucket, int]:
+def _is_of(snapshot: ViewedSnapshot, logs: _Logs) -> bool:
+    """Tell whether a snapshot holds rows of these logs, and not of others that they were once."""
+    ends = {bucket: held.end for bucket, held in snapshot.ranges.items()}
+    return logs.holds(ends, snapshot.written_by)
+
+
+def _by_id(found: Mapping[Place, T], buckets: Buckets) -> dict[LakeBucket, T]:
     return {
-        LakeBucket(buckets[place].partition_id, place.bucket): offset
-        for place, offset in offsets.items()
+        LakeBucket(buckets[place].partition_id, place.bucket): each for place, each in found.items()
     }
 
 

@@ -37,6 +37,8 @@ class Token:
     starts: Mapping[LakeBucket, int] = field(default_factory=dict)
     """Where logs began of which only the log held the rows, if not at 0: what came before was
     not read."""
+    written_by: Mapping[LakeBucket, int] = field(default_factory=dict)
+    """Which start of the storage wrote the row before each end, as far as that is known."""
 
 
 def token_text(view: TableView) -> str:
@@ -50,6 +52,7 @@ def token_text(view: TableView) -> str:
             ends={bucket: log.end for bucket, log in view.logs.items()},
             partitions=view.partitions,
             starts=_starts(view),
+            written_by=view.written_by,
         )
     )
 
@@ -77,6 +80,12 @@ def written(token: Token) -> str:
             for number, name in sorted(token.partitions.items())
         ],
     }
+    if token.written_by:
+        # Older versions read on without it.
+        node["written_by"] = [
+            [bucket.partition_id, bucket.bucket, incarnation]
+            for bucket, incarnation in sorted(token.written_by.items(), key=_order)
+        ]
     content = json.dumps(node, separators=(",", ":")).encode()
     checksum = zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "big")
     return PREFIX + urlsafe_b64encode(content + checksum).decode().rstrip("=")
@@ -158,7 +167,22 @@ def _token(node: Mapping[str, Json]) -> Token:
         ends={bucket: offsets.end for bucket, offsets in ranges.items()},
         partitions=partitions,
         starts={bucket: offsets.start for bucket, offsets in ranges.items() if offsets.start},
+        written_by=dict(_written(list_of(node, "written_by") if "written_by" in node else [])),
     )
+
+
+def _order(item: tuple[LakeBucket, int]) -> tuple[int, int]:
+    bucket, _ = item
+    return (-1 if bucket.partition_id is None else bucket.partition_id, bucket.bucket)
+
+
+def _written(listed: list[Json]) -> Iterable[tuple[LakeBucket, int]]:
+    for each in listed:
+        match each:
+            case [None | int() as partition_id, int(bucket), int(incarnation)]:
+                yield LakeBucket(partition_id, bucket), incarnation
+            case _:
+                raise ValueError(f"{each} is not a bucket and who wrote it")
 
 
 def _ranges(partition: int | None, ends: list[Json]) -> Iterable[tuple[LakeBucket, OffsetRange]]:

@@ -19,6 +19,8 @@ class ViewedSnapshot:
     """Which offsets of each bucket it holds."""
     partitions: Mapping[int, str] = field(default_factory=dict)
     """The names of the partitions that have ranges."""
+    written_by: Mapping[LakeBucket, int] = field(default_factory=dict)
+    """Which start of the storage wrote the last row of each range, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class TableView:
     """For every bucket there is: the first offset that the log still holds, and the position."""
     partitions: Mapping[int, str] = field(default_factory=dict)
     """Id and name of every partition that the storage has."""
+    written_by: Mapping[LakeBucket, int] = field(default_factory=dict)
+    """Which start of the storage wrote the row before the position, as far as that is known."""
     read_ms: int = 0
     """When the view was taken, by the clock of the reader."""
     is_newest: bool = True

@@ -11,6 +11,7 @@ from headwater.errors import (
     RecordTooLargeError,
     RequestError,
 )
+from headwater.model.lineage import UNKNOWN
 from headwater.wire.apis import Api
 from headwater.wire.bucket_records import BucketRecords
 from headwater.wire.fields import Part
@@ -48,6 +49,7 @@ class Answer:
 
     offset: int
     fault: HeadwaterError | None = None
+    incarnation: int = UNKNOWN
 
 
 class Lane(Protocol):

@@ -8,6 +8,7 @@ import numpy as np
 
 from headwater.client.writing.batches import Answer, Rows
 from headwater.errors import error_of_code
+from headwater.model.lineage import LogPosition
 from headwater.rows.kv_batch import RECORD_BYTES_MIN, build_kv_body, frame_kv_batch
 from headwater.rows.row_bytes import Longs, RowBytes
 from headwater.wire import fluss_pb2 as pb
@@ -80,6 +81,8 @@ class KvLane:
     table_id: int
     schema_id: int
     target_columns: tuple[int, ...] | None
+    only_if: tuple[LogPosition, ...] = ()
+    """Rows are written only if the storage has these logs still."""
 
     @property
     def api(self) -> Api:
@@ -104,6 +107,7 @@ class KvLane:
                 timeout_ms=timeout_ms,
                 target_columns=self.target_columns,
                 buckets=buckets,
+                only_if=self.only_if,
             )
         )
 
@@ -114,6 +118,7 @@ class KvLane:
             (each.partition_id if each.HasField("partition_id") else None, each.bucket_id): Answer(
                 each.log_end_offset if each.HasField("log_end_offset") else -1,
                 error_of_code(each.error_code, each.error_message) if each.error_code else None,
+                each.incarnation,
             )
             for each in message.buckets_resp
         }

@@ -126,6 +126,7 @@ class LogLane:
             (each.partition_id if each.HasField("partition_id") else None, each.bucket_id): Answer(
                 each.base_offset if each.HasField("base_offset") else -1,
                 error_of_code(each.error_code, each.error_message) if each.error_code else None,
+                each.incarnation,
             )
             for each in message.buckets_resp
         }

@@ -17,6 +17,7 @@ from headwater.errors import (
     CorruptBatchError,
     DuplicateSequenceError,
     HeadwaterError,
+    LogDivergedError,
     MissingError,
     OutOfOrderSequenceError,
     RequestError,
@@ -28,7 +29,7 @@ SEQUENCE_MAX = 2**31 - 1
 # A server that refuses the first number of a new writer id again and again is not to be helped.
 RENEWALS_MAX = 3
 _UNKNOWN = "Whether the rows were written is unknown: read before repeating them."
-_REFUSALS = (RequestError, MissingError, AccessError, CorruptBatchError)
+_REFUSALS = (RequestError, MissingError, AccessError, CorruptBatchError, LogDivergedError)
 
 
 class Divisible(Protocol):
@@ -304,6 +305,10 @@ class Sequencer(Generic[B]):
         for slot in reversed(self._slots):
             if slot.state is _State.WRITTEN:
                 has_later = True
+            elif isinstance(slot.fault, SequenceError):
+                # A server that wrote the later one knows this one as well: it is another storage
+                # by now, restored from a copy, or it has lost what it knew of the writer.
+                continue
             elif has_later and slot.fault is not None and slot.may_be_written:
                 self._settle_as_written(slot, None)
 

@@ -1,7 +1,7 @@
 """Upserting into primary-key tables, and deleting from them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from headwater.client.writing.sharing import Part, cut
 from headwater.client.writing.target import Target
 from headwater.client.writing.target_columns import target_columns
 from headwater.client.writing.writers import Writers
+from headwater.model.lineage import UNKNOWN, LogPosition
 from headwater.model.table import TableInfo
 from headwater.rows.row_bytes import RowBytes
 
@@ -27,6 +28,7 @@ class _Upsert:
     """Write these columns, None for all."""
 
     columns: tuple[str, ...] | None
+    only_if: tuple[LogPosition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,19 @@ class Upserter:
         self.pipeline = Pipeline(self._target, writers)
 
     async def upsert(
-        self, batches: Iterable[pa.RecordBatch], *, columns: Sequence[str] | None = None
+        self,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        columns: Sequence[str] | None = None,
+        only_if: Sequence[LogPosition] = (),
     ) -> Receipt:
         """Insert or update rows and wait until they are acknowledged.
 
-        With columns named, which include the primary key, only these change.
+        With columns named, which include the primary key, only these change. `only_if` names logs
+        without which the storage is another one, and writes nothing.
         """
-        kind = self._upsert(columns)
+        known = tuple(each for each in only_if if each.incarnation != UNKNOWN)
+        kind = replace(self._upsert(columns), only_if=known)
         return await self._target.deliver((kind, batch) for batch in batches)
 
     async def delete(self, keys: Iterable[pa.RecordBatch]) -> Receipt:
@@ -126,8 +134,11 @@ class Upserter:
         match kind:
             case _Delete():
                 return self._lane(None), KvRows.deleting(keys)
-            case _Upsert(columns):
+            case _Upsert(columns, only_if):
                 lane = self._lane(target_columns(self._table.schema, columns))
+                if only_if:
+                    # A lane of its own: rows that share a batch share its conditions.
+                    lane = replace(lane, only_if=only_if)
                 return lane, KvRows.of(keys, self._encoding.rows(batch, columns))
             case _Change(deletes):
                 rows = self._encoding.rows(batch, None)

@@ -10,6 +10,7 @@ from headwater.errors import CorruptFileError, DirectoryLostError, StorageError
 from headwater.runtime.clock import Clock
 from headwater.runtime.doubting import DoubtingClock
 from headwater.runtime.events import Events
+from headwater.runtime.ids import random_bytes
 from headwater.server.catalog.databases import Databases
 from headwater.server.catalog.lake import LakeCatalog
 from headwater.server.catalog.lock import DirectoryLock
@@ -25,6 +26,12 @@ _events = Events("catalog")
 CATALOG_NAME = "catalog.sqlite"
 _STARTS = "starts"
 _BELIEVED = "believed_ms"
+_INCARNATION = "incarnation"
+_INCARNATION_BYTES = 8
+_INCARNATION_END = 1 << 62
+# Starts are counted in seconds from 2020 on where the clock agrees, so that a copy counts on from
+# where its original is.
+_COUNTED_FROM_S = 1_577_836_800
 
 
 class Catalog:
@@ -51,6 +58,8 @@ class Catalog:
         self.storage_id = str(UUID(store.note("storage_id")))
         # How often the directory was opened; what was given to others before is void.
         self.start_count = int(store.note(_STARTS))
+        # What tells this start from all others, also from those of copies.
+        self.incarnation = _drawn() if store.read_only else int(store.note(_INCARNATION))
         self.databases = Databases(store, image, clock=clock)
         self.tables = Tables(store, image, clock=clock, settings=settings)
         self.partitions = Partitions(store, image, clock=clock, settings=settings)
@@ -85,9 +94,13 @@ class Catalog:
         """Return why nothing can be changed; empty if it can."""
         return self._store.read_only
 
-    def next_writer_id(self) -> int:
-        """Return a writer id that was never returned before."""
-        return self._writer_ids.next()
+    def next_writer_id(self, owner: str) -> int:
+        """Return a writer id that was never returned before, for a user."""
+        return self._writer_ids.next(owner)
+
+    def check_writer_id(self, writer_id: int, owner: str) -> None:
+        """Refuse a writer id that was handed out to another user, or by another storage."""
+        self._writer_ids.check(writer_id, owner)
 
     def reserve_ids(self, table_id: int, count: int) -> int:
         """Reserve `count` numbers for rows of a table and return the one before the first."""
@@ -159,10 +172,17 @@ def _note_time(store: CatalogStore, time: DoubtingClock) -> None:
         store.put_note(_BELIEVED, str(now_ms))
 
 
+def _drawn() -> int:
+    drawn = int.from_bytes(random_bytes(_INCARNATION_BYTES), "little") % _INCARNATION_END
+    return max(drawn, 1)
+
+
 def _count_start(store: CatalogStore, found: IdsOnDisk, time: DoubtingClock) -> None:
     with store.transaction():
         _note_time(store, time)
-        store.put_note(_STARTS, str(int(store.note(_STARTS)) + 1))
+        count = max(int(store.note(_STARTS)) + 1, time.now_ms() // 1000 - _COUNTED_FROM_S)
+        store.put_note(_STARTS, str(count))
+        store.put_note(_INCARNATION, str(_drawn()))
         skipped = [
             store.skip_ids("tables", found.table_id),
             store.skip_ids("partitions", found.partition_id),

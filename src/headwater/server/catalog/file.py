@@ -55,8 +55,16 @@ _VERSION_3 = (
     "INSERT INTO meta VALUES ('starts', '0')",
 )
 _VERSION_4 = (CREATE_SUMS,)
+_VERSION_5 = (
+    # Every start is another incarnation, so that those of a copy can be told from those before.
+    "INSERT INTO meta VALUES ('incarnation', '0')",
+    # In the order in which they were drawn.
+    """CREATE TABLE writer_blocks (
+        position INTEGER PRIMARY KEY AUTOINCREMENT,
+        block INTEGER NOT NULL UNIQUE, owner TEXT NOT NULL)""",
+)
 # Each entry leads from the version before it, so a file of any age is brought up to date.
-_VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 _SUMMED = 4
 VERSION = len(_VERSIONS)
 

@@ -178,6 +178,18 @@ class CatalogStore:
         self._file.change("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, last))
         return True
 
+    def writer_blocks(self) -> dict[int, str]:
+        """Return to whom the ids of each block were handed out."""
+        rows = self._file.rows("SELECT block, owner FROM writer_blocks")
+        return {_number(row[0]): str(row[1]) for row in rows}
+
+    def add_writer_block(self, block: int, owner: str, *, kept_max: int) -> None:
+        """Write to whom the ids of a block are handed out, and forget the oldest of too many."""
+        position = self._file.change(
+            "INSERT INTO writer_blocks (block, owner) VALUES (?, ?)", (block, owner)
+        )
+        self._file.change("DELETE FROM writer_blocks WHERE position <= ?", (position - kept_max,))
+
     def note(self, key: str) -> str:
         """Return one of the single values of the catalog."""
         found = self.note_if_any(key)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from headwater.errors import HeadwaterError
+from headwater.model.lineage import UNKNOWN, Lineage
 from headwater.runtime.turns import in_turns
 from headwater.server.fan_out import SharedReads
 from headwater.server.handlers.fetch_plan import BucketFetch, FaultyBucket, TableFetch
@@ -64,10 +65,14 @@ async def _read_bucket(
     end, start = tablet.high_watermark, tablet.start_offset
     asked = bucket.asked.fetch_offset
     offset = start if asked == EARLIEST_OFFSET else asked
+    try:
+        tablet.check_same(offset, bucket.asked.incarnation)
+    except HeadwaterError as fault:
+        return _failed(_fields(bucket.asked, start, end), fault)
     if offset == end or not (left or is_first):
-        nothing = (bucket.bucket, start, end)
+        nothing = (bucket.bucket, start, end, offset)
         return reads.find(nothing) or reads.keep(
-            nothing, encode_bucket(BucketAnswer(_fields(bucket.asked, start, end)))
+            nothing, encode_bucket(BucketAnswer(_told_fields(bucket, offset, (start, end))))
         )
     bytes_max = min(bucket.asked.max_fetch_bytes, left)
     name = (bucket.bucket, start, end, offset, bytes_max, is_first, bucket.taken)
@@ -92,10 +97,26 @@ async def _read(
         selection=bucket.selection,
         at_least_one=is_first,
     )
-    fields = _fields(bucket.asked, *bounds)
+    fields = _told_fields(bucket, offset, bounds)
     if selected.pruned_up_to is not None:
         fields.filtered_end_offset = selected.pruned_up_to
     return encode_bucket(BucketAnswer(fields, selected.parts))
+
+
+def _tell_lineage(fields: pb.FetchLogBucketResponse, lineage: Lineage, offset: int) -> None:
+    incarnation = lineage.writer_before(offset)
+    if incarnation != UNKNOWN:
+        fields.incarnation = incarnation
+    for start in lineage.between(offset, fields.high_watermark):
+        fields.starts.extend((start.offset, start.incarnation))
+
+
+def _told_fields(
+    bucket: BucketFetch, offset: int, bounds: tuple[int, int]
+) -> pb.FetchLogBucketResponse:
+    fields = _fields(bucket.asked, *bounds)
+    _tell_lineage(fields, bucket.tablet.log.lineage, offset)
+    return fields
 
 
 def _fields(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from headwater.config.table_options import LakeOptions
@@ -9,10 +10,12 @@ from headwater.errors import (
     HeadwaterError,
     LakeMissingError,
     LakeSnapshotMissingError,
+    MissingError,
     RequestError,
     TableMissingError,
 )
 from headwater.model.boundary import LakeBucket
+from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
 from headwater.runtime.turns import in_turns
 from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
@@ -101,6 +104,7 @@ async def _prepared(
             if each.HasField("log_end_offset")
         }
         await check_ends(info, given, context)
+        await _check_lineage(table, context)
         ends = _merged(info, given, context, replaces=replaces)
         offsets = TieredOffsets(table_id=info.table_id, ends=ends, replaces=replaces)
         path = await asyncio.to_thread(context.lake.files.write, offsets)
@@ -110,6 +114,18 @@ async def _prepared(
         return pb.PreparedLakeTable(
             table_id=table.table_id, error_code=fault.code, error_message=str(fault)
         )
+
+
+async def _check_lineage(table: pb.TableOffsets, context: Context) -> None:
+    """Refuse ends that were tiered from another log than the one there is now."""
+    for each in table.bucket_offsets:
+        if each.HasField("incarnation"):
+            partition_id = each.partition_id if each.HasField("partition_id") else None
+            bucket = TableBucket(table.table_id, each.bucket_id, partition_id)
+            # A partition that was dropped meanwhile has no log to compare with.
+            with suppress(MissingError):
+                tablet = await context.tablets.tablet(bucket)
+                tablet.check_same(each.log_end_offset, each.incarnation)
 
 
 def _existing(table: pb.TableOffsets, context: Context) -> TableInfo:

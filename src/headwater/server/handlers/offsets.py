@@ -7,6 +7,7 @@ from headwater.model.bucket import TableBucket
 from headwater.runtime.turns import in_turns
 from headwater.server.context import Context
 from headwater.server.handlers.paths import bucket_of, partition_of
+from headwater.tablet.log_tablet import LogTablet
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
 from headwater.wire.offset_type import OffsetType
@@ -23,15 +24,17 @@ async def list_offsets(request: pb.ListOffsetsRequest, context: Context) -> pb.L
         answer = response.buckets_resp.add(bucket_id=number)
         try:
             bucket = TableBucket(request.table_id, number, partition_id)
-            answer.offset = await _offset(bucket, request, context)
+            tablet = await context.tablets.tablet(bucket)
+            answer.offset = await _offset(tablet, request, context)
+            for start in tablet.log.lineage.starts if request.lineage else ():
+                answer.starts.extend((start.offset, start.incarnation))
         except HeadwaterError as fault:
             answer.error_code, answer.error_message = fault.code, str(fault)
             context.bucket_refused(ApiKey.LIST_OFFSETS, fault.code, str(fault))
     return response
 
 
-async def _offset(bucket: TableBucket, request: pb.ListOffsetsRequest, context: Context) -> int:
-    tablet = await context.tablets.tablet(bucket)
+async def _offset(tablet: LogTablet, request: pb.ListOffsetsRequest, context: Context) -> int:
     match request.offset_type:
         case OffsetType.EARLIEST:
             return tablet.start_offset

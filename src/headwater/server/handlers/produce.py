@@ -7,7 +7,13 @@ from headwater.errors import InvalidTableError
 from headwater.model.bucket import TableBucket
 from headwater.rows.message_write import PLAIN_BYTES_MAX
 from headwater.server.context import Context
-from headwater.server.handlers.writes import refusals, time_limit, together
+from headwater.server.handlers.writes import (
+    refusals,
+    sender_of,
+    time_limit,
+    together,
+    user_of,
+)
 from headwater.server.tablets import TableAdmission
 from headwater.tablet.log_tablet import ACKS_DURABLE, check_acks
 from headwater.wire import fluss_pb2 as pb
@@ -18,7 +24,8 @@ from headwater.wire.produce import ProduceRequest
 async def init_writer(_: pb.InitWriterRequest, context: Context) -> pb.InitWriterResponse:
     """Hand out a writer id that nobody had before."""
     return pb.InitWriterResponse(
-        writer_id=context.catalog.next_writer_id(), plain_bytes_max=PLAIN_BYTES_MAX
+        writer_id=context.catalog.next_writer_id(user_of(context)),
+        plain_bytes_max=PLAIN_BYTES_MAX,
     )
 
 
@@ -48,17 +55,21 @@ async def _append(
         bucket_id=bucket.bucket_id, partition_id=bucket.partition_id
     )
     with refusals(answer, request, context):
-        answer.base_offset = await _base_offset(bucket, request, context, admission)
+        place = await _base_offset(bucket, request, context, admission)
+        answer.base_offset, answer.incarnation = place
     return answer
 
 
 async def _base_offset(
     bucket: BucketRecords, request: ProduceRequest, context: Context, admission: TableAdmission
-) -> int:
+) -> tuple[int, int]:
+    """Write records, and return the offset of the first and who wrote it."""
     table_bucket = TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id)
     refuse_keyed(request.table_id, context)
     context.services.space.refuse_if_full()
     tablet = await context.tablets.tablet(table_bucket)
     async with time_limit(request) if request.acks == ACKS_DURABLE else nullcontext():
-        receipt = await tablet.append(bucket.records, acks=request.acks, admission=admission)
-    return receipt.base_offset
+        receipt = await tablet.append(
+            bucket.records, acks=request.acks, admission=admission, sender=sender_of(context)
+        )
+    return receipt.base_offset, tablet.log.lineage.writer_before(receipt.base_offset + 1)
