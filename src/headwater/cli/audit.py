@@ -17,11 +17,12 @@ from headwater.cli.command import (
     Timeout,
     User,
     Wait,
+    warn_of_password,
 )
 from headwater.cli.exits import ending
 from headwater.cli.naming import table_names
 from headwater.cli.output import Output
-from headwater.cli.pairs import listed, named_values
+from headwater.cli.pairs import listed, secret_values
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
     Credentials,
@@ -93,6 +94,7 @@ def audit(
     Example: headwater audit orders --deep --at ./data
     """
     with ending(debug=debug):
+        warn_of_password(password)
         target = parse_target(at)
         if isinstance(target, Directory):
             check_directory(target, creates=False)
@@ -103,7 +105,7 @@ def audit(
             waits=wait,
             tables=listed(tables),
             is_deep=deep,
-            lake=named_values(lake or (), what="option of the lake"),
+            lake=secret_values(lake or (), what="option of the lake"),
             output=Output.JSON if json else output,
         )
         # Loaded here and not above: only this command needs all of it.

@@ -1,6 +1,7 @@
 """What all commands share: where they work, how they print, how they end."""
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache, wraps
@@ -12,7 +13,7 @@ from headwater.cli.exits import ending
 from headwater.cli.opening import opened
 from headwater.cli.output import Output
 from headwater.cli.pairs import seconds, secret_values
-from headwater.cli.session import Session
+from headwater.cli.session import Session, note
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
     Directory,
@@ -23,6 +24,8 @@ from headwater.cli.target import (
 
 TIMEOUT_DEFAULT_S = 30.0
 _PANEL = "Where and how"
+_PASSWORD = "HEADWATER_PASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD_SEEN = "warning: other users of this machine can see --password in the list of processes"  # noqa: S105
 
 At = Annotated[
     str,
@@ -39,7 +42,7 @@ User = Annotated[
 ]
 Password = Annotated[
     str | None,
-    typer.Option(envvar="HEADWATER_PASSWORD", help="Password of the user.", rich_help_panel=_PANEL),
+    typer.Option(envvar=_PASSWORD, help="Password of the user.", rich_help_panel=_PANEL),
 ]
 Timeout = Annotated[
     float,
@@ -129,6 +132,7 @@ def command(
             **arguments: object,
         ) -> None:
             with ending(debug=debug):
+                warn_of_password(password)
                 target = parse_target(at)
                 if isinstance(target, Directory):
                     check_directory(target, creates=creates)
@@ -143,6 +147,12 @@ def command(
         return run
 
     return wrapped
+
+
+def warn_of_password(password: str | None) -> None:
+    """Tell of a password on the command line, where other users of the machine can see it."""
+    if password is not None and password != os.environ.get(_PASSWORD):
+        note(f"{PASSWORD_SEEN}; set {_PASSWORD} instead")
 
 
 def _lake_options(given: object) -> dict[str, str]:

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import typer
 
+from headwater.cli.session import note
+from headwater.config.lake import exposed_secrets, value_or_file
 from headwater.config.values import DURATION
 from headwater.errors import RequestError
-
-FILE_MARK = "@"
 
 SECONDS_MIN = 0.05
 
@@ -25,16 +24,12 @@ def secret_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
     Other users of a machine see what is on a command line, so secrets are better in files.
     """
     named = named_values(texts, what=what)
-    return {name: _from_file(name, value) for name, value in named.items()}
-
-
-def _from_file(name: str, value: str) -> str:
-    if not value.startswith(FILE_MARK):
-        return value
-    try:
-        return Path(value.removeprefix(FILE_MARK)).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise RequestError(f"The file for '{name}' cannot be read: {fault}.") from fault
+    if exposed := exposed_secrets(named):
+        note(
+            f"warning: other users of this machine can see the value of {', '.join(exposed)} in"
+            f" the list of processes; write it to a file and give {exposed[0]}=@FILE"
+        )
+    return {name: value_or_file(name, value) for name, value in named.items()}
 
 
 def named_types(texts: Iterable[str]) -> dict[str, str]:

@@ -16,11 +16,12 @@ from headwater.cli.command import (
     Timeout,
     User,
     Wait,
+    warn_of_password,
 )
 from headwater.cli.exits import ending
 from headwater.cli.naming import table_names
 from headwater.cli.output import Output
-from headwater.cli.pairs import listed, named_values, seconds, secret_values
+from headwater.cli.pairs import listed, seconds, secret_values
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
     Credentials,
@@ -154,6 +155,7 @@ def tier(
     Example: headwater tier clicks --once --at ./data
     """
     with ending(debug=debug):
+        warn_of_password(password)
         target = parse_target(at)
         if isinstance(target, Directory):
             check_directory(target, creates=False)
@@ -173,7 +175,7 @@ def tier(
             else SparkOptions(
                 master=master,
                 remote=remote,
-                config=named_values(spark or (), what="setting of Spark"),
+                config=secret_values(spark or (), what="setting of Spark"),
             ),
             output=output,
         )

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
+from headwater.cli.command import PASSWORD_SEEN
 from headwater.cli.exits import ending
+from headwater.cli.session import note
 from headwater.errors import InvalidOptionError
 from headwater.server.security import Users, editing
 
@@ -36,6 +38,7 @@ Name = Annotated[str, typer.Argument(help="Name of the user.")]
 
 @app.command(ADD)
 def add(
+    ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="File of users; made if it does not exist.")],
     name: Name,
     *,
@@ -53,6 +56,9 @@ def add(
 
     Example: headwater user add users.txt ann
     """
+    source = ctx.get_parameter_source("password")
+    if source is not None and source.name == "COMMANDLINE":
+        note(f"{PASSWORD_SEEN}; leave it out and be asked")
     with ending(debug=False), editing(file) as users:
         users.with_user(name, password).save(file)
     typer.echo(f"{name} may now connect to a server that runs with --users {file}")

@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headwater.config.choices import LakeFormat
-from headwater.errors import InvalidOptionError
+from headwater.errors import InvalidOptionError, RequestError
 from headwater.errors.root import redacted
 
 SERVED_FORMATS = (LakeFormat.ICEBERG, LakeFormat.PAIMON)
@@ -16,6 +16,8 @@ ICEBERG_CATALOG_NAME = "fluss-iceberg-catalog"
 _SECRET_WORDS = ("password", "secret", "key", "token", "credential")
 # Which of several catalogs in one database, of Paimon: no secret for all its name.
 _NO_SECRETS = ("catalog-key",)
+_FILE_MARK = "@"
+_JSON_MARK = "{"
 _SQL_ADDRESSES = ("sqlite:", "postgresql:", "postgresql+")
 
 
@@ -76,7 +78,7 @@ def told_properties(lake: LakeFormat, config: Mapping[str, str]) -> dict[str, st
 
 def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of a catalog that everybody may see."""
-    return {name: value for name, value in config.items() if not _is_secret(name, value)}
+    return {name: value for name, value in config.items() if not is_secret(name, value)}
 
 
 def shown_address(address: str) -> str:
@@ -86,11 +88,37 @@ def shown_address(address: str) -> str:
     return f"{before}{sign}{host.rpartition('@')[2]}{slash}{path}"
 
 
-def _is_secret(name: str, value: str) -> bool:
+def is_secret(name: str, value: str) -> bool:
+    """Tell whether a property is a secret, by its name or by what is in its value."""
     address = urlsplit(value.removeprefix("jdbc:"))
     if address.password is not None or without_address_secrets(value) != value:
         return True
-    return name not in _NO_SECRETS and any(word in name.lower() for word in _SECRET_WORDS)
+    if value.lstrip().startswith(_JSON_MARK) and _has_secret_word(value):
+        return True
+    return name.rpartition(".")[2] not in _NO_SECRETS and _has_secret_word(name)
+
+
+def _has_secret_word(text: str) -> bool:
+    return any(word in text.lower() for word in _SECRET_WORDS)
+
+
+def exposed_secrets(given: Mapping[str, str]) -> list[str]:
+    """Return the names of secrets among arguments whose values are not in files."""
+    return [
+        name
+        for name, value in given.items()
+        if not value.startswith(_FILE_MARK) and is_secret(name, value)
+    ]
+
+
+def value_or_file(name: str, value: str) -> str:
+    """Return the value of an argument, or what its file says if it is @FILE."""
+    if not value.startswith(_FILE_MARK):
+        return value
+    try:
+        return Path(value.removeprefix(_FILE_MARK)).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as fault:
+        raise RequestError(f"The file for '{name}' cannot be read: {fault}.") from fault
 
 
 def without_address_secrets(value: str) -> str:

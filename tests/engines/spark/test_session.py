@@ -1,5 +1,10 @@
 """A ready session, in each way in which it can run."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -73,3 +78,43 @@ def test_a_cluster_is_not_told_about_places_on_this_machine():
 def test_an_address_that_is_none_of_connect_is_refused():
     with pytest.raises(InvalidOptionError, match="sc://host"):
         _connected("tests", "localhost:15002", {})
+
+
+STARTED = """
+import json, sys
+from pyspark import SparkContext
+from headwater.engines.spark.session import session
+
+config = {
+    "spark.hadoop.fs.s3a.secret.key": "s3cret-1",
+    "spark.sql.catalog.hw.client.security.sasl.password": "s3cret-2",
+    "spark.sql.catalog.hw.lake.options": json.dumps({"s3.secret-access-key": "s3cret-3"}),
+    "spark.sql.catalog.hw.client.security.sasl.username": "ann",
+}
+spark = session("secrets", master="local[1]", config=config, register=False)
+found = [spark.conf.get(name) for name in config]
+assert found == list(config.values()), found
+assert spark.sparkContext.getConf().get("spark.hadoop.fs.s3a.secret.key") == "s3cret-1"
+print("pid", SparkContext._gateway.proc.pid, flush=True)
+sys.stdin.read()
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc")
+def test_the_processes_of_a_session_have_no_secrets_in_their_arguments():
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTED],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        pid = next(line.split()[1] for line in process.stdout if line.startswith("pid "))
+        arguments = Path(f"/proc/{pid}/cmdline").read_text()
+        process.stdin.close()
+
+    assert "sasl.username=ann" in arguments
+    assert "s3cret" not in arguments
+    assert process.returncode == 0

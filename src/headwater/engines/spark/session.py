@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from headwater.config.lake import is_secret
 from headwater.config.option import shown
 from headwater.engines.spark import registration
 from headwater.engines.spark.java import java_home
@@ -79,9 +81,21 @@ def _connected(name: str, remote: str, config: Mapping[str, str]) -> SparkSessio
 
 def _started(name: str, master: str, config: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder.appName(name).master(master)
-    builder = _configured(builder, {**settings_of(master), **config})
+    settings = {**settings_of(master), **config}
+    builder = _configured(builder, settings)
     with _environment(environment_of(master)):
+        _start_java({"spark.app.name": name, "spark.master": master, **settings})
         return builder.getOrCreate()
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start the process of Spark, if there is none, without secrets among its arguments.
+
+    Everybody on the machine can see those. The session gets all settings afterwards, by a socket.
+    """
+    seen = [(name, value) for name, value in settings.items() if not is_secret(name, value)]
+    if len(seen) < len(settings):
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(seen))  # noqa: SLF001
 
 
 def _adjusted(active: SparkSession, settings: Mapping[str, str]) -> SparkSession:

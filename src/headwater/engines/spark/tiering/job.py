@@ -13,6 +13,7 @@ from dataclasses import asdict
 
 from pyspark.sql import SparkSession
 
+from headwater.config.lake import exposed_secrets, value_or_file
 from headwater.engines.spark.tiering.tier import TieredRound, tier
 from headwater.tiering.progress import Ended, Failed, News
 from headwater.tiering.settings import TieringSettings
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             given.target,
             tables=[name for text in given.tables for name in text.split(",") if name],
             once=given.once,
-            lake=dict(given.lake),
+            lake=_lake(dict(given.lake)),
             user=given.user,
             password=os.environ.get("HEADWATER_PASSWORD"),
             settings=TieringSettings(poll_interval_s=given.poll, rows_max=given.rows_max),
@@ -59,7 +60,8 @@ def parse(arguments: Sequence[str] | None) -> Namespace:
         default=[],
         type=_pair,
         metavar="KEY=VALUE",
-        help="An option of the lake's catalog; may be repeated.",
+        help="An option of the lake's catalog; may be repeated. Secrets as KEY=@FILE, a file that"
+        " the driver reads: others can see what is typed here.",
     )
     parser.add_argument("--poll", type=float, default=_DEFAULTS.poll_interval_s, help="Seconds.")
     parser.add_argument("--rows-max", type=int, default=_DEFAULTS.rows_max, help="In one round.")
@@ -82,6 +84,16 @@ def tell(news: News) -> None:
             return
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
+
+
+def _lake(given: dict[str, str]) -> dict[str, str]:
+    if exposed := exposed_secrets(given):
+        sys.stderr.write(
+            f"headwater: warning: other users of this machine can see the value of"
+            f" {', '.join(exposed)} in the list of processes; write it to a file and give"
+            f" --lake {exposed[0]}=@FILE\n"
+        )
+    return {name: value_or_file(name, value) for name, value in given.items()}
 
 
 def _pair(text: str) -> tuple[str, str]:
