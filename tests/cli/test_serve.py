@@ -99,3 +99,19 @@ def test_a_port_in_use_is_one_line_that_says_what_to_do(tmp_path):
             assert result.exit_code == 5
             assert f"Port {port} on 127.0.0.1 is in use" in result.stderr
             assert told in result.stderr
+
+
+def test_a_directory_that_others_may_read_is_told_once_with_the_remedy(tmp_path):
+    told = {}
+    for mode in (0o755, 0o700):
+        directory = tmp_path / f"{mode:o}"
+        directory.mkdir()
+        directory.chmod(mode)
+        server = ServerProcess(directory)
+        server.stop()
+        told[mode] = [line for line in server.told().splitlines() if "may be read by all" in line]
+
+    (line,) = told[0o755]
+    assert "WARNING" in line
+    assert f"chmod 700 {tmp_path / '755'}" in line
+    assert not told[0o700]

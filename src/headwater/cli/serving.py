@@ -3,16 +3,19 @@
 import asyncio
 import logging
 import resource
+import shlex
 import signal
+import stat
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 from headwater.cli.pairs import named_values, secret_values
 from headwater.cli.serve import ServeOptions
 from headwater.config.server import ServerSettings, limit_named, limits_for, settings_with
 from headwater.config.values import DURATION, MEMORY
 from headwater.errors import InvalidOptionError, StorageError
-from headwater.runtime.events import configure_events
+from headwater.runtime.events import Events, configure_events
 from headwater.runtime.loops import run
 from headwater.runtime.memory import give_back_early, memory_there_is
 from headwater.runtime.tasks import Tasks
@@ -23,6 +26,7 @@ LOG_FORMATS = ("text", "json")
 FILES_MAX = 1 << 20
 SMALL_BYTES = 2 * 1024**3
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_events = Events("server")
 
 
 def run_server(options: ServeOptions) -> None:
@@ -33,6 +37,7 @@ def run_server(options: ServeOptions) -> None:
         raise InvalidOptionError(f"--log-level {options.log_level!r} is not known.")
     configure_events(level=options.log_level, as_json=options.log_format == "json")
     _allow_files()
+    _tell_of_readers(options.directory)
     run(_serve(options))
 
 
@@ -43,6 +48,17 @@ def _allow_files() -> None:
     if soft < wanted:
         with suppress(ValueError, OSError):  # Some systems have limits that they do not tell.
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _tell_of_readers(directory: Path) -> None:
+    """Warn of a directory that every user of the machine can read, as older versions made them."""
+    with suppress(OSError):  # One that is not there yet is made for its owner.
+        if directory.stat().st_mode & stat.S_IRWXO:
+            _events.warning(
+                "directory may be read by all users of this machine",
+                directory=str(directory),
+                hint=f"Run: chmod 700 {shlex.quote(str(directory))}",
+            )
 
 
 async def _serve(options: ServeOptions) -> None:
