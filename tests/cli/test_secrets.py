@@ -1,17 +1,23 @@
 """Secrets: given in files and by the environment, and told to nobody."""
 
+import json
 import logging
+from base64 import b64decode
 
 import pytest
 from typer.testing import CliRunner
 
+import headwater
 from headwater.cli.main import app
 from headwater.cli.pairs import secret_values
 from headwater.config.choices import LakeFormat
-from headwater.config.lake import told_properties, without_secrets
+from headwater.config.lake import shown_options, told_properties, without_secrets
 from headwater.errors import LakeUnreachableError, RequestError
 from headwater.errors.root import redacted
+from headwater.lake.lakes import Lakes, lake_spec
+from headwater.lake.split import LakeFile, LakeSplit
 from headwater.runtime.events import JsonFormat, TextFormat
+from tests.cli.commanding import Storage, ok
 
 ADDRESSES = (
     "https://s3cret@rest.example.org/v1",
@@ -91,3 +97,101 @@ def test_commands_warn_of_secrets_of_the_lake_that_others_can_see(tmp_path):
         assert "warehouse" not in typed
 
         assert not said(*command, *safe)
+
+
+SECRETS = {
+    "s3.secret-access-key": "s3cret",
+    "s3.endpoint": "https://ann:s3cret@s3.example.org/?token=s3cret",
+}
+COMMANDS = (
+    ["explain", "t"],
+    ["explain", "t", "--json"],
+    ["plan", "t"],
+    ["plan", "t", "--json"],
+    ["lake", "where", "t"],
+    ["lake", "status", "t"],
+    ["lake", "snapshots", "t"],
+    ["audit", "t"],
+)
+
+
+@pytest.fixture(params=["iceberg", "paimon"])
+def at(request, tmp_path):
+    """Return a storage with a table in a lake, whose options tell secrets."""
+    options = {
+        "table.datalake.enabled": True,
+        "table.datalake.format": request.param,
+        "source": "https://ann:s3cret@source.example.org/?token=s3cret",
+    }
+    with headwater.open(tmp_path) as hw:
+        hw.create_table("t", {"id": "BIGINT"}, buckets=1, options=options).append([{"id": 1}])
+    return Storage(str(tmp_path))
+
+
+def test_no_command_shows_the_secrets_of_a_lake(at, tmp_path):
+    (tmp_path / "key").write_text("s3cret")
+    given = SECRETS | {"s3.secret-access-key": f"@{tmp_path / 'key'}"}
+    lake = [text for pair in given.items() for text in ("--lake", "=".join(pair))]
+    ok(at("tier", "--once", "--here"))
+
+    for command in COMMANDS:
+        shown = ok(at(*command, *lake))
+        assert "s3cret" not in shown, command
+        if command == ["plan", "t", "--json"]:
+            splits = [each["lake"] for each in json.loads(shown)["splits"] if each["lake"]]
+            assert splits
+            assert all(b"s3cret" not in b64decode(each["payload"]) for each in splits)
+    described = ok(at("table", "describe", "t", "-o", "json"))
+
+    assert "s3cret" not in described
+    assert "source.example.org" in described
+    assert '"id":1' in ok(at("scan", "t", *lake, "-o", "json")).replace(" ", "")
+
+
+def test_nothing_that_is_printed_by_mistake_shows_the_secrets_of_a_lake(at):
+    ok(at("tier", "--once", "--here"))
+    with headwater.open(at.at, lake=SECRETS) as hw:
+        table = hw.table("t")
+        lakes = Lakes(config=SECRETS)
+        lake, spec = lakes.of(table.info), lake_spec(table.info)
+        values = [
+            lakes,
+            lake,
+            lake.catalog(),
+            lake.source(spec),
+            lake.keeper(spec),
+            lake.committer(spec),
+            table.view().plan(),
+        ]
+
+        for value in values:
+            assert "s3cret" not in repr(value), type(value)
+
+
+def test_options_of_tables_that_older_or_other_servers_hold_are_shown_without_secrets():
+    plain = {
+        "table.datalake.paimon.catalog-key": "main",
+        "paimon.primary-key.nullable": "true",
+        "bucket.key": "id",
+        "iceberg.write.format.default": "parquet",
+    }
+    told = {
+        "table.datalake.iceberg.credential": "s3cret",
+        "table.datalake.iceberg.uri": "https://rest.example.org/v1?token=s3cret",
+        "paimon.fs.s3a.secret.key": "s3cret",
+    }
+
+    shown = shown_options({**plain, **told})
+
+    assert "s3cret" not in str(shown)
+    assert shown.keys() == {**plain, **told}.keys()
+    assert shown.items() >= plain.items()
+
+
+def test_what_a_catalog_lends_to_readers_of_a_split_is_not_printed():
+    file = LakeFile(path="f", row_count=1, byte_count=1, is_plain=True, payload=b"s3cret")
+    split = LakeSplit(
+        format="iceberg", snapshot_id=1, bucket=0, partition=(), files=(file,), payload=b"s3cret"
+    )
+
+    assert "s3cret" not in repr(split)

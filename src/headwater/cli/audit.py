@@ -1,7 +1,7 @@
 """`headwater audit`: prove that nothing is lost, nothing is there twice, and nothing is damaged."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Annotated
 
@@ -66,7 +66,7 @@ class AuditOptions:
     waits: bool
     tables: Sequence[str]
     is_deep: bool
-    lake: Mapping[str, str]
+    lake: Mapping[str, str] = field(repr=False)
     output: Output
 
 

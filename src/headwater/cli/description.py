@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from headwater.cli.layout import Look
 from headwater.cli.output import Document, Output, document_text, form_of, table_of
+from headwater.config.lake import shown_options
 from headwater.model.table import TableInfo
 from headwater.model.type_text import type_text
 
@@ -46,7 +47,9 @@ def describe(
         "partition_by": list(table.partition_keys),
         "bucket_by": list(table.bucket_keys),
         "buckets": info.bucket_count,
-        "options": dict(sorted({**table.properties, **table.custom_properties}.items())),
+        "options": shown_options(
+            dict(sorted({**table.properties, **table.custom_properties}.items()))
+        ),
         "rows": rows,
         "partitions": [dict(partition) for partition in partitions],
         "offsets": list(offsets),

@@ -1,7 +1,7 @@
 """What `headwater lake` does with lake tables, in this process."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.cli.description import iso_time
 from headwater.cli.output import Document
@@ -32,7 +32,7 @@ class LakeTables:
     """Look after the lake tables of a storage."""
 
     client: Client
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
 
     def status(self, names: Sequence[str]) -> list[Document]:
         """Return a row for each table."""

@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.errors import MissingError, RequestError
@@ -36,7 +36,7 @@ class Credentials:
     """Hold the name and the password of a user."""
 
     user: str
-    password: str
+    password: str = field(repr=False)
 
 
 Target = Directory | Servers

@@ -119,7 +119,7 @@ class TierOptions:
     waits: bool
     tables: Sequence[str]
     is_once: bool
-    lake: Mapping[str, str]
+    lake: Mapping[str, str] = field(repr=False)
     settings: TieringSettings
     spark: SparkOptions | None
     """None: without Spark, in this process."""

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from headwater.config.choices import LakeFormat
 from headwater.errors import InvalidOptionError, RequestError
-from headwater.errors.root import redacted
+from headwater.errors.root import HIDDEN, redacted
 
 SERVED_FORMATS = (LakeFormat.ICEBERG, LakeFormat.PAIMON)
 SERVER_PREFIX = "datalake."
@@ -14,8 +14,11 @@ TABLE_PREFIX = "table.datalake."
 # What Apache Fluss calls its catalog, since catalogs in a database keep tables under that name.
 ICEBERG_CATALOG_NAME = "fluss-iceberg-catalog"
 _SECRET_WORDS = ("password", "secret", "key", "token", "credential")
-# Which of several catalogs in one database, of Paimon: no secret for all its name.
-_NO_SECRETS = ("catalog-key",)
+# Which of several catalogs in one database, and which columns, of Paimon: no secrets.
+_NO_SECRETS = frozenset({"catalog-key", "bucket-key", "primary-key"})
+_LAKE_PREFIXES = tuple(
+    f"{before}{each}." for each in SERVED_FORMATS for before in (TABLE_PREFIX, "")
+)
 _FILE_MARK = "@"
 _JSON_MARK = "{"
 _SQL_ADDRESSES = ("sqlite:", "postgresql:", "postgresql+")
@@ -81,6 +84,17 @@ def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in config.items() if not is_secret(name, value)}
 
 
+def shown_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a table as people may see them; who set them may have told a secret."""
+    return {name: _shown(name, value) for name, value in options.items()}
+
+
+def _shown(name: str, value: str) -> str:
+    shown = redacted(value)
+    is_of_lake = name.startswith(_LAKE_PREFIXES)
+    return HIDDEN if is_of_lake and shown == value and is_secret(name, value) else shown
+
+
 def shown_address(address: str) -> str:
     """Return the address of a catalog as errors and events may name it."""
     before, sign, rest = address.partition("?")[0].partition("://")
@@ -95,7 +109,7 @@ def is_secret(name: str, value: str) -> bool:
         return True
     if value.lstrip().startswith(_JSON_MARK) and _has_secret_word(value):
         return True
-    return name.rpartition(".")[2] not in _NO_SECRETS and _has_secret_word(name)
+    return _has_secret_word(name) and _NO_SECRETS.isdisjoint(name.split("."))
 
 
 def _has_secret_word(text: str) -> bool:

@@ -35,7 +35,7 @@ class Asked:
 
     table: str | None = None
     position: Position = field(default_factory=Position)
-    lake: Mapping[str, str] | None = None
+    lake: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 def view_of(source: Source, asked: Asked) -> View:

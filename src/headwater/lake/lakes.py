@@ -21,7 +21,7 @@ _FOR_JAVA = frozenset({"catalog-impl", "io-impl"})
 class Lakes:
     """Open the lake of a table, as the table says or as the tierer was told otherwise."""
 
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the lake's catalog that stand above those of the table."""
     opener: Opener = open_lake
 

@@ -57,7 +57,7 @@ class WriteTask:
 
     partition: PartitionValues
     bucket: int
-    payload: bytes
+    payload: bytes = field(repr=False)
     """What the format's own writer needs beside: metadata, files that hold older rows, …"""
 
 
@@ -70,7 +70,7 @@ class WriteResult:
     row_count: int
     file_count: int
     byte_count: int
-    payload: bytes
+    payload: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Rewrite:
     bucket: int
     file_count: int
     byte_count: int
-    payload: bytes
+    payload: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

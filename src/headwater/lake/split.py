@@ -1,6 +1,6 @@
 """A part of a lake snapshot that one task reads; a plain value, written by `split_json`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.model.predicate import Literal
 
@@ -50,7 +50,7 @@ class LakeFile:
     """What is known of its columns; those that are not here may hold anything. A file that does
     not stand alone may be left out only by bounds of the primary key: without its newer rows,
     older ones would come back."""
-    payload: bytes = b""
+    payload: bytes = field(default=b"", repr=False)
     """What the format's own reader needs to know of this file."""
 
     @property
@@ -70,7 +70,7 @@ class LakeSplit:
     partition: tuple[tuple[str, str], ...]
     """Every partition key with its value, as text in the form of partition names."""
     files: tuple[LakeFile, ...]
-    payload: bytes
+    payload: bytes = field(repr=False)
     """What the format's own reader needs beside; nothing in it depends on which files there are,
     so that files that stand alone can be left out of a split."""
 

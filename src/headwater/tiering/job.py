@@ -34,7 +34,7 @@ class TieringJob:
     """Whether to wait that long for a server that is not there yet."""
     tables: tuple[str, ...] = ()
     """All that have a lake table, unless some are named."""
-    lake: Mapping[str, str] = field(default_factory=dict)
+    lake: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the lake's catalog that stand above those that the server tells."""
     settings: TieringSettings = field(default_factory=TieringSettings)
     is_once: bool = True

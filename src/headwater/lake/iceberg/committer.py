@@ -1,7 +1,7 @@
 """Plans what writers of an Iceberg table need, and makes their results visible."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
@@ -34,7 +34,7 @@ class IcebergCommitter:
 
     catalog: Catalog
     spec: LakeTableSpec
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     clock: Clock
 
     def head(self) -> LakeSnapshot | None:

@@ -1,7 +1,7 @@
 """Keeps an Iceberg table small and quick to read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
@@ -45,7 +45,7 @@ class IcebergKeeper:
 
     catalog: Catalog
     spec: LakeTableSpec
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     clock: Clock
 
     def plan_rewrites(self, *, on: LakeSnapshot) -> list[Rewrite]:

@@ -1,7 +1,7 @@
 """Splits of a snapshot of an Iceberg table, and their rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import pyarrow as pa
@@ -38,7 +38,7 @@ class IcebergSource:
     """Read one Iceberg table. A value that travels; asks the catalog whenever it plans."""
 
     spec: LakeTableSpec
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     columns: tuple[ColumnPath, ...] | None = None
     limit: int | None = None
     filters: tuple[Predicate, ...] = ()
@@ -125,8 +125,8 @@ class IcebergSource:
     def _check_held(self, io: FileIO, held: HeldFile, fields: Mapping[str, Json]) -> None:
         """Refuse a file that has no values of a column which was dropped before it was written."""
         present = held_fields(io, held.file) if fields else frozenset()
-        for name, field in fields.items():
-            if field not in present:
+        for name, field_id in fields.items():
+            if field_id not in present:
                 raise values_gone(self.spec.path, name, held.file.file_path)
 
     def _table(self) -> Table:

@@ -1,7 +1,7 @@
 """A lake of Iceberg tables: hands out its roles."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.lake.iceberg.catalog import IcebergCatalog
 from headwater.lake.iceberg.committer import IcebergCommitter
@@ -19,7 +19,7 @@ from headwater.runtime.clock import SystemClock
 class IcebergStorage:
     """Name one catalog by its properties. Workers that write or read do not connect to it."""
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
 
     @property
     def format(self) -> str:

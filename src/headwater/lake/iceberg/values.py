@@ -3,7 +3,7 @@
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyiceberg.io import FileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -32,7 +32,7 @@ class Place:
     spec: PartitionSpec
     ids: ColumnIds
     properties: Mapping[str, str]
-    io_properties: Mapping[str, str]
+    io_properties: Mapping[str, str] = field(repr=False)
     """What reaching its files takes beside the configuration of the lake, e.g. lent credentials."""
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from pypaimon import Schema
@@ -57,7 +57,7 @@ _MAKING = ("Schema in filesystem exists", _WRITTEN)
 class PaimonCatalog:
     """Look after the lake tables of one lake."""
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
 
     def exists(self, path: TablePath) -> bool:
         """Tell whether the lake has such a table."""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote, urlparse
@@ -92,7 +92,7 @@ class Files:
     """Be the only door to the files of a lake table."""
 
     io: FileIO
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     places: Places
 
     @classmethod

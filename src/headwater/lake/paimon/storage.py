@@ -1,7 +1,7 @@
 """One lake of Paimon tables."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headwater.lake.paimon.catalog import PaimonCatalog
 from headwater.lake.paimon.committer import PaimonCommitter
@@ -18,7 +18,7 @@ from headwater.runtime.clock import SystemClock
 class PaimonStorage:
     """Open what reads, writes and keeps the tables of a lake; holds only its configuration."""
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
 
     @property
     def format(self) -> str:

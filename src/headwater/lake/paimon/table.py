@@ -51,7 +51,7 @@ class PaimonTable:
     """Be one lake table; schemas and manifests never change, so they are kept."""
 
     spec: LakeTableSpec
-    handle: Handle
+    handle: Handle = field(repr=False)
     files: Files
     schema: LakeSchema
     partitions: Partitions
