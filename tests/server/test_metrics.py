@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.config.server import ServerSettings
-from headwater.errors import InvalidOptionError, TableMissingError
+from headwater.errors import ConflictError, InvalidOptionError, TableMissingError
 from headwater.metrics.declared import METRICS
 from headwater.metrics.reading import Spread
 from headwater.server import metrics_listener
@@ -281,7 +281,7 @@ async def test_nothing_is_listened_on_without_being_asked(tmp_path):
 async def test_a_port_that_is_taken_keeps_the_server_from_starting(tmp_path):
     async with watched(tmp_path / "a") as server:
         taken = server.metrics_listener.port
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(ConflictError, match="in use"):
             async with running(tmp_path / "b", metrics_port=taken):
                 pass
 
