@@ -128,7 +128,7 @@ def test_a_directory_that_is_no_storage_is_a_mistake_and_stays_as_it_is(tmp_path
     result = Storage(str(tmp_path))("audit")
 
     assert result.exit_code == 4
-    assert "is no data directory" in result.stderr
+    assert "holds no storage" in result.stderr
     assert files(tmp_path) == before
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import headwater
 from headwater.config.client import ClientSettings
+from headwater.config.server import ServerSettings
 from tests.audit.files.storages import errors
 from tests.contract.lakes import Lakeside
 from tests.serving import serving
@@ -40,12 +41,14 @@ def backend(request, tmp_path_factory) -> Iterator[Backend]:
     directory: Path = tmp_path_factory.mktemp("contract") / "data"
     settings = ClientSettings(deadline_s=60.0)
     if request.param == "embedded":
-        with headwater.open(directory, settings=settings) as client:
+        # Some tests tell of lakes that are not there.
+        trusting = ServerSettings(lake_trusted_tierers="*")
+        with headwater.open(directory, settings=settings, server_settings=trusting) as client:
             yield Backend("embedded", client)
         assert errors(directory) == []
     elif request.param == "served":
         with (
-            serving(directory) as server,
+            serving(directory, "--trust-tierers", "*") as server,
             headwater.connect(server.address, settings=settings) as client,
         ):
             yield Backend("served", client)

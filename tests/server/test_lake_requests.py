@@ -103,6 +103,8 @@ def test_offsets_of_partitions_that_were_dropped_are_left_out(storage):
     table = storage.create_table(
         "t", {"id": "BIGINT", "day": "STRING"}, partition_by="day", options=TIERED
     )
+    for day in "ab":
+        table.create_partition({"day": day})
     table.append([{"id": 1, "day": "a"}, {"id": 2, "day": "b"}, {"id": 3, "day": "b"}])
     ids = table.partitions()
     ends = {LakeBucket(number, 0): 1 for number in (1, 2)}

@@ -34,6 +34,7 @@ class ServeOptions:
     audit_every: str | None
     audit_deep: bool
     trust_clock: bool
+    trust_tierers: str
     log_level: str
     log_format: str
 
@@ -44,6 +45,15 @@ LakeProperties = Annotated[
         metavar="NAME=VALUE",
         help="Where the lake is, e.g. datalake.iceberg.uri=...; default: in the directory. Secrets"
         " as NAME=@FILE: others can see what is typed here.",
+    ),
+]
+TrustTierers = Annotated[
+    str,
+    typer.Option(
+        metavar="USERS",
+        help="Users, with commas, whose reports of lake snapshots are believed without a look into"
+        " the lake; * is everybody.",
+        show_default="nobody",
     ),
 ]
 MetricsHost = Annotated[str, typer.Option(help="Address to serve metrics on.")]
@@ -118,6 +128,7 @@ def serve(
     audit_every: AuditEvery = None,
     audit_deep: AuditDeep = False,
     trust_clock: TrustClock = False,
+    trust_tierers: TrustTierers = _DEFAULTS.lake_trusted_tierers,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
 ) -> None:
@@ -142,6 +153,7 @@ def serve(
         audit_every=audit_every,
         audit_deep=audit_deep,
         trust_clock=trust_clock,
+        trust_tierers=trust_tierers,
         log_level=log_level.upper(),
         log_format=log_format,
     )

@@ -142,6 +142,7 @@ def _settings(options: ServeOptions) -> ServerSettings:
         port=options.port,
         insecure=options.insecure,
         trust_clock=options.trust_clock,
+        lake_trusted_tierers=options.trust_tierers,
         datalake_format=options.datalake_format,
         lake_properties=secret_values(options.lake, what="property of a lake"),
         metrics_host=options.metrics_host,

@@ -128,7 +128,9 @@ def found_table(catalog: Catalog, path: TablePath) -> Table | None:
     except (NoSuchTableError, NoSuchNamespaceError):
         return None
     except LakeNotAllowedError as fault:
-        if home is None or not (fault.location or "").endswith(_METADATA_ENDING):
+        # Where the table or its metadata lies elsewhere as a whole, it is the home that moved.
+        is_whole = (fault.location or "").endswith((_METADATA_ENDING, f"/{path.table}"))
+        if home is None or not is_whole:
             raise
         raise _moved(path, home) from fault
     except LakeUnreachableError as fault:

@@ -35,7 +35,7 @@ _OFFSETS_PROPERTY = "fluss-offsets"
 _HINT = (
     "Rows that it is said to hold stay in the log until the lake could be looked into. Give the"
     " server the same lake as the tierer (serve --lake), with its package and credentials; or name"
-    " the user of the tierer in 'lake_trusted_tierers'."
+    " the user of the tierer with serve --trust-tierers."
 )
 _events = Events("lake")
 
