@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 DEFAULT_ADDRESS = "127.0.0.1:9123"
 RUN_WITHIN_S = 60
 SPARK_WITHIN_S = 300  # its first page waits for the session
+PASTED_BYTES = 256  # at once, so that writing never waits for a reader
 AWAITS = re.compile(r"\bawait ")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
@@ -123,8 +124,8 @@ class Page:
         return list(takewhile(lambda block: "headwater import spark" not in block.text, blocks))
 
     def run_commands(self, block: Block, place: str) -> None:
-        """Run the commands of a block on the server, once there is one."""
-        lines = re.findall(r"^\$ (.*\bheadwater .*)$", block.text, re.MULTILINE)
+        """Run the commands of a block on the server, once there is one, but no other server."""
+        lines = re.findall(r"^\$ (.*\bheadwater (?!serve).*)$", block.text, re.MULTILINE)
         for line in [] if self._server is None else lines:
             said = re.match(r"echo '(.*)' \| ", line)
             (words,) = commands_in(f"$ {line}")
@@ -259,12 +260,17 @@ class Prompt:
     def paste(self, text: str) -> str:
         """Paste a block, and return all that the terminal shows up to its end."""
         # A person presses Enter after the last line, which ends an indented block.
-        os.write(self._ours, f"{text.rstrip()}\n\nprint('-=' + 'ready=-')\n".encode())
+        left = f"{text.rstrip()}\n\nprint('-=' + 'ready=-')\n".encode()
         seen = ""
         while self.READY not in seen:
-            ready, _, _ = select.select([self._ours], [], [], RUN_WITHIN_S)
-            assert ready, seen
-            seen += os.read(self._ours, 65536).decode(errors="replace")
+            # Both ways at once: a terminal that nobody reads takes no more after a while.
+            wanted = [self._ours] if left else []
+            ready, writable, _ = select.select([self._ours], wanted, [], RUN_WITHIN_S)
+            assert ready or writable, seen
+            if ready:
+                seen += os.read(self._ours, 65536).decode(errors="replace")
+            elif writable:
+                left = left[os.write(self._ours, left[:PASTED_BYTES]) :]
         return seen.replace("\r", "")
 
     def close(self) -> None:
