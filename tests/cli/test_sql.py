@@ -74,7 +74,8 @@ def test_a_table_that_is_not_there_is_named_with_one_that_is(storage, orders):
     assert "orders" in result.stderr
 
 
-def test_statements_in_two_places_are_refused(storage, tmp_path):
+def test_statements_in_two_places_are_refused(server, tmp_path):
+    storage = Storage(server.address)
     result = storage("sql", "select 1", "--file", str(tmp_path / "x.sql"))
 
     assert result.exit_code == 3

@@ -101,6 +101,10 @@ TrustClock = Annotated[
     ),
 ]
 
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Listen beyond this machine without users.")
+]
+
 
 def serve(
     directory: Annotated[Path, typer.Argument(help="Data directory; made if it does not exist.")],
@@ -113,9 +117,7 @@ def serve(
     users: Annotated[
         Path | None, typer.Option(help="File of users; clients must then authenticate.")
     ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen beyond this machine without users.")
-    ] = False,
+    insecure: Insecure = False,
     datalake_format: Annotated[
         str, typer.Option(help="Lake format of tables that name none: iceberg or paimon.")
     ] = _DEFAULTS.datalake_format,

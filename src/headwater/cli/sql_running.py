@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar, cast
 
 import duckdb
@@ -107,8 +108,8 @@ class Console:
                 write("\n")
             begun = clock.monotonic()
             with _told(lambda: self._keywords_in(text)):
-                self._refresh()
-                self._check_reads(statement)
+                self._interruptibly(self._refresh)
+                self._interruptibly(partial(self._check_reads, statement))
                 self._print(statement)
             if self.is_timed:
                 note(f"{clock.monotonic() - begun:.3f} s")
