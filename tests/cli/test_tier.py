@@ -150,6 +150,8 @@ def test_without_spark_it_is_said_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     monkeypatch.delitem(sys.modules, "headwater.cli.tier_spark", raising=False)
 
+    headwater.open(tmp_path).close()
+
     result = Storage(str(tmp_path))("tier", "--once")
 
     assert result.exit_code == 4
@@ -165,6 +167,8 @@ def test_without_spark_it_is_said_what_to_install(tmp_path, monkeypatch):
     ],
 )
 def test_arguments_that_make_no_sense_are_named(tmp_path, arguments, told):
+    headwater.open(tmp_path).close()
+
     result = Storage(str(tmp_path))("tier", "--once", *arguments)
 
     assert result.exit_code == 3

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+from headwater.config.options import DATALAKE_SYSTEM_COLUMNS
 from headwater.config.table_options import LakeOptions
 from headwater.errors import LakeTableDiffersError
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.table import SYSTEM_COLUMNS
+from headwater.model.arrow import arrow_schema
 from headwater.model.boundary import TableIdentity
 from headwater.model.table import TableInfo
 from headwater.tiering.plan import check_same_table
@@ -17,11 +19,24 @@ def found_target(lakes: Lakes, table: TableInfo) -> Target:
     """Open the lake of a table, and describe its lake table, there or not; this may block."""
     lake, spec = lakes.of(table), lake_spec(table)
     held = lake.catalog().column_names(table.path)
-    wanted = LakeOptions.of(table.descriptor.properties).system_columns
     # One that is there keeps the columns that it was made with.
-    is_filled = set(SYSTEM_COLUMNS) <= set(held) if held else wanted
+    is_filled = set(SYSTEM_COLUMNS) <= set(held) if held else _wants_system_columns(table)
     is_free = not set(SYSTEM_COLUMNS) & set(table.schema.names)
     return Target(table, lake, with_system_columns(spec) if is_filled and is_free else spec)
+
+
+def _wants_system_columns(table: TableInfo) -> bool:
+    """Tell whether a lake table is made with the columns that Flink needs.
+
+    Files of Paimon cannot hold their times beside finer ones: there they come only if asked for,
+    and the error says why that cannot be.
+    """
+    properties = table.descriptor.properties
+    if DATALAKE_SYSTEM_COLUMNS.of(properties) is None:
+        types = [str(field.type) for field in arrow_schema(table.schema)]
+        if any("timestamp[ns" in each for each in types):
+            return False
+    return LakeOptions.of(properties).system_columns
 
 
 def ensured_target(lakes: Lakes, table: TableInfo, *, identity: TableIdentity) -> Target:

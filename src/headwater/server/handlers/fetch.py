@@ -4,6 +4,7 @@ import asyncio
 
 from headwater.runtime.turns import in_turns
 from headwater.server.context import FAULT_DELAY_S, Context
+from headwater.server.fan_out import SharedReads
 from headwater.server.handlers.fetch_plan import TableFetch, resolve_fetch
 from headwater.server.handlers.fetch_read import Fetched, read_fetch
 from headwater.tablet.log_tablet import LogTablet
@@ -75,8 +76,11 @@ async def _read_in_turn(
     bytes_max = min(max(request.max_bytes, 0), services.settings.response_bytes_max)
     async with session.turn:
         await session.writable()
+        # Tails wait, and share what they read. Who does not wait wants what the disk holds now,
+        # as an audit does, not what was read of it before.
+        reads = services.reads if request.max_wait_ms > 0 else SharedReads(bytes_max=0)
         async with services.answers.room(bytes_max) as granted:
-            return await read_fetch(tables, services.reads, bytes_max=granted)
+            return await read_fetch(tables, reads, bytes_max=granted)
 
 
 def _is_enough(fetched: Fetched, request: pb.FetchLogRequest) -> bool:
