@@ -61,6 +61,12 @@ class Registry:
     def closed(self, connection: Connection) -> None:
         pass
 
+    def logged_in(self, connection: Connection) -> None:
+        pass
+
+    def dropped(self, connection: Connection, reason: str) -> None:
+        pass
+
     def unsent_grew(self) -> None:
         pass
 

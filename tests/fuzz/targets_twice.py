@@ -5,7 +5,7 @@ from functools import partial
 
 from google.protobuf.message import Message
 
-from headwater.errors import CorruptBatchError
+from headwater.errors import CorruptBatchError, RequestError
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.bucket_records import COPY_BYTES_MAX
 from headwater.wire.fields import bytes_head
@@ -35,7 +35,7 @@ def read_twice(read: Read, data: bytes) -> None:
 def _outcome(read: Read, data: bytes) -> object:
     try:
         return read(memoryview(data))
-    except CorruptBatchError:
+    except (CorruptBatchError, RequestError):
         return "refused"
 
 
