@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.client.connection import Connection
+from headwater.client.epochs.lane_sender import LaneSender
 from headwater.client.epochs.lanes import LaneKey
 from headwater.client.epochs.ledger import Ledger
 from headwater.client.writing.log_lane import LogLane, LogRows
@@ -285,6 +286,11 @@ async def test_a_part_of_an_epoch_in_a_copy_is_not_taken_for_a_later_one(
         # Another process cannot know what the storage has lost, but sees that rows are others.
         with pytest.raises(EpochDiffersError):
             await (await other.table("t")).write_epoch([row(4, "e")], sink="s", epoch=4)
+        with monkeypatch.context() as patched:
+            patched.setattr(LaneSender, "send", interrupted_sending)
+            with pytest.raises(InterruptedError):
+                await table.write_epoch([row(4, "e")], sink="s", epoch=4)
+        await storage.restore(copy)
         for epoch in (4, 4, 5):
             await table.write_epoch([row(epoch, "e")], sink="s", epoch=epoch)
         await (await other.table("t")).write_epoch([row(5, "e")], sink="s", epoch=5)
@@ -295,6 +301,10 @@ async def test_a_part_of_an_epoch_in_a_copy_is_not_taken_for_a_later_one(
 
 
 async def interrupted(self, standings, *, only_if=()) -> None:
+    raise InterruptedError
+
+
+async def interrupted_sending(self, batches) -> None:
     raise InterruptedError
 
 

@@ -19,7 +19,7 @@ from headwater.client.cursors.cursor import AsyncCursor
 from headwater.client.lake.values import FinishedRound
 from headwater.client.table import AsyncTable
 from headwater.config.client import ClientSettings
-from headwater.errors import HeadwaterError, LakeAheadError, LogDivergedError
+from headwater.errors import HeadwaterError, LakeAheadError, LogDivergedError, RetryLaterError
 from headwater.lake.lakes import Lakes
 from headwater.tiering.plan import Limits
 from headwater.tiering.round import tier_round
@@ -38,6 +38,7 @@ SETTINGS = ClientSettings(deadline_s=60.0, request_timeout_s=10.0)
 WRITERS = 3
 STEP_S = 0.05
 LEASE_S = 3.0
+ATTEMPTS_MAX = 8
 READ_WITHIN_S = 90.0
 FORMAT = "iceberg"
 
@@ -99,6 +100,8 @@ class World:
         self.is_over = False
         self.tiered_rows = 0
         self.aheads = 0
+        # Whoever reads the lake waits until nobody drops tables from it.
+        self.lake_turn = asyncio.Lock()
         self._clients: list[AsyncClient] = []
         self._next = 0
         self._tasks: list[asyncio.Task[None]] = []
@@ -182,17 +185,24 @@ class World:
         table, epoch = await (await self.client()).table(name), 1
         while not self.is_over:
             rows = self.rows("s", 5)
-            while True:
-                try:
-                    await table.write_epoch(rows, sink="s", epoch=epoch)
-                except LogDivergedError:
-                    self.told.diverged += 1
-                except HeadwaterError:
-                    self.told.unknown += 1
-                else:
-                    break
+            await self._write_epoch(table, rows, epoch)
             self.told.answered(name, rows)
             epoch += 1
+
+    async def _write_epoch(
+        self, table: AsyncTable, rows: list[dict[str, object]], epoch: int
+    ) -> None:
+        """Try an epoch as an engine does: again from its beginning, but not for ever."""
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                await table.write_epoch(rows, sink="s", epoch=epoch)
+                return
+            except LogDivergedError:
+                self.told.diverged += 1
+            except RetryLaterError:
+                self.told.unknown += 1
+            await asyncio.sleep(STEP_S * attempt)
+        await table.write_epoch(rows, sink="s", epoch=epoch)
 
     async def read(self) -> None:
         table = await (await self.client()).table(LOG)
@@ -215,8 +225,9 @@ class World:
         client = await self.client()
         while not self.is_over:
             for name in (LOG, SUNK):
-                with suppress(HeadwaterError):
-                    await self.tier_once(client, name)
+                async with self.lake_turn:
+                    with suppress(HeadwaterError):
+                        await self.tier_once(client, name)
             await asyncio.sleep(STEP_S)
 
     async def tier_once(self, client: AsyncClient, name: str) -> None:
@@ -281,7 +292,8 @@ async def story(directory: Path, *, rounds: int) -> World:
             world.told.rows = held
             world.storage.restore(directory / "copy")
             await asyncio.sleep(luck.uniform(0.1, 0.8))
-            await check(world)
+            async with world.lake_turn:
+                await check(world)
         await world.end()
         await check(world)
         final = await connect(world.storage.address, settings=SETTINGS)

@@ -14,6 +14,7 @@ from headwater.client.cursors.options import CursorOptions
 from headwater.client.cursors.rows import GroupKey
 from headwater.client.reading.log_batch import LogBatch, Place
 from headwater.model.bucket import TableBucket
+from headwater.model.lineage import Lineage
 from tests.client.cursors.model import ModelTable, PlainStore
 
 TABLE_ID = 7
@@ -100,6 +101,9 @@ class MemorySource:
             ]
             self.position[bucket] = len(rows)
         return batches
+
+    async def lineages(self) -> dict[TableBucket, Lineage]:
+        return {}
 
     def written_by(self, bucket: TableBucket, position: int) -> int:
         return 0

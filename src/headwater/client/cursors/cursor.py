@@ -141,7 +141,9 @@ class AsyncCursor:
         await member.beat()
         await self._list_places()
         if not (await ledger.read()).is_begun:
-            await ledger.begin(await self._source.offsets(options.start))
+            # Asked for before the offsets: those of a log that is another one by then are refused.
+            lineages = await self._source.lineages()
+            await ledger.begin(await self._source.offsets(options.start), lineages=lineages)
         self._joined, self._polled_s = member, self._clock.monotonic()
         beats = repeat(
             self._beat, every_s=options.beat_interval_s, clock=self._clock, name="heartbeat"

@@ -23,7 +23,7 @@ from headwater.client.cursors.rows import CursorRow
 from headwater.client.cursors.slots import GROUP, bucket_slot, member_slot
 from headwater.client.cursors.view import GroupView, view_of
 from headwater.model.bucket import TableBucket
-from headwater.model.lineage import UNKNOWN, LogPosition
+from headwater.model.lineage import UNKNOWN, Lineage, LogPosition
 from headwater.runtime.clock import Clock
 
 
@@ -72,7 +72,12 @@ class Ledger:
         """Return the state of the group."""
         return view_of(await self._store.rows())
 
-    async def begin(self, starts: Mapping[TableBucket, int]) -> None:
+    async def begin(
+        self,
+        starts: Mapping[TableBucket, int],
+        *,
+        lineages: Mapping[TableBucket, Lineage] | None = None,
+    ) -> None:
         """Note where the group begins; what another member noted before stays."""
         now = self._clock.now_ms()
         rows = [
@@ -80,7 +85,13 @@ class Ledger:
             for bucket, offset in starts.items()
         ]
         if rows:
-            await self._store.upsert(rows)
+            known = lineages or {}
+            found = [
+                LogPosition(b, at, known[b].writer_before(at))
+                for b, at in starts.items()
+                if b in known
+            ]
+            await self._store.upsert(rows, only_if=found)
         # Last, so that a group that is marked as begun has all its starts.
         await self._store.upsert([CursorRow(slot=GROUP, written_ms=now)])
 

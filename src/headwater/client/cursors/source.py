@@ -8,12 +8,13 @@ from headwater.client.reading.fetch_request import FetchSize
 from headwater.client.reading.fetcher import Fetcher
 from headwater.client.reading.filters import Where
 from headwater.client.reading.log_batch import LogBatch, Place
+from headwater.client.reading.offsets import list_ends
 from headwater.client.reading.places import buckets_of
 from headwater.client.reading.starts import Start, start_offsets
 from headwater.client.reading.view import View
 from headwater.errors import OffsetOutOfRangeError
 from headwater.model.bucket import TableBucket
-from headwater.model.lineage import UNKNOWN
+from headwater.model.lineage import UNKNOWN, Lineage
 from headwater.model.table import TableInfo
 
 
@@ -26,6 +27,10 @@ class Source(Protocol):
 
     async def offsets(self, start: Start) -> dict[TableBucket, int]:
         """Return where each bucket begins, ends, or was at some time."""
+        ...
+
+    async def lineages(self) -> dict[TableBucket, Lineage]:
+        """Return who wrote the log of each bucket, as far as the server tells."""
         ...
 
     async def assign(self, positions: Mapping[TableBucket, int]) -> None:
@@ -80,6 +85,12 @@ class TableSource:
         buckets = await buckets_of(self._cluster, self._table)
         offsets = await start_offsets(self._cluster, self._table, start, buckets=buckets)
         return {buckets[place]: offset for place, offset in offsets.items()}
+
+    async def lineages(self) -> dict[TableBucket, Lineage]:
+        """Return who wrote the log of each bucket, as far as the server tells."""
+        buckets = await buckets_of(self._cluster, self._table)
+        ends = await list_ends(self._cluster, self._table, buckets=buckets)
+        return {buckets[place]: each.lineage for place, each in ends.items()}
 
     async def assign(self, positions: Mapping[TableBucket, int]) -> None:
         """Read these buckets from here on, and no others; one that is read already goes on."""

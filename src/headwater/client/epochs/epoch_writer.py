@@ -12,18 +12,20 @@ from headwater.client.epochs.intake import Intake, Meaning
 from headwater.client.epochs.lane_batches import LaneBatches
 from headwater.client.epochs.lane_past import LanePast
 from headwater.client.epochs.lane_sender import Assignment, LaneOutcome, LaneSender
-from headwater.client.epochs.lanes import LaneKey
+from headwater.client.epochs.lanes import LaneKey, Position
 from headwater.client.epochs.ledger import Ledger
 from headwater.client.epochs.ledger_rows import NO_EPOCH, Standing
 from headwater.client.epochs.receipts import EpochReceipt
+from headwater.client.epochs.trail import TURNS_MAX
 from headwater.client.reading.log_batch import Place
-from headwater.client.reading.offsets import check_positions, list_offsets
+from headwater.client.reading.offsets import check_positions, list_ends
 from headwater.client.rows_in import RowsLike
 from headwater.client.writing.partitions import Partitions
 from headwater.client.writing.writers import Writers
 from headwater.config.client import ACKS_ALL
 from headwater.errors import PartitionMissingError, RequestError
 from headwater.model.bucket import TableBucket
+from headwater.model.lineage import LogPosition
 from headwater.model.table import TableInfo
 
 LANES_AT_ONCE = 16
@@ -44,8 +46,8 @@ class EpochWriter:
         self._writers = writers
         self._partitions = Partitions(cluster, table)
         self._ledger: Ledger | None = None
-        # The last epoch of each lane that this writer knows to be finished.
-        self._known: dict[LaneKey, int] = {}
+        # How far this writer noted each lane to be: positions in the ledger never go back.
+        self._noted: dict[LaneKey, Position] = {}
 
     async def write(self, rows: RowsLike, epoch: Epoch, meaning: Meaning) -> EpochReceipt:
         """Write all rows of an epoch, less those that have landed before.
@@ -63,8 +65,9 @@ class EpochWriter:
         outcomes = await self._send_all(assignments, held, coding, epoch=epoch, ledger=ledger)
         holds = [position for each in outcomes.values() for position in each.holds]
         if ledger is not None:
-            await ledger.write(_finished(assignments, outcomes, epoch), only_if=holds)
-            self._known |= {task.key: epoch.number for task in assignments.values()}
+            finished = _finished(assignments, outcomes, epoch)
+            await ledger.write(finished, only_if=holds)
+            self._noted |= {key: standing.position for key, standing in finished.items()}
         elif holds:
             await check_positions(self._cluster, self._table, holds)
         return EpochReceipt(
@@ -108,7 +111,13 @@ class EpochWriter:
     ) -> dict[Place, Assignment]:
         """Return what is to be sent; lanes that have finished the epoch have nothing to send."""
         buckets = {place: key.bucket for place, key in keys.items()}
-        ends = await list_offsets(self._cluster, self._table, "latest", buckets=buckets)
+        found = await list_ends(self._cluster, self._table, buckets=buckets)
+        ends = {place: each.offset for place, each in found.items()}
+        # Nothing is noted of a log that is another one by then.
+        same = [
+            LogPosition(bucket, ends[place], found[place].lineage.writer_before(ends[place]))
+            for place, bucket in buckets.items()
+        ]
         if ledger is None:
             begins = epoch.begins or {}
             standings = {place: Standing(begin=begins.get(place, 0)) for place in keys}
@@ -120,32 +129,33 @@ class EpochWriter:
         new = {key: ends[place] for place, key in keys.items() if key not in known}
         if new:
             # Noted before anything is sent, so that whoever comes later knows where to look.
-            await ledger.write({key: Standing(begin=end) for key, end in new.items()})
+            begun = {key: Standing(begin=end) for key, end in new.items()}
+            await ledger.write(begun, only_if=same)
             known |= await ledger.look_up(list(new))
-        known |= await self._begun_anew(known, ledger, {keys[place]: ends[place] for place in keys})
+        lost = self._lost(known, {keys[place]: ends[place] for place in keys})
+        if lost:
+            await ledger.write(lost, only_if=same)
+            self._noted |= {key: standing.position for key, standing in lost.items()}
+            known |= lost
         return {
             place: self._assignment(key, known[key], ends[place], is_new=key in new)
             for place, key in keys.items()
             if known[key].epoch < epoch.number
         }
 
-    async def _begun_anew(
-        self, known: Mapping[LaneKey, Standing], ledger: Ledger, ends: Mapping[LaneKey, int]
+    def _lost(
+        self, known: Mapping[LaneKey, Standing], ends: Mapping[LaneKey, int]
     ) -> dict[LaneKey, Standing]:
-        """Begin another turn of lanes in a storage that was restored, and has forgotten epochs.
+        """Return where lanes begin anew in a storage that was restored, and has forgotten epochs.
 
-        It may hold a part of one of those, under numbers that would come next.
+        It may hold a part of one of those, under numbers that would come next: of any turn that an
+        attempt may have taken since.
         """
-        lost = {
-            key: replace(standing, position=standing.position.next_turn, end=ends[key])
+        return {
+            key: replace(standing, position=Position(noted.turn + TURNS_MAX + 1), end=ends[key])
             for key, standing in known.items()
-            if standing.epoch < self._known.get(key, standing.epoch)
+            if standing.position < (noted := self._noted.get(key, standing.position))
         }
-        if lost:
-            await ledger.write(lost)
-        for key in lost:
-            del self._known[key]
-        return lost
 
     def _assignment(
         self, key: LaneKey, standing: Standing, log_end: int, *, is_new: bool
