@@ -1,5 +1,6 @@
 """Settings for the whole suite."""
 
+import logging
 import os
 
 import pytest
@@ -21,3 +22,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--spark", choices=("classic", "connect", "standalone"), default="classic", help="mode"
     )
+
+
+@pytest.fixture(autouse=True)
+def _events_as_before():
+    """Undo what a command that runs in this process does to its log."""
+    root, own = logging.getLogger(), logging.getLogger("headwater")
+    # One that ran for the fixture of a module did so before this.
+    own.setLevel(logging.NOTSET)
+    handlers = root.handlers[:]
+    yield
+    root.handlers[:] = handlers
+    own.setLevel(logging.NOTSET)

@@ -1,7 +1,6 @@
 """Every command runs against a directory and against a server."""
 
 import itertools
-import logging
 
 import pytest
 
@@ -35,13 +34,3 @@ _numbers = itertools.count()
 def name():
     """Return a name that no other test uses."""
     return f"t{next(_numbers)}"
-
-
-@pytest.fixture(autouse=True)
-def _events_as_before():
-    """Undo what a command that runs in this process does to its log."""
-    root, own = logging.getLogger(), logging.getLogger("headwater")
-    handlers, level = root.handlers[:], own.level
-    yield
-    root.handlers[:] = handlers
-    own.setLevel(level)
