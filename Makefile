@@ -3,13 +3,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WIRE := src/headwater/wire
-SHORT := not interop and not torture
-# The rest of the Spark tests runs over Spark Connect in `make interop`.
-OVER_CONNECT := $(addprefix tests/engines/spark/,test_batch_source.py test_batch_sink.py test_stream_sink.py catalog/test_install.py)
 
 .DEFAULT_GOAL := list
 .DELETE_ON_ERROR:
-.PHONY: list demo test check interop bench torture docs lock proto clean
+.PHONY: list demo test check interop bench torture docs sync lock proto clean
 
 list:
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,9 +15,7 @@ demo: $(READY) ## Run the demo: write tables, read and follow them, fill a lake,
 	$(BIN)/python examples/demo.py
 
 test: $(READY) ## Run every test except the long ones
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist worksteal -m "not spark and $(SHORT)"
-	$(BIN)/python -m pytest -q -m "spark and $(SHORT)"
-	$(BIN)/python -m pytest -q -m "spark and $(SHORT)" --spark=connect $(OVER_CONNECT)
+	$(BIN)/python -m scripts.run_tests
 
 check: $(READY) ## Lint, format, types, layers and tidiness
 	$(BIN)/ruff check .
@@ -28,7 +23,7 @@ check: $(READY) ## Lint, format, types, layers and tidiness
 	$(BIN)/mypy
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_tidy.py
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_paths.py tests/test_mirrors.py
 
 interop: $(READY) ## Test against an Apache Fluss cluster, and with clients and readers of others
 	$(BIN)/python -m scripts.interop $(INTEROP)
@@ -39,8 +34,12 @@ bench: $(READY) ## Measure throughput and latency on this machine
 torture: $(READY) ## Try to break it for hours: seeds, kills, faults, full disks, a soak; prints a table
 	$(BIN)/python -m scripts.torture $(TORTURE)
 
-docs: $(READY) ## Generate the reference pages from the code
+docs: $(READY) ## Generate the reference pages, layers and paths from the code
 	$(BIN)/python -m scripts.generate_reference
+	$(BIN)/python -m scripts.generate_architecture
+
+sync: $(READY) ## Generate the blocking API from the one that awaits
+	$(BIN)/python -m scripts.generate_sync
 
 lock: $(READY) ## Pin every dependency anew in requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --group dev --all-extras --universal --python-version 3.11 \

@@ -12,9 +12,9 @@ from google.protobuf.message import Message
 from headwater.rows.log_batch import BatchHeader, build_batch, iterate, read_sections
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, ApiKey
-from headwater.wire.fetch_answer import decode_fetch_answer
+from headwater.wire.fetch import decode_fetch_answer
 from headwater.wire.frames import LENGTH, request_head, response_frame
-from headwater.wire.produce import BucketRecords, ProduceRequest, encode_produce
+from headwater.wire.write import BucketRecords, ProduceRequest, encode_produce
 
 _KINDS = {
     pa.int64(): {"type": "BIGINT"},

@@ -22,7 +22,7 @@ from headwater.runtime.loops import run
 from headwater.server.server import Server
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
-from headwater.wire.fetch_answer import decode_fetch_answer
+from headwater.wire.fetch import decode_fetch_answer
 from headwater.wire.frames import LENGTH, request_head, response_frame
 
 TICK_S = 0.002

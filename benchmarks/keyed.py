@@ -25,15 +25,13 @@ from headwater.model.types import (
     StringType,
     TimestampType,
 )
-from headwater.rows.compacted.encode import RowEncoder
-from headwater.rows.compacted.keys import KeyEncoder
+from headwater.rows.compacted.coders import KeyEncoder, RowEncoder
 from headwater.rows.kv_batch import build_kv_batch
 from headwater.server.server import Server
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
-from headwater.wire.bucket_records import BucketRecords
 from headwater.wire.frames import request_head
-from headwater.wire.put import PutRequest, encode_put
+from headwater.wire.write import BucketRecords, PutRequest, encode_put
 
 KEY_COUNT = 2_000_000
 ROWS_PER_BATCH = 10_000

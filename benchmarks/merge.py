@@ -12,17 +12,15 @@ import pyarrow.compute as pc
 from rich.console import Console
 
 from benchmarks.report import ROUNDS, Report
-from headwater.client.reading.log_batch import LogBatch
-from headwater.client.union.merge.fold import TailFold
-from headwater.client.union.merge.folded import Folded
-from headwater.client.union.merge.sorted import merged_in_order
-from headwater.client.union.merge.spill import SpillPlace
 from headwater.model.bucket import TableBucket
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema
-from headwater.model.table import TableInfo
+from headwater.model.table import TableDescriptor, TableInfo
 from headwater.model.types import BigIntType, DoubleType, IntType, StringType
+from headwater.read.merge.fold import Folded, TailFold
+from headwater.read.merge.parts import SpillPlace
+from headwater.read.merge.stream import merged_in_order
+from headwater.read.offsets import LogBatch
 from headwater.rows.log_batch import ChangeType
 
 CHANGES, LAKE_ROWS, WIDE_ROWS = 200_000, 8_000_000, 1_000_000

@@ -24,7 +24,7 @@ def running(directory: Path) -> "Iterator[Redis | None]":
     command = ["redis-server", "--port", str(port), "--save", "", "--bind", "127.0.0.1"]
     with subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL) as process:
         try:
-            yield Redis(_connected(port), process.pid)
+            yield Redis(_connected(port), process.pid, port)
         finally:
             process.terminate()
 
@@ -32,8 +32,9 @@ def running(directory: Path) -> "Iterator[Redis | None]":
 class Redis:
     """Send commands and read answers, as thin as Python allows."""
 
-    def __init__(self, connection: socket.socket, pid: int) -> None:
+    def __init__(self, connection: socket.socket, pid: int, port: int) -> None:
         self.pid = pid
+        self.port = port
         self._socket = connection
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = connection.makefile("rb", buffering=1 << 20)

@@ -35,9 +35,9 @@ from headwater import aio
 from headwater.engines.spark.session import session
 from headwater.engines.spark.tiering import daemon
 from headwater.spark import tier
-from headwater.tiering.runner import Here
+from headwater.tiering.plan import TieringSettings
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.task import LocalRunner
 
 ROWS = 5_000_000
 BUCKETS = 4
@@ -212,7 +212,7 @@ async def tiered(address: str, name: str) -> Mapping[str, float]:
     """Tier one table, after another of one row: that loads everything that tiering needs."""
     async with await aio.connect(address) as client:
         table, other = await client.table(name), await client.table(f"{name}{WARM}")
-        service = TieringService(client, Here(client), settings=SETTINGS)
+        service = TieringService(client, LocalRunner(client), settings=SETTINGS)
         await service.run_once(tables=[other.path])
         begun, used = time.perf_counter(), time.process_time()
         await service.run_once(tables=[table.path])

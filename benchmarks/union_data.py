@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 import headwater
 from headwater.client.client import AsyncClient
-from headwater.tiering.runner import Here
+from headwater.tiering.plan import TieringSettings
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.task import LocalRunner
 
 BUCKETS = 4
 BATCH_ROWS = 500_000
@@ -112,7 +112,9 @@ def _filled(hw: headwater.Client, made: Made, kind: str) -> headwater.Table:
 
 async def _tier(client: AsyncClient, table: headwater.Table) -> None:
     settings = TieringSettings(rows_max=1 << 40)
-    await TieringService(client, Here(client), settings=settings).run_once(tables=[table.path])
+    await TieringService(client, LocalRunner(client), settings=settings).run_once(
+        tables=[table.path]
+    )
 
 
 def _add_tail(table: headwater.Table, count: int) -> None:

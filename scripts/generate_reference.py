@@ -9,17 +9,16 @@ import typer
 
 from headwater import errors
 from headwater.cli.command import SHARED_OPTIONS
-from headwater.cli.exits import MEANINGS
+from headwater.cli.commands import MEANINGS
 from headwater.cli.main import app
 from headwater.config.client import ClientSettings
-from headwater.config.option import Option
 from headwater.config.options import TABLE_OPTIONS
 from headwater.config.server import ServerSettings
-from headwater.config.setting import described
+from headwater.config.values import Option, described
 from headwater.engines.spark.options import SHARED_OPTIONS as SPARK_OPTIONS
 from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS
 from headwater.errors import HeadwaterError
-from headwater.metrics.declared import METRICS, Declared, Kind
+from headwater.metrics.exposition import METRICS, MetricDeclaration, MetricKind
 from headwater.wire.apis import APIS
 from scripts.engines_reference import engines_reference
 from scripts.python_reference import python_reference
@@ -204,7 +203,7 @@ def _errors() -> Iterator[str]:
         yield f"## {kind.__name__}"
         yield f"What to do: {_advice(kind)}."
         yield _table(
-            ("code", "class", "retriable", "tells", "hint"),
+            ("code", "class", "retriable", "meaning", "hint"),
             [_error_row(each) for each in (kind, *_below(kind))],
         )
     yield (
@@ -218,7 +217,7 @@ def _error_row(kind: type[HeadwaterError]) -> tuple[str, ...]:
         str(kind.code),
         f"`{kind.__name__}`",
         "yes" if kind.retriable else "no",
-        _first_line(kind).removeprefix("Tell "),
+        _first_line(kind),
         kind.hint,
     )
 
@@ -238,7 +237,9 @@ def _advice(kind: type[HeadwaterError]) -> str:
 
 def _below(root: type[HeadwaterError]) -> Iterator[type[HeadwaterError]]:
     for child in root.__subclasses__():
-        yield child
+        # Subclasses that a module keeps to itself count only if somebody imported it.
+        if child.__name__ in errors.__all__:
+            yield child
         yield from _below(child)
 
 
@@ -280,8 +281,8 @@ def _metrics() -> Iterator[str]:
     )
 
 
-def _shown_name(metric: Declared) -> str:
-    return f"`{metric.name}{'_total' if metric.kind is Kind.COUNTER else ''}`"
+def _shown_name(metric: MetricDeclaration) -> str:
+    return f"`{metric.name}{'_total' if metric.kind is MetricKind.COUNTER else ''}`"
 
 
 def _cli() -> Iterator[str]:

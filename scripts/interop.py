@@ -24,10 +24,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.choices import VARIABLE as EVERYTHING_VARIABLE
 from tests.interop.cluster import BOOTSTRAP_VARIABLE
 from tests.serving import serving
 
-from headwater.server.security import Users
+from headwater.server.logins import Users
 from scripts import left_out
 from scripts.fluss_cluster import ClusterError, FlussCluster
 from scripts.java import JavaMissingError, find_java
@@ -218,7 +219,7 @@ def run_on_clusters_with_lakes() -> int:
 def run_tests(*arguments: str, **variables: str) -> int:
     """Run some of our tests and return pytest's exit code."""
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    environment = {**os.environ, **variables}
+    environment = {**os.environ, EVERYTHING_VARIABLE: "1", **variables}
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 

@@ -4,14 +4,17 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from itertools import pairwise
 from textwrap import dedent
 from types import ModuleType
 
 import headwater
 from headwater import aio
-from headwater.client.reading import filters, log_batch, starts
+from headwater.cluster import schema_in
+from headwater.read import filters
+from headwater.read import offsets as log_batch
+from headwater.read import offsets as starts
+from headwater.write import rows_in
 
 SIGNATURE_CHARS_MAX = 96
 # Every public name stands in one of these, or the page cannot be made.
@@ -37,7 +40,6 @@ VALUES = (
     "FileGroup",
     "Explanation",
 )
-GIVEN = (("SchemaLike", "schema_in"), ("RowsLike", "rows_in"), ("KeysLike", "keys_in"))
 ELSEWHERE = ("ClientSettings", "ServerSettings", "HeadwaterError", "errors", "Offsets")
 # Clients are made by `open` and `connect`; what lies below them is not for everybody.
 _HIDDEN = frozenset({"__init__", "start", "cluster", "shown", "of", "rows"})
@@ -179,10 +181,14 @@ def _type(annotation: ast.expr) -> str:
 
 def _arguments() -> Iterator[str]:
     yield "## What can be given"
-    for name, home in GIVEN:
-        yield f"### {name}"
-        _, *described = _text(import_module(f"headwater.client.{home}").__doc__)
-        yield from described
+    yield "### SchemaLike"
+    _, *schemas = _text(schema_in.__doc__)
+    yield from schemas
+    _, *rows, keys = _text(rows_in.__doc__)
+    yield "### RowsLike"
+    yield from rows
+    yield "### KeysLike"
+    yield keys
     yield "### Where"
     yield (
         'A term is a column, an operator and a value, such as `("amount", ">", 10)`, or a column'
@@ -229,7 +235,8 @@ def value_text(kind: type) -> Iterator[str]:
 
 
 def _noun(docstring: str | None) -> str:
-    return (docstring or "").removeprefix("Return ").capitalize()
+    text = (docstring or "").removeprefix("Return ")
+    return text[:1].upper() + text[1:]
 
 
 def _constant(node: ast.stmt) -> str:

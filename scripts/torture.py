@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tests.choices import VARIABLE as EVERYTHING_VARIABLE
 from tests.figures import TIMES_VARIABLE, VARIABLE
 
-from scripts.torture_parts import PARTS, ROOT, Part, files_of
-from scripts.torture_running import LONG, SHORT, Group, Outcome, run_part
+from scripts.torture_parts import LONG, PARTS, ROOT, SHORT, Part, files_of
+from scripts.torture_running import Group, Outcome, run_part
 from scripts.torture_table import added_up, exit_code, markdown
 from scripts.torture_tools import ensure, why_not
 
@@ -148,8 +149,9 @@ def _ran(part: Part, *, marker: str) -> Outcome:
     print(f"{time.strftime('%H:%M:%S')}  {part.name}", flush=True)
     figures = WORK / f"{part.name.replace(' ', '-')}.figures"
     figures.unlink(missing_ok=True)
-    variables = {"HEADWATER_RANDOM": "1", VARIABLE: str(figures)}
-    outcome = run_part(part, files, place=WORK, marker=marker, variables=variables)
+    variables = {"HEADWATER_RANDOM": "1", EVERYTHING_VARIABLE: "1", VARIABLE: str(figures)}
+    marks = part.marks or marker
+    outcome = run_part(part, files, place=WORK, marker=marks, variables=variables)
     return replace(outcome, figures=added_up(figures))
 
 

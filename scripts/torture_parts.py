@@ -1,9 +1,12 @@
 """The parts of `make torture`: which long tests belong together, and what they need."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+LONG, SHORT = "torture", "not torture and not interop"
+"""Which tests are run, as marks of pytest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +19,8 @@ class Part:
     processes: int = 2
     tools: tuple[str, ...] = ()
     """Programs without which nothing of it can be run."""
+    marks: str | None = None
+    """Which tests of these files, as marks of pytest; without it, the long ones."""
 
 
 PARTS = (
@@ -44,16 +49,20 @@ PARTS = (
     Part(name="union", tests=("tests/union",)),
     # One session of Spark takes all the cores that there are.
     Part(name="Spark", tests=("tests/engines/spark",), processes=0),
+    # `make test` runs the short tests on one format and storage each, with few examples.
+    Part(name="every choice", tests=("tests",), marks=f"not spark and {SHORT}"),
+    Part(name="every choice on Spark", tests=("tests",), marks=f"spark and {SHORT}", processes=0),
 )
 
 
 def files_of(parts: tuple[Part, ...], *, root: Path = ROOT) -> dict[str, tuple[str, ...]]:
-    """Return the test files of each part, each file in the first part that names it."""
-    taken: set[Path] = set()
+    """Return the test files of each part: its long tests are run by the first that names a file."""
+    taken: dict[str | None, set[Path]] = defaultdict(set)
     found: dict[str, tuple[str, ...]] = {}
     for part in parts:
-        files = {file for pattern in part.tests for file in _files(root, pattern)} - taken
-        taken |= files
+        named = {file for pattern in part.tests for file in _files(root, pattern)}
+        files = named - taken[part.marks]
+        taken[part.marks] |= files
         found[part.name] = tuple(str(file.relative_to(root)) for file in sorted(files))
     return found
 

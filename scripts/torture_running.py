@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import ClassVar
 from xml.etree import ElementTree as ET
 
-from scripts.torture_parts import ROOT, Part
+from scripts.torture_parts import LONG, ROOT, Part
 
 PART_S_MAX = 3 * 3600.0
 END_WITHIN_S = 20.0
 NOTHING_COLLECTED = 5
-LONG, SHORT = "torture", "not torture and not interop"
-"""Which tests are run, as marks of pytest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +61,21 @@ class Group:
     running: ClassVar[set["Group"]] = set()
 
     def __init__(
-        self, command: Sequence[str], *, log: Path, variables: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        *,
+        log: Path | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        self._output = log.open("wb")
+        """Start it; what it prints goes to a log, or is shown at once where none is given."""
+        self._output = log.open("wb") if log is not None else None
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
             env={**os.environ, **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=self._output,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.STDOUT if self._output is not None else None,
             start_new_session=True,
         )
         self.running.add(self)
@@ -95,7 +98,8 @@ class Group:
         # Also what outlived its parent.
         self._signal(signal.SIGKILL)
         self._process.wait()
-        self._output.close()
+        if self._output is not None:
+            self._output.close()
         self.running.discard(self)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -6,10 +6,13 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.choices import EVERYTHING, chosen, examples
+
 # The machine may be shared and slow: no example is judged by its duration. The same code passes
 # or fails each time; `make torture` looks for examples that were never tried.
 settings.register_profile(
     "headwater",
+    max_examples=examples(100),
     deadline=None,
     derandomize="HEADWATER_RANDOM" not in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
@@ -22,6 +25,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--spark", choices=("classic", "connect", "standalone"), default="classic", help="mode"
     )
+
+
+@pytest.hookimpl(trylast=True)  # after what was not asked for is left out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run a test in one of the worlds that it knows, if not all are asked for."""
+    if EVERYTHING:
+        return
+    kept = chosen(items)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 @pytest.fixture(autouse=True)

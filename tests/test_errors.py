@@ -4,10 +4,9 @@ import pickle
 import re
 import traceback
 
-import pytest
-
 from headwater import errors
 from headwater.errors import HeadwaterError, error_of_code, moves_leader
+from tests.cases import cases
 
 CLASSES = {
     name: kind
@@ -65,14 +64,14 @@ def test_every_error_is_exported():
     assert set(errors.__all__) == {*CLASSES, "error_of_code", "moves_leader"}
 
 
-@pytest.mark.parametrize("name", LEAVES)
+@cases("name", LEAVES)
 def test_an_error_stands_in_exactly_one_branch(name):
     kind = CLASSES[name]
 
     assert sum(issubclass(kind, branch) for branch in BRANCHES) == 1
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
+@cases("name", sorted(CLASSES))
 def test_an_error_gives_advice_of_its_own(name):
     hint = vars(CLASSES[name])["hint"]
 
@@ -80,7 +79,7 @@ def test_an_error_gives_advice_of_its_own(name):
     assert len(hint) < 100
 
 
-@pytest.mark.parametrize("code", FLUSS_CODES)
+@cases("code", FLUSS_CODES)
 def test_a_code_of_fluss_comes_back_as_an_error_below_the_root(code):
     found = error_of_code(code, "why")
 
@@ -89,12 +88,12 @@ def test_a_code_of_fluss_comes_back_as_an_error_below_the_root(code):
     assert found.message == "why"
 
 
-@pytest.mark.parametrize("code", FLUSS_CODES)
+@cases("code", FLUSS_CODES)
 def test_an_error_can_be_retried_where_fluss_retries_it(code):
     assert error_of_code(code, "why").retriable == (code in RETRIABLE_CODES)
 
 
-@pytest.mark.parametrize("name", LEAVES)
+@cases("name", LEAVES)
 def test_a_class_sends_a_code_that_comes_back_as_itself_unless_it_shares_it(name):
     kind = CLASSES[name]
 
@@ -121,9 +120,7 @@ def test_an_unknown_code_comes_back_as_the_root_and_is_named():
     assert str(found) == "why (code 9999)"
 
 
-@pytest.mark.parametrize(
-    ("code", "text"), [(9, "The server answered with code 9."), (99, "(code 99)")]
-)
+@cases(("code", "text"), [(9, "The server answered with code 9."), (99, "(code 99)")])
 def test_an_answer_without_a_message_still_says_something(code, text):
     assert str(error_of_code(code, "")) == text
 
@@ -163,8 +160,8 @@ def test_a_hint_crosses_the_wire_once():
     assert str(received) == "It is gone. Look elsewhere."
 
 
-@pytest.mark.parametrize("name", sorted(CLASSES))
-@pytest.mark.parametrize("hint", ["", "Mend it."])
+@cases("name", sorted(CLASSES))
+@cases("hint", ["", "Mend it."])
 def test_an_error_survives_a_pickle(name, hint):
     fault = CLASSES[name]("It broke.", hint=hint)
     fault.code = 4711

@@ -6,9 +6,10 @@ import sys
 import pytest
 
 import headwater
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("name", headwater.__all__)
+@cases("name", headwater.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(headwater, name) is not None
     assert name in dir(headwater)

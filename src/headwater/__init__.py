@@ -7,28 +7,24 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from headwater import errors
 from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from headwater.client.cursors.states import CursorState, CursorSummary, MemberState, PlaceState
-    from headwater.client.epochs.receipts import EpochReceipt
-    from headwater.client.reading.log_batch import LogBatch, Offsets, Place
+    from headwater.client.cursors.admin import CursorState, CursorSummary, MemberState, PlaceState
     from headwater.client.sync.client import Client, connect
-    from headwater.client.sync.cursor import Cursor, Cursors
-    from headwater.client.sync.scan import Scan
-    from headwater.client.sync.table import Table
-    from headwater.client.sync.tail import Tail
-    from headwater.client.sync.view import View
-    from headwater.client.sync.writer import Writer
-    from headwater.client.union.explain import Explanation
-    from headwater.client.union.split import FileGroup, NativePlan, ReadPlan, Tier, UnionSplit
-    from headwater.client.union.view import TableView, ViewedSnapshot
-    from headwater.client.writing.receipts import BucketReceipt, Receipt
+    from headwater.client.sync.scan import Scan, View
+    from headwater.client.sync.table import Table, Writer
+    from headwater.client.sync.tail import Cursor, Cursors, Tail
     from headwater.config.client import ClientSettings
     from headwater.config.server import ServerSettings
-    from headwater.embedded.blocking import open  # noqa: A004 - reads as it should
+    from headwater.embedded.storage import open  # noqa: A004 - reads as it should
+    from headwater.epochs.intake import EpochReceipt
+    from headwater.read.explain import Explanation
+    from headwater.read.offsets import LogBatch, Offsets, Place
+    from headwater.read.split import FileGroup, NativePlan, ReadPlan, Tier, UnionSplit
+    from headwater.read.view import TableView, ViewedSnapshot
     from headwater.rows.log_batch import ChangeType
+    from headwater.write.receipts import BucketReceipt, Receipt
 
 __version__ = "0.1.0"
 __all__ = [
@@ -69,38 +65,38 @@ __all__ = [
 # Names are loaded when they are used first: the command line, test plugins and workers of other
 # systems import this package without needing all of it.
 _HOMES = {
-    "BucketReceipt": "client.writing.receipts",
+    "BucketReceipt": "write.receipts",
     "ChangeType": "rows.log_batch",
     "Client": "client.sync.client",
     "ClientSettings": "config.client",
-    "Cursor": "client.sync.cursor",
-    "CursorState": "client.cursors.states",
-    "CursorSummary": "client.cursors.states",
-    "Cursors": "client.sync.cursor",
-    "EpochReceipt": "client.epochs.receipts",
-    "Explanation": "client.union.explain",
-    "FileGroup": "client.union.split",
-    "LogBatch": "client.reading.log_batch",
-    "MemberState": "client.cursors.states",
-    "NativePlan": "client.union.split",
-    "Offsets": "client.reading.log_batch",
-    "Place": "client.reading.log_batch",
-    "PlaceState": "client.cursors.states",
-    "ReadPlan": "client.union.split",
-    "Receipt": "client.writing.receipts",
+    "Cursor": "client.sync.tail",
+    "CursorState": "client.cursors.admin",
+    "CursorSummary": "client.cursors.admin",
+    "Cursors": "client.sync.tail",
+    "EpochReceipt": "epochs.intake",
+    "Explanation": "read.explain",
+    "FileGroup": "read.split",
+    "LogBatch": "read.offsets",
+    "MemberState": "client.cursors.admin",
+    "NativePlan": "read.split",
+    "Offsets": "read.offsets",
+    "Place": "read.offsets",
+    "PlaceState": "client.cursors.admin",
+    "ReadPlan": "read.split",
+    "Receipt": "write.receipts",
     "Scan": "client.sync.scan",
     "ServerSettings": "config.server",
     "Table": "client.sync.table",
-    "TableView": "client.union.view",
+    "TableView": "read.view",
     "Tail": "client.sync.tail",
-    "Tier": "client.union.split",
-    "UnionSplit": "client.union.split",
-    "View": "client.sync.view",
-    "ViewedSnapshot": "client.union.view",
-    "Writer": "client.sync.writer",
+    "Tier": "read.split",
+    "UnionSplit": "read.split",
+    "View": "client.sync.scan",
+    "ViewedSnapshot": "read.view",
+    "Writer": "client.sync.table",
     "aio": "",
     "connect": "client.sync.client",
-    "open": "embedded.blocking",
+    "open": "embedded.storage",
 }
 
 

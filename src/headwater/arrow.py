@@ -5,9 +5,9 @@ from datetime import datetime
 
 import pyarrow.dataset as ds
 
-from headwater.client.reading.log_batch import Place
-from headwater.engines.arrow.union import union_dataset
-from headwater.engines.viewing import Asked, Position, Source, view_of
+from headwater.engines.arrow import union_dataset
+from headwater.engines.storages import Source, ViewPosition, ViewRequest, view_of
+from headwater.read.offsets import Place
 
 __all__ = ["dataset"]
 
@@ -34,7 +34,7 @@ def dataset(  # noqa: PLR0913 - one argument per choice
     >>> headwater.arrow.dataset(orders).to_table(columns=["id"]).num_rows
     102
     """
-    position = Position(
+    position = ViewPosition(
         token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
     )
-    return union_dataset(view_of(source, Asked(table=table, position=position, lake=lake)))
+    return union_dataset(view_of(source, ViewRequest(table=table, position=position, lake=lake)))

@@ -5,17 +5,14 @@ It needs the extra `headwater[datafusion]`.
 
 from collections.abc import Mapping
 
+from headwater.client.sync.scan import View
 from headwater.client.sync.table import Table
-from headwater.client.sync.view import View
-from headwater.engines.storages import Place, opened
-from headwater.engines.viewing import Asked
+from headwater.engines.storages import StoragePlace, ViewRequest, opened
 
 try:
     from datafusion import SessionContext, udtf
 
-    from headwater.engines.datafusion.catalog import Storage
-    from headwater.engines.datafusion.function import NAME, FlussRead
-    from headwater.engines.datafusion.reading import in_words, table_of
+    from headwater.engines.datafusion import NAME, FlussRead, Storage, in_words, table_of
 except ModuleNotFoundError as fault:
     if fault.name != "datafusion":
         raise
@@ -29,7 +26,7 @@ __all__ = ["install", "register"]
 
 def install(
     ctx: SessionContext,
-    at: Place | None = None,
+    at: StoragePlace | None = None,
     *,
     alias: str = "hw",
     lake: Mapping[str, str] | None = None,
@@ -60,4 +57,4 @@ def register(ctx: SessionContext, name: str, source: Table | View) -> None:
     >>> ctx.sql("SELECT max(id) AS m FROM now").to_pydict()
     {'m': [101]}
     """
-    ctx.register_table(name, table_of(source, Asked()))
+    ctx.register_table(name, table_of(source, ViewRequest()))

@@ -4,7 +4,7 @@ It needs the extra `headwater[duckdb]`.
 """
 
 try:
-    from headwater.engines.duckdb.installing import install, refresh
+    from headwater.engines.duckdb.install import install, refresh
 except ModuleNotFoundError as fault:
     if fault.name != "duckdb":
         raise

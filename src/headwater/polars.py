@@ -6,14 +6,14 @@ It needs the extra `headwater[polars]`.
 from collections.abc import Mapping
 from datetime import datetime
 
-from headwater.client.reading.log_batch import Place
-from headwater.engines.viewing import Asked, Position, Source, told, view_of
+from headwater.engines.storages import Source, ViewPosition, ViewRequest, told, view_of
 from headwater.errors import HeadwaterError
+from headwater.read.offsets import Place
 
 try:
     import polars as pl
 
-    from headwater.engines.polars.scan import lazy_frame
+    from headwater.engines.polars import lazy_frame
 except ModuleNotFoundError as fault:
     if fault.name != "polars":
         raise
@@ -48,10 +48,10 @@ def scan(  # noqa: PLR0913 - one argument per choice
     >>> headwater.polars.scan(orders).select("id").max().collect().item()
     101
     """
-    position = Position(
+    position = ViewPosition(
         token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
     )
     try:
-        return lazy_frame(view_of(source, Asked(table=table, position=position, lake=lake)))
+        return lazy_frame(view_of(source, ViewRequest(table=table, position=position, lake=lake)))
     except HeadwaterError as fault:
         raise pl.exceptions.ComputeError(told(fault)) from fault

@@ -4,17 +4,15 @@
 one so. It needs the extra `headwater[spark]`.
 """
 
-from headwater.engines.spark.catalog.install import catalog
+from headwater.engines.spark.by_bucket import by_bucket
+from headwater.engines.spark.catalog.install import catalog, views
+from headwater.engines.spark.lake_frame import read
 from headwater.engines.spark.lookup_join import lookup_join
-from headwater.engines.spark.native.read import read
-from headwater.engines.spark.registration import register
 from headwater.engines.spark.session import session
-from headwater.engines.spark.source import HeadwaterSource
+from headwater.engines.spark.sink import each_batch
+from headwater.engines.spark.source import HeadwaterSource, register
 from headwater.engines.spark.tiering.tier import TieredRound, tier
-from headwater.engines.spark.views import views
 from headwater.engines.spark.watermarks import drop_watermark, read_stream, set_watermark
-from headwater.engines.spark.writing.by_bucket import by_bucket
-from headwater.engines.spark.writing.each_batch import each_batch
 
 __all__ = [
     "HeadwaterSource",

@@ -8,28 +8,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headwater.audit.finding import Check, Finding, Proof
-from headwater.audit.report import AuditReport
+from headwater.audit.report import AuditReport, Check, Finding, Proof
 from headwater.client.client import AsyncClient
-from headwater.client.cluster import Cluster
-from headwater.client.pool import Address, Pool
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.links import Address, Pool
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
-from headwater.embedded.link import PEER, InProcessDialer
-from headwater.kv.snapshot import decode_snapshot, encode_snapshot
+from headwater.embedded.storage import PEER, InProcessDialer
+from headwater.kv.store import decode_snapshot, encode_snapshot
 from headwater.rows.changelog import build_changelog, read_changelog
 from headwater.rows.log_batch import iterate, stamped
 from headwater.runtime.clock import SystemClock
-from headwater.server.connection import Part, Serve
+from headwater.server.connection import Part, Serve, Session
 from headwater.server.server import Server
-from headwater.server.session import Session
 from headwater.wire.apis import ApiKey
-from headwater.wire.fetch_answer import (
-    BucketAnswer,
-    TableAnswer,
-    decode_fetch_answer,
-    encode_fetch_answer,
-)
+from headwater.wire.fetch import BucketAnswer, TableAnswer, decode_fetch_answer, encode_fetch_answer
 from headwater.wire.frames import RequestFrame, ResponseKind
 
 Edit = Callable[[bytes], bytes]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from headwater.audit import changes as folding
 from headwater.audit.changes import ChangeFold, ChangeRules, Changes, lookup
 from headwater.rows.log_batch import ChangeType
+from tests.cases import cases
 
 FULL, WAL = ChangeRules(shows_before=True), ChangeRules(shows_before=False)
 NEW, OLD, NOW, GONE = (
@@ -88,13 +89,13 @@ def test_a_change_that_is_left_out_is_noticed(written, data):
     assert fold.misfit_count or rows_of(fold) != left
 
 
-@pytest.mark.parametrize(
+@cases(
     ("listed", "offset", "why"),
     [
-        ([(NEW, 1, 1), (NEW, 1, 2)], 1, "inserts a key that is there already"),
-        ([(NEW, 1, 1), (GONE, 2, 1)], 1, "deletes a key that is not there"),
-        ([(NEW, 1, 1), (GONE, 1, 1), (GONE, 1, 1)], 2, "deletes a key that is not there"),
-        ([(OLD, 1, 1), (NOW, 1, 2)], 0, "updates a key that is not there"),
+        ([(NEW, 1, 1), (NEW, 1, 2)], 1, "inserts a key that already exists"),
+        ([(NEW, 1, 1), (GONE, 2, 1)], 1, "deletes a key that does not exist"),
+        ([(NEW, 1, 1), (GONE, 1, 1), (GONE, 1, 1)], 2, "deletes a key that does not exist"),
+        ([(OLD, 1, 1), (NOW, 1, 2)], 0, "updates a key that does not exist"),
         ([(NEW, 1, 1), (OLD, 1, 9), (NOW, 1, 2)], 1, "shows another row"),
         ([(NEW, 1, 1), (GONE, 1, 9)], 1, "shows another row"),
         ([(NEW, 1, 1), (NOW, 1, 2)], 1, "half of an update"),
@@ -123,7 +124,7 @@ def test_a_log_without_the_rows_before_may_update_what_it_never_inserted():
 
 def test_a_log_without_the_rows_before_may_not_delete_twice():
     assert told([(NOW, 1, 1), (GONE, 1, 1), (GONE, 1, 1)], rules=WAL) == [
-        (2, "deletes a key that is not there")
+        (2, "deletes a key that does not exist")
     ]
 
 

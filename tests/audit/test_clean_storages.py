@@ -8,8 +8,7 @@ import pytest
 
 import headwater
 from headwater.audit import AuditReport, Check, audit
-from headwater.audit.batch_walk import BatchWalk
-from headwater.audit.bucket import AuditedBucket
+from headwater.audit.logs import AuditedBucket, BatchWalk
 from headwater.errors import StorageError
 from headwater.model.boundary import LakeBucket
 from tests.audit.planting import proof

@@ -6,11 +6,11 @@ import headwater
 from headwater.audit import Check, Severity, audit, cursors
 from headwater.audit.cursors import Reach, judged
 from headwater.client.cursors.rows import GroupKey
-from headwater.client.reading.log_batch import Place
-from headwater.client.reading.offsets import list_offsets
 from headwater.errors import PartitionMissingError
 from headwater.model.bucket import OffsetRange
+from headwater.read.offsets import Place, list_offsets
 from tests.audit.planting import found, only, proof
+from tests.cases import cases
 
 COLUMNS = {"id": "BIGINT"}
 GROUP = GroupKey("billing", "fluss.t")
@@ -35,7 +35,7 @@ def move(hw, position: int) -> None:
     cursors.upsert([{**row, "position": position} for row in slots])
 
 
-@pytest.mark.parametrize("position", [5, 7, 10])
+@cases("position", [5, 7, 10])
 def test_a_position_that_the_log_reaches_is_good(position):
     assert judged(GROUP, position, reach(5, 10)) == []
 
@@ -93,7 +93,7 @@ def test_a_cursor_over_a_table_that_is_gone_is_a_warning(hw):
 
     report = audit(hw)
 
-    assert "reads a table that is gone" in only(report).message
+    assert "reads a table that no longer exists" in only(report).message
     assert report.is_clean
 
 

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.audit.digest import NOTHING, Digest, RowHasher, digest_of
 from headwater.model.arrow import arrow_type
 from headwater.model.type_text import parse_type
+from tests.cases import cases
 from tests.rows.strategies import record_batches, schemas
 
 WORDS = st.lists(st.integers(0, 2**64 - 1), max_size=20)
@@ -46,7 +46,7 @@ def test_a_digest_tells_one_row_that_is_another(held, data):
     assert hashed(held) != hashed([*held[:at], other, *held[at + 1 :]])
 
 
-@pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])
+@cases("kind", ["DOUBLE", "FLOAT"])
 def test_zeros_are_one_and_so_are_all_that_are_no_numbers(kind):
     odd = np.array([0x7FF8000000000001, 0xFFF8000000000000], np.uint64).view(np.float64)
 

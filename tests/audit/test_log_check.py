@@ -2,21 +2,21 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.audit.files.writer_trail import WriterTrail
-from headwater.audit.finding import Check, Severity
 from headwater.audit.logs import LogCheck
-from headwater.client.reading.log_reader import StoredBatch
+from headwater.audit.report import Check, Severity
+from headwater.audit.writers import WriterTrail
 from headwater.model.bucket import OffsetRange
+from headwater.read.log import FetchedBatch
 from headwater.rows.log_batch import build_batch, read_header
+from tests.cases import cases
 
 
 def batch(
     base: int, count: int, *, timestamp_ms: int = 1, writer: tuple[int, int] = (-1, -1)
-) -> StoredBatch:
+) -> FetchedBatch:
     writer_id, sequence = writer
     data = build_batch(
         b"rows" * count,
@@ -27,16 +27,16 @@ def batch(
         base_offset=base,
         timestamp_ms=timestamp_ms,
     )
-    return StoredBatch(read_header(data), memoryview(data))
+    return FetchedBatch(read_header(data), memoryview(data))
 
 
-def damaged(whole: StoredBatch) -> StoredBatch:
+def damaged(whole: FetchedBatch) -> FetchedBatch:
     data = bytearray(whole.data)
     data[-1] ^= 1
     return replace(whole, data=memoryview(data))
 
 
-def batches(counts: list[int], start: int = 0) -> list[StoredBatch]:
+def batches(counts: list[int], start: int = 0) -> list[FetchedBatch]:
     found = []
     for count in counts:
         found.append(batch(start, count))
@@ -44,7 +44,7 @@ def batches(counts: list[int], start: int = 0) -> list[StoredBatch]:
     return found
 
 
-def runs_of(check: LogCheck, given: list[StoredBatch]) -> list[list[int]]:
+def runs_of(check: LogCheck, given: list[FetchedBatch]) -> list[list[int]]:
     return [[each.header.base_offset for each in run] for run in check.take(given)]
 
 
@@ -115,7 +115,7 @@ def test_what_can_be_read_behind_damage_may_begin_in_the_middle_too():
     assert (runs, check.faults, check.offset) == ([[5]], [], 9)
 
 
-@pytest.mark.parametrize(("second_ms", "faults"), [(5, 0), (6, 0), (4, 1)])
+@cases(("second_ms", "faults"), [(5, 0), (6, 0), (4, 1)])
 def test_times_that_go_back_are_worth_a_look(second_ms, faults):
     check = LogCheck(0)
 
@@ -124,7 +124,7 @@ def test_times_that_go_back_are_worth_a_look(second_ms, faults):
     assert [each.severity for each in check.faults] == [Severity.WARNING] * faults
 
 
-@pytest.mark.parametrize(
+@cases(
     ("sequences", "severities"),
     [
         ([0, 1, 2], []),
@@ -157,7 +157,7 @@ def test_a_writer_that_begins_anew_is_told_in_the_words_that_the_files_have():
     assert trail.faults == []
 
 
-@pytest.mark.parametrize(("silent_ms", "severity"), [(1, "error"), (3_600_000, "warning")])
+@cases(("silent_ms", "severity"), [(1, "error"), (3_600_000, "warning")])
 def test_the_first_batch_comes_twice_only_from_a_writer_that_was_forgotten(silent_ms, severity):
     check = LogCheck(0)
 

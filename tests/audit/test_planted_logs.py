@@ -105,7 +105,7 @@ async def test_a_batch_that_comes_twice_is_found(directory):
 
     finding = only(report)
     assert (finding.check, finding.offset) == (Check.OFFSETS, ROWS)
-    assert "twice" in finding.message
+    assert "repeated" in finding.message
 
 
 async def test_two_batches_in_the_wrong_order_are_found(directory):

@@ -68,13 +68,13 @@ def test_a_wrong_row_before_an_update_is_found(directory):
 
     finding = only(audited(directory))
     assert (finding.check, finding.offset) == (Check.STATE, KEYS + 6)
-    assert "shows another row than the one that was there before it" in finding.message
+    assert "shows another row than the one before it" in finding.message
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (ChangeType.INSERT, "inserts a key that is there already"),
+        (ChangeType.INSERT, "inserts a key that already exists"),
         (ChangeType.UPDATE_AFTER, "half of an update"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_row_that_a_saved_state_lacks_is_found(saved, deep):
     report = audited(saved, deep=deep)
 
     (finding,) = found(report, Check.STATE)
-    said = "is missing though the changelog holds it" if deep else "holds 19 rows"
+    said = "is missing although the changelog has it" if deep else "holds 19 rows"
     assert said in finding.message
     assert "--rebuild-state" in finding.remedy
 
@@ -141,9 +141,7 @@ def test_a_row_that_another_row_took_the_place_of_is_found(saved):
 
     finding = only(audited(saved))
     assert (finding.check, finding.offset) == (Check.STATE, KEYS - 1)
-    assert f"differs from what the changelog makes of it, the first with the key id={KEYS - 1}" in (
-        finding.message
-    )
+    assert f"differs from the changelog, the first with the key id={KEYS - 1}" in (finding.message)
 
 
 def test_a_changelog_that_was_cut_still_proves_the_keys_that_it_holds(tmp_path):
@@ -177,7 +175,7 @@ async def test_a_look_up_that_finds_nothing_is_noticed(directory):
 
     finding = only(report)
     assert finding.check is Check.LOOKUPS
-    assert finding.message.startswith("1 of 19 look-ups do not give the row")
+    assert finding.message.startswith("1 of 19 lookups do not return the expected row")
 
 
 async def test_look_ups_that_give_rows_of_others_are_noticed(directory):
@@ -219,7 +217,7 @@ async def test_where_a_state_cannot_be_asked_for_its_rows_are_looked_up(director
         report = await audit_storage(client, deep=True)
 
     assert report.findings == ()
-    assert "cannot be asked for all rows" in proof(report, Check.STATE).note
+    assert "cannot return all rows" in proof(report, Check.STATE).note
     assert proof(report, Check.LOOKUPS).amount == KEYS
 
 

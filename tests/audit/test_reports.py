@@ -3,8 +3,7 @@
 import json
 from dataclasses import replace
 
-from headwater.audit.finding import Check, Finding, Proof, Severity
-from headwater.audit.report import FINDINGS_MAX, AuditReport, Notes
+from headwater.audit.report import FINDINGS_MAX, AuditReport, Check, Finding, Notes, Proof, Severity
 
 BAD = Finding(check=Check.OFFSETS, table="a.t", bucket=1, offset=7, message="Gone.", remedy="Look.")
 WARNING = Finding(check=Check.CURSORS, severity=Severity.WARNING, message="Old.")

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 import headwater
-from headwater.audit.finding import Check, Finding, Severity
-from headwater.audit.report import REPORT_NAME, AuditReport
+from headwater.audit.report import REPORT_NAME, AuditReport, Check, Finding, Severity
 from headwater.audit.schedule import (
     FINDINGS_TOLD_MAX,
     AuditPlan,
@@ -21,7 +20,7 @@ from headwater.audit.schedule import (
 from headwater.config.server import ServerSettings
 from headwater.errors import StorageError
 from headwater.metrics.tallies import AuditTally
-from headwater.server.metrics_health import reasons_unwell
+from headwater.server.metrics import reasons_unwell
 from headwater.server.server import Server
 from tests.server.support import until
 

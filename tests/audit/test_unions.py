@@ -55,6 +55,6 @@ def test_a_row_that_the_state_lost_is_found_by_the_lake(directory, lake_format):
     storage.close()
 
     assert any(
-        "in lake and log and not in the state" in each.message
+        "in lake and log but not in the state" in each.message
         for each in found(report, Check.STATE)
     )

@@ -11,10 +11,10 @@ import pytest
 import headwater
 from headwater import aio
 from headwater.audit import AuditReport, Check, Severity, audit
-from headwater.audit.auditing import audit_storage
-from headwater.client.reading.bucket_scan import BucketScan
+from headwater.audit.tables import audit_storage
 from headwater.config.client import ClientSettings
 from headwater.model.bucket import TableBucket
+from headwater.read.values import BucketScan
 from tests import figures
 from tests.audit.planting import proof
 from tests.server.support import running

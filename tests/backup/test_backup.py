@@ -145,7 +145,7 @@ def test_a_backup_that_was_interrupted_is_none(tmp_path):
     backup(filled(tmp_path / "data"), tmp_path / "backup")
     (tmp_path / "backup" / "backup.json").unlink()
 
-    with pytest.raises(MissingError, match="not a whole backup"):
+    with pytest.raises(MissingError, match="not a complete backup"):
         restore(tmp_path / "backup", tmp_path / "restored")
 
 
@@ -192,7 +192,7 @@ def test_the_commands_say_what_they_did_and_what_to_do(tmp_path):
     storage, place = Storage(str(data)), str(tmp_path / "backup")
 
     assert "Backed up" in ok(storage("backup", place))
-    assert "is whole" in ok(storage("restore", place, "--verify-only"))
+    assert "is complete" in ok(storage("restore", place, "--verify-only"))
     assert "headwater serve" in ok(storage("restore", place, str(tmp_path / "restored")))
     assert "on that machine" in Storage("127.0.0.1:9")("backup", place).stderr
     assert json.loads((tmp_path / "backup" / "backup.json").read_text().splitlines()[0])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.server.catalog.catalog import Catalog
+from headwater.server.catalog.catalog import ServerCatalog
 from tests.catalog.samples import FakeClock, open_catalog
 
 
@@ -15,7 +15,7 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def catalog(tmp_path: Path, clock: FakeClock) -> Iterator[Catalog]:
+def catalog(tmp_path: Path, clock: FakeClock) -> Iterator[ServerCatalog]:
     opened = open_catalog(tmp_path, clock=clock, partition_count_max=5)
     yield opened
     opened.close()

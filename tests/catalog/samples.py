@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.config.server import ServerSettings
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema
+from headwater.model.table import TableDescriptor
 from headwater.model.types import BigIntType, DataType, StringType
-from headwater.server.catalog.catalog import Catalog
+from headwater.server.catalog.catalog import ServerCatalog
 
 ORDERS = TablePath("fluss", "orders")
 NOON_MS = 1_731_328_200_000  # 2024-11-11 12:30 UTC
@@ -30,8 +30,12 @@ class FakeClock:
         self.time_ms += int(seconds * 1000)
 
 
-def open_catalog(directory: Path, *, clock: FakeClock | None = None, **settings: int) -> Catalog:
-    return Catalog.open(directory, clock=clock or FakeClock(), settings=ServerSettings(**settings))
+def open_catalog(
+    directory: Path, *, clock: FakeClock | None = None, **settings: int
+) -> ServerCatalog:
+    return ServerCatalog.open(
+        directory, clock=clock or FakeClock(), settings=ServerSettings(**settings)
+    )
 
 
 def schema_of(**types: DataType) -> Schema:

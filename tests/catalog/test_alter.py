@@ -4,14 +4,14 @@ import pytest
 
 from headwater.errors import HeadwaterError, InvalidAlterError, InvalidOptionError
 from headwater.model.types import BigIntType, IntType, RowField, RowType, StringType
-from headwater.server.catalog.changes import (
+from headwater.server.catalog.alter import (
     AddColumn,
     ColumnPosition,
     DropColumn,
     ModifyColumn,
     RenameColumn,
-    ResetOption,
-    SetOption,
+    ResetTableOption,
+    SetTableOption,
 )
 from tests.catalog.samples import ORDERS, log_table, schema_of
 
@@ -100,14 +100,18 @@ def test_a_renamed_column_keeps_its_id(catalog, table):
 )
 def test_a_change_that_is_not_allowed_changes_nothing(catalog, table, change):
     with pytest.raises(HeadwaterError):
-        catalog.tables.alter(ORDERS, [SetOption("table.log.ttl", "1 d"), ADD_X, change])
+        catalog.tables.alter(ORDERS, [SetTableOption("table.log.ttl", "1 d"), ADD_X, change])
 
     assert catalog.tables.info(ORDERS) == table
     assert list(catalog.tables.schemas(table.table_id)) == [1]
 
 
 def test_the_last_columns_beside_the_partition_keys_stay(catalog, table):
-    changes = [ResetOption("table.statistics.columns"), DropColumn("counted"), DropColumn("name")]
+    changes = [
+        ResetTableOption("table.statistics.columns"),
+        DropColumn("counted"),
+        DropColumn("name"),
+    ]
 
     catalog.tables.alter(ORDERS, changes)
 
@@ -117,7 +121,7 @@ def test_the_last_columns_beside_the_partition_keys_stay(catalog, table):
 
 def test_a_column_without_statistics_left_can_be_dropped_in_the_same_step(catalog, table):
     altered = catalog.tables.alter(
-        ORDERS, [ResetOption("table.statistics.columns"), DropColumn("counted")]
+        ORDERS, [ResetTableOption("table.statistics.columns"), DropColumn("counted")]
     )
 
     assert altered.descriptor.schema.names == ("id", "day", "name")
@@ -135,7 +139,7 @@ def test_options_and_custom_properties_change_without_a_new_schema(catalog, tabl
     clock.time_ms += 9
 
     altered = catalog.tables.alter(
-        ORDERS, [SetOption("table.log.ttl", "1 d"), SetOption("owner", "me")]
+        ORDERS, [SetTableOption("table.log.ttl", "1 d"), SetTableOption("owner", "me")]
     )
 
     assert altered.descriptor.properties["table.log.ttl"] == "1 d"
@@ -145,9 +149,13 @@ def test_options_and_custom_properties_change_without_a_new_schema(catalog, tabl
 
 
 def test_reset_options_are_gone(catalog, table):
-    catalog.tables.alter(ORDERS, [SetOption("table.log.ttl", "1 d"), SetOption("owner", "me")])
+    catalog.tables.alter(
+        ORDERS, [SetTableOption("table.log.ttl", "1 d"), SetTableOption("owner", "me")]
+    )
 
-    altered = catalog.tables.alter(ORDERS, [ResetOption("table.log.ttl"), ResetOption("owner")])
+    altered = catalog.tables.alter(
+        ORDERS, [ResetTableOption("table.log.ttl"), ResetTableOption("owner")]
+    )
 
     assert altered.descriptor == table.descriptor
 
@@ -156,9 +164,9 @@ def test_reset_options_are_gone(catalog, table):
     "changes",
     [
         [],
-        [SetOption("table.statistics.columns", "counted")],
-        [SetOption("table.replication.factor", "1")],
-        [ResetOption("table.log.ttl"), ResetOption("owner")],
+        [SetTableOption("table.statistics.columns", "counted")],
+        [SetTableOption("table.replication.factor", "1")],
+        [ResetTableOption("table.log.ttl"), ResetTableOption("owner")],
         [RenameColumn("name", "name")],
         [ModifyColumn(name="name", type=StringType())],
     ],
@@ -171,22 +179,22 @@ def test_what_is_so_already_changes_nothing(catalog, table, clock, changes):
 
 @pytest.mark.parametrize(
     "change",
-    [SetOption("table.log.format", "indexed"), ResetOption("table.replication.factor")],
+    [SetTableOption("table.log.format", "indexed"), ResetTableOption("table.replication.factor")],
 )
 def test_an_option_that_cannot_change_is_told_with_those_that_can(catalog, table, change):
-    with pytest.raises(InvalidAlterError, match=r"These can: .*table\.log\.ttl"):
+    with pytest.raises(InvalidAlterError, match=r"can be changed are .*table\.log\.ttl"):
         catalog.tables.alter(ORDERS, [change])
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        SetOption("table.log.tll", "1 d"),
-        ResetOption("table.log.tll"),
-        SetOption("table.log.ttl", "soon"),
-        SetOption("table.log.local-ttl", "8 d"),
-        SetOption("table.statistics.columns", "nothing"),
-        SetOption("table.kv.standby-replica.enabled", "true"),
+        SetTableOption("table.log.tll", "1 d"),
+        ResetTableOption("table.log.tll"),
+        SetTableOption("table.log.ttl", "soon"),
+        SetTableOption("table.log.local-ttl", "8 d"),
+        SetTableOption("table.statistics.columns", "nothing"),
+        SetTableOption("table.kv.standby-replica.enabled", "true"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(catalog, table, change):
@@ -195,7 +203,7 @@ def test_an_option_that_makes_no_sense_is_refused(catalog, table, change):
 
 
 def test_automatic_partitions_can_be_switched_on_later(catalog, table):
-    altered = catalog.tables.alter(ORDERS, [SetOption("table.auto-partition.enabled", "true")])
+    altered = catalog.tables.alter(ORDERS, [SetTableOption("table.auto-partition.enabled", "true")])
 
     assert altered.descriptor.properties["table.auto-partition.enabled"] == "true"
 
@@ -206,8 +214,8 @@ def test_a_change_brings_no_control_characters(catalog):
     for change in (
         AddColumn(name="a\0", type=IntType()),
         RenameColumn("name", "a\0"),
-        SetOption("a\0", "x"),
-        SetOption("a", "\0"),
+        SetTableOption("a\0", "x"),
+        SetTableOption("a", "\0"),
     ):
         with pytest.raises(HeadwaterError, match="contains a control character"):
             catalog.tables.alter(ORDERS, [change])

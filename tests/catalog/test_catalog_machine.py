@@ -10,8 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from headwater.errors import HeadwaterError
 from headwater.model.path import TablePath
 from headwater.model.types import IntType
-from headwater.server.catalog.changes import AddColumn, DropColumn, SetOption
+from headwater.server.catalog.alter import AddColumn, DropColumn, SetTableOption
 from tests.catalog.samples import log_table, open_catalog
+from tests.choices import examples
 
 databases = st.sampled_from(["fluss", "shop"])
 paths = st.builds(TablePath, databases, st.sampled_from(["t", "u"]))
@@ -97,7 +98,7 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(path=paths, owner=st.text())
     def set_owner(self, path: TablePath, owner: str) -> None:
-        changes = [SetOption("owner", owner)]
+        changes = [SetTableOption("owner", owner)]
         if self._works(lambda: self._catalog.tables.alter(path, changes), path in self._columns):
             self._owners[path] = owner
 
@@ -158,5 +159,7 @@ class CatalogMachine(RuleBasedStateMachine):
         del self._columns[path], self._versions[path], self._days[path]
 
 
-CatalogMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+CatalogMachine.TestCase.settings = settings(
+    max_examples=examples(40), stateful_step_count=40, deadline=None
+)
 TestCatalogMachine = CatalogMachine.TestCase

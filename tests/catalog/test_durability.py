@@ -13,8 +13,8 @@ from headwater.errors import CorruptFileError, DirectoryInUseError, StorageError
 from headwater.model.path import TablePath
 from headwater.model.types import IntType
 from headwater.server.catalog import file
-from headwater.server.catalog.catalog import Catalog
-from headwater.server.catalog.changes import AddColumn, DropColumn, RenameColumn, SetOption
+from headwater.server.catalog.alter import AddColumn, DropColumn, RenameColumn, SetTableOption
+from headwater.server.catalog.catalog import ServerCatalog
 from tests.catalog.samples import ORDERS, log_table, open_catalog, partitioned_table
 
 DAY_1 = {"day": "1"}
@@ -24,7 +24,7 @@ CHANGES = {
     "drop database": lambda catalog: catalog.databases.drop("fluss", cascade=True),
     "create table": lambda catalog: catalog.tables.create(TablePath("shop", "new"), log_table()),
     "drop table": lambda catalog: catalog.tables.drop(ORDERS),
-    "set option": lambda catalog: catalog.tables.alter(ORDERS, [SetOption("a", "b")]),
+    "set option": lambda catalog: catalog.tables.alter(ORDERS, [SetTableOption("a", "b")]),
     "add column": lambda catalog: catalog.tables.alter(
         ORDERS, [AddColumn(name="x", type=IntType(), comment="c")]
     ),
@@ -38,15 +38,15 @@ import sys
 from pathlib import Path
 from headwater.config.server import ServerSettings
 from headwater.runtime.clock import SystemClock
-from headwater.server.catalog.catalog import Catalog
+from headwater.server.catalog.catalog import ServerCatalog
 
-catalog = Catalog.open(Path(sys.argv[1]), clock=SystemClock(), settings=ServerSettings())
+catalog = ServerCatalog.open(Path(sys.argv[1]), clock=SystemClock(), settings=ServerSettings())
 print(*[catalog.next_writer_id("") for _ in range(int(sys.argv[2]))], flush=True)
 sys.stdin.read()
 """
 
 
-def filled(directory: Path) -> Catalog:
+def filled(directory: Path) -> ServerCatalog:
     catalog = open_catalog(directory)
     catalog.databases.create("shop", custom_properties={"b": "2"})
     catalog.tables.create(ORDERS, partitioned_table())
@@ -54,7 +54,7 @@ def filled(directory: Path) -> Catalog:
     return catalog
 
 
-def image_of(catalog: Catalog):
+def image_of(catalog: ServerCatalog):
     return catalog.tables._image
 
 
@@ -177,7 +177,7 @@ def test_a_second_process_is_told_which_one_holds_the_directory(tmp_path):
 def test_a_second_catalog_in_one_process_is_refused_until_the_first_is_closed(tmp_path):
     first = open_catalog(tmp_path)
 
-    with pytest.raises(DirectoryInUseError, match="open in this process already"):
+    with pytest.raises(DirectoryInUseError, match="already open in this process"):
         open_catalog(tmp_path)
     first.close()
     first.close()

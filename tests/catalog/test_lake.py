@@ -5,8 +5,7 @@ import pytest
 from headwater.errors import BucketMissingError, LakeSnapshotMissingError, TieringFencedError
 from headwater.model.boundary import LakeBucket
 from headwater.server.catalog.lake import KEEP_ALL
-from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieringRecord
-from headwater.server.catalog.lake_offsets import TieredOffsets
+from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieredOffsets, TieringRecord
 from tests.catalog.samples import ORDERS, log_table, open_catalog
 
 BUCKET = LakeBucket(None, 0)
@@ -69,7 +68,7 @@ def test_snapshots_are_kept_from_one_on_by_the_order_they_came_in(catalog, earli
 def test_a_late_report_does_not_undo_a_newer_one(catalog):
     catalog.lake.commit(told(2, 9), earliest_kept=None)
 
-    with pytest.raises(TieringFencedError, match="ends at 9 already"):
+    with pytest.raises(TieringFencedError, match="already ends at 9"):
         catalog.lake.commit(told(1, 5), earliest_kept=None)
 
     assert catalog.lake.latest(1) == told(2, 9)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from headwater.errors import CorruptFileError
 from headwater.model.boundary import LakeBucket
-from headwater.server.catalog.lake_offsets import TieredOffsets, offsets_from_json
+from headwater.server.catalog.lake_entries import TieredOffsets, offsets_from_json
+from tests.cases import cases
 
 LONGS = st.integers(0, 2**63 - 1)
 ENDS = st.one_of(
@@ -43,7 +44,7 @@ def test_offsets_of_partitions_look_as_fluss_writes_them():
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",

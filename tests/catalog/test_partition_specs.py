@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import InvalidPartitionError, NotPartitionedError
-from headwater.model.partition import complete_spec, name_of_spec, partial_spec, spec_of_name
+from headwater.model.path import complete_spec, name_of_spec, partial_spec, spec_of_name
+from tests.cases import cases
 
 values = st.text("abcXYZ019_-", min_size=1, max_size=8)
 
@@ -28,7 +29,7 @@ def test_missing_and_unknown_keys_are_named():
         partial_spec({"c": "1"}, ["a", "b"])
 
 
-@pytest.mark.parametrize("name", ["1", "1$2$3", ""])
+@cases("name", ["1", "1$2$3", ""])
 def test_a_name_with_another_number_of_values_is_refused(name):
     with pytest.raises(InvalidPartitionError, match="a, b"):
         spec_of_name(name, ["a", "b"])

@@ -21,7 +21,8 @@ from headwater.model.types import (
     TimestampLtzType,
     TimestampType,
 )
-from headwater.server.catalog.changes import AddColumn, DropColumn, RenameColumn
+from headwater.server.catalog.alter import AddColumn, DropColumn, RenameColumn
+from tests.cases import cases
 from tests.catalog.samples import ORDERS, keyed_table, schema_of
 from tests.catalog.test_validation import accepted, refused
 
@@ -84,7 +85,7 @@ def test_a_bucket_key_may_be_a_part_of_the_primary_key():
     assert table.bucket_keys == ("id",)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("table", "why"),
     [
         (keyed_table(key=("nothing",)), "nothing"),
@@ -99,14 +100,14 @@ def test_keys_that_do_not_fit_each_other_are_refused(table, why):
     assert why in str(refused(table))
 
 
-@pytest.mark.parametrize("kind", NESTED)
+@cases("kind", NESTED)
 def test_a_nested_column_cannot_be_in_the_primary_key(kind: DataType):
     table = keyed_table(schema=schema_of(id=IntType(), k=kind), key=("id", "k"))
 
     assert "primary key" in str(refused(table))
 
 
-@pytest.mark.parametrize(
+@cases(
     "properties",
     [
         {"table.kv.format": "indexed"},
@@ -134,7 +135,7 @@ def test_options_that_contradict_the_table_or_each_other_are_refused(properties)
     assert refused(keyed_table(properties=properties))
 
 
-@pytest.mark.parametrize(
+@cases(
     "properties",
     [
         {"table.kv.format": "compacted"},
@@ -154,7 +155,7 @@ def test_options_that_fit_are_kept(properties):
     assert {**kept, **properties} == kept
 
 
-@pytest.mark.parametrize("engine", ["first_row", "aggregation", "versioned"])
+@cases("engine", ["first_row", "aggregation", "versioned"])
 def test_a_merge_engine_ignores_deletes_unless_told_otherwise(engine):
     version = {VERSION: "id"} if engine == "versioned" else {}
 
@@ -163,7 +164,7 @@ def test_a_merge_engine_ignores_deletes_unless_told_otherwise(engine):
     assert table.properties[DELETE] == "ignore"
 
 
-@pytest.mark.parametrize("kind", [TimestampType(), TimestampLtzType(precision=3), BigIntType()])
+@cases("kind", [TimestampType(), TimestampLtzType(precision=3), BigIntType()])
 def test_versions_and_ages_come_from_a_time(kind: DataType):
     schema = schema_of(id=IntType(), at=kind)
 
@@ -171,7 +172,7 @@ def test_versions_and_ages_come_from_a_time(kind: DataType):
     assert accepted(keyed_table(schema=schema, properties={TTL: "1 h", TIME: "at"}))
 
 
-@pytest.mark.parametrize("kind", [IntType(), DateType(), BooleanType()])
+@cases("kind", [IntType(), DateType(), BooleanType()])
 def test_an_age_does_not_come_from_other_types(kind: DataType):
     schema = schema_of(id=IntType(), at=kind)
     table = keyed_table(schema=schema, properties={TTL: "1 h", TIME: "at"})
@@ -185,7 +186,7 @@ def test_a_column_can_be_folded_by_a_function_that_takes_its_type():
     assert accepted(folding_table(schema)).schema.column("n").aggregate == SUM
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "engine", "why"),
     [
         ("n", None, "merge engine aggregation"),
@@ -222,7 +223,7 @@ def test_functions_can_be_given_as_custom_properties():
     assert table.custom_properties == given
 
 
-@pytest.mark.parametrize(
+@cases(
     "given",
     [
         {"fields.nothing.agg": "sum"},
@@ -236,7 +237,7 @@ def test_a_custom_property_with_a_function_that_does_not_fit_is_refused(given):
     assert refused(folding_table(schema_of(id=IntType(), n=IntType()), **given))
 
 
-@pytest.mark.parametrize("kind", [IntType(), BigIntType(), BigIntType(nullable=False)])
+@cases("kind", [IntType(), BigIntType(), BigIntType(nullable=False)])
 def test_a_whole_number_can_be_an_auto_increment_column(kind: DataType):
     table = accepted(numbered(schema_of(id=IntType(), n=kind), "n"))
 
@@ -244,7 +245,7 @@ def test_a_whole_number_can_be_an_auto_increment_column(kind: DataType):
     assert table.schema.column("n").type == kind
 
 
-@pytest.mark.parametrize("names", [("id",), ("n", "m"), ("text",), ("nothing",)])
+@cases("names", [("id",), ("n", "m"), ("text",), ("nothing",)])
 def test_an_auto_increment_column_that_cannot_count_is_refused(names):
     schema = schema_of(id=IntType(), n=IntType(), m=IntType(), text=StringType())
 

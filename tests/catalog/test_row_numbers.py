@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headwater.config.values import LONG_MAX
 from headwater.errors import BucketMissingError, NumbersExhaustedError, StorageError
 from headwater.model.path import TablePath
-from headwater.server.catalog.catalog import Catalog
+from headwater.server.catalog.catalog import ServerCatalog
 from tests.catalog.samples import ORDERS, log_table, open_catalog
 from tests.catalog.test_durability import refuse_every_change
 
@@ -20,16 +20,16 @@ import sys
 from pathlib import Path
 from headwater.config.server import ServerSettings
 from headwater.runtime.clock import SystemClock
-from headwater.server.catalog.catalog import Catalog
+from headwater.server.catalog.catalog import ServerCatalog
 
-catalog = Catalog.open(Path(sys.argv[1]), clock=SystemClock(), settings=ServerSettings())
+catalog = ServerCatalog.open(Path(sys.argv[1]), clock=SystemClock(), settings=ServerSettings())
 print(catalog.reserve_ids(int(sys.argv[2]), 7), flush=True)
 sys.stdin.read()
 """
 
 
 @pytest.fixture
-def table_id(catalog: Catalog) -> int:
+def table_id(catalog: ServerCatalog) -> int:
     return catalog.tables.create(ORDERS, log_table()).table_id
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from headwater.errors import InvalidAlterError
 from headwater.model.schema import Schema, with_column_ids
 from headwater.model.types import ArrayType, DataType, IntType, MapType, RowField, RowType
-from headwater.server.catalog.changes import AddColumn, DropColumn, RenameColumn
-from headwater.server.catalog.schema_changes import changed_schema
+from headwater.server.catalog.alter import AddColumn, DropColumn, RenameColumn, changed_schema
 from tests.catalog.samples import schema_of
 
 names = st.sampled_from("abcdefgh")

@@ -6,8 +6,8 @@ import pytest
 
 from headwater.config.server import ServerSettings
 from headwater.errors import HeadwaterError, InvalidOptionError, InvalidTableError
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Schema
+from headwater.model.table import TableDescriptor
 from headwater.model.types import (
     ArrayType,
     BigIntType,
@@ -22,6 +22,7 @@ from headwater.model.types import (
     StringType,
 )
 from headwater.server.catalog.validation import RESERVED_COLUMNS, accepted_table
+from tests.cases import cases
 from tests.catalog.samples import log_table, partitioned_table, schema_of
 
 ROW = RowType(fields=(RowField(name="x", type=IntType()),))
@@ -44,7 +45,7 @@ def test_an_auto_increment_column_needs_a_primary_key():
     assert "primary key" in str(refused(log_table(schema=schema)))
 
 
-@pytest.mark.parametrize("name", RESERVED_COLUMNS)
+@cases("name", RESERVED_COLUMNS)
 def test_a_reserved_column_name_is_refused(name):
     assert name in str(refused(log_table(schema=schema_of(**{name: IntType()}))))
 
@@ -53,43 +54,43 @@ def test_a_table_without_columns_is_refused():
     assert "column" in str(refused(log_table(schema=Schema(columns=()))))
 
 
-@pytest.mark.parametrize("count", [0, -1])
+@cases("count", [0, -1])
 def test_a_table_needs_a_bucket(count):
     assert "bucket" in str(refused(log_table(bucket_count=count)))
 
 
-@pytest.mark.parametrize("kind", [*NESTED, DecimalType()])
+@cases("kind", [*NESTED, DecimalType()])
 def test_a_type_that_is_no_plain_value_cannot_partition(kind: DataType):
     table = log_table(schema=schema_of(id=IntType(), p=kind), partition_keys=("p",))
 
     assert "partition key" in str(refused(table))
 
 
-@pytest.mark.parametrize("kind", [StringType(), IntType(), BytesType(), DateType()])
+@cases("kind", [StringType(), IntType(), BytesType(), DateType()])
 def test_plain_types_can_partition(kind: DataType):
     table = log_table(schema=schema_of(id=IntType(), p=kind), partition_keys=("p",))
 
     assert accepted(table).partition_keys == ("p",)
 
 
-@pytest.mark.parametrize("keys", [("nothing",), ("day", "day"), ("id", "name", "day")])
+@cases("keys", [("nothing",), ("day", "day"), ("id", "name", "day")])
 def test_partition_keys_are_some_different_columns(keys):
     assert refused(log_table(partition_keys=keys))
 
 
-@pytest.mark.parametrize("keys", [("nothing",), ("id", "id"), ("day",)])
+@cases("keys", [("nothing",), ("id", "id"), ("day",)])
 def test_bucket_keys_are_different_columns_that_do_not_partition(keys):
     assert refused(log_table(bucket_keys=keys, partition_keys=("day",)))
 
 
-@pytest.mark.parametrize("kind", NESTED)
+@cases("kind", NESTED)
 def test_a_nested_column_cannot_be_a_bucket_key(kind: DataType):
     table = log_table(schema=schema_of(id=IntType(), k=kind), bucket_keys=("k",))
 
     assert "bucket key" in str(refused(table))
 
 
-@pytest.mark.parametrize("names", [("x", "x"), ("",), ()])
+@cases("names", [("x", "x"), ("",), ()])
 def test_fields_of_a_row_need_different_names(names):
     row = RowType(fields=tuple(RowField(name=name, type=IntType()) for name in names))
     inside = MapType(key=IntType(), value=ArrayType(element=row))
@@ -104,7 +105,7 @@ def test_column_ids_that_leave_no_room_are_refused():
     assert "ids" in str(refused(log_table(schema=numbered)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value"),
     [
         ("table.log.format", "indexed"),
@@ -143,7 +144,7 @@ def test_several_partition_keys_get_no_partitions_ahead_of_time():
     assert table.properties["table.auto-partition.num-precreate"] == "0"
 
 
-@pytest.mark.parametrize(
+@cases(
     "properties",
     [
         {"enabled": "true"},
@@ -156,7 +157,7 @@ def test_contradicting_settings_of_several_partition_keys_are_refused(properties
     assert refused(partitioned_table("day", "name", **properties))
 
 
-@pytest.mark.parametrize(
+@cases(
     "properties",
     [{}, {"time_format": "yyyyMMdd"}, {"time_unit": "month", "time_format": "yyyy-MM"}],
 )
@@ -173,7 +174,7 @@ def test_automatic_partitions_by_date_in_the_form_of_a_date_are_accepted():
     assert accepted(replace(table, schema=schema_of(id=IntType(), day=DateType())))
 
 
-@pytest.mark.parametrize("character", ["\0", "\n", "\x1b", "\x7f", "\x9b"])
+@cases("character", ["\0", "\n", "\x1b", "\x7f", "\x9b"])
 def test_control_characters_in_names_are_refused(character):
     name = f"a{character}b"
     row = RowType(fields=(RowField(name=name, type=IntType()),))

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from headwater.errors import UnknownWriterError
-from headwater.model.writer_id import COMPUTED_BIT, NUMBER_BITS
-from headwater.server.catalog import writer_ids
+from headwater.model.bucket import COMPUTED_BIT, NUMBER_BITS
+from headwater.server.catalog import ids as writer_ids
 from tests.catalog.samples import open_catalog
 
 
@@ -36,7 +36,7 @@ def test_a_copy_tells_clients_of_its_original_to_begin_anew_and_knows_those_of_b
     copy = open_catalog(tmp_path / "b")
 
     copy.check_writer_id(before[0], "ann")
-    with pytest.raises(UnknownWriterError, match="after the copy was made"):
+    with pytest.raises(UnknownWriterError, match="after the backup was made"):
         copy.check_writer_id(after[0], "ann")
 
     copy.close()

@@ -6,9 +6,8 @@ import shutil
 import pytest
 
 import headwater
-from headwater.audit.finding import Check, Finding, Proof, Severity
-from headwater.audit.report import AuditReport
-from headwater.cli.audit_text import report_text, verdict
+from headwater.audit.report import AuditReport, Check, Finding, Proof, Severity
+from headwater.cli.audit_run import report_text, verdict
 from headwater.rows.log_batch import HEADER_BYTES
 from tests.audit.planting import flip, segment
 from tests.cli.commanding import Storage, ok
@@ -128,7 +127,7 @@ def test_a_directory_that_is_no_storage_is_a_mistake_and_stays_as_it_is(tmp_path
     result = Storage(str(tmp_path))("audit")
 
     assert result.exit_code == 4
-    assert "holds no storage" in result.stderr
+    assert "contains no storage" in result.stderr
     assert files(tmp_path) == before
 
 
@@ -142,7 +141,7 @@ def test_a_table_beside_one_that_is_damaged_is_not_called_proven(beside, directo
     result = beside("audit", "good", "--deep")
 
     assert result.exit_code == 9
-    assert "is not proven: the files of other tables are bad, those of fluss.t" in result.stdout
+    assert "are not proven: the files of other tables are bad, those of fluss.t" in result.stdout
     assert files(directory) == before
 
 
@@ -163,7 +162,7 @@ def test_a_lake_that_is_gone_is_told_and_not_made_anew(directory):
     result = Storage(str(directory))("audit")
 
     assert result.exit_code == 9
-    assert "there is no" in result.stdout
+    assert "does not exist" in result.stdout
     assert not (directory / "lake" / "iceberg").exists()
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from headwater import __version__
 from headwater.cli.main import app
-from headwater.server.security import Users
+from headwater.server.logins import Users
 from tests.serving import serving
 
 RUN_WITHIN_S = 20

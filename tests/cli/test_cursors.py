@@ -3,8 +3,7 @@
 import pytest
 
 import headwater
-from headwater.cli.rates import Sight, growth
-from headwater.cli.top import grid
+from headwater.cli.top import TablesSample, grid, growth
 from tests.cli.commanding import ok
 
 LINES = "".join(f'{{"id":{n}}}\n' for n in range(6))
@@ -76,8 +75,10 @@ def test_one_view_shows_tables_with_ends_and_lags(storage, log):
 
 
 def test_the_busiest_table_stands_first_and_a_new_one_has_no_rate():
-    before = Sight(at_s=1.0, ends={"a": 0, "b": 100, "gone": 5}, lags={})
-    now = Sight(at_s=3.0, ends={"a": 50, "b": 400, "new": 7, "c": 1}, lags={"a": {"x": None}})
+    before = TablesSample(at_s=1.0, ends={"a": 0, "b": 100, "gone": 5}, lags={})
+    now = TablesSample(
+        at_s=3.0, ends={"a": 50, "b": 400, "new": 7, "c": 1}, lags={"a": {"x": None}}
+    )
 
     rows = growth(before, now)
 
@@ -92,13 +93,15 @@ def test_the_busiest_table_stands_first_and_a_new_one_has_no_rate():
 
 
 def test_a_table_that_was_made_again_does_not_shrink():
-    before, now = (Sight(at_s=at, ends={"a": end}, lags={}) for at, end in ((1.0, 9), (2.0, 3)))
+    before, now = (
+        TablesSample(at_s=at, ends={"a": end}, lags={}) for at, end in ((1.0, 9), (2.0, 3))
+    )
 
     assert growth(before, now)[0]["rows_per_s"] == 0.0
 
 
 def test_the_live_view_has_a_line_for_each_table_that_fits():
-    now = Sight(at_s=1.0, ends={"a": 1234, "b": 2, "c": 3}, lags={})
+    now = TablesSample(at_s=1.0, ends={"a": 1234, "b": 2, "c": 3}, lags={})
 
     shown = grid(growth(None, now), lines=2)
 

@@ -9,10 +9,19 @@ import typer
 from typer.testing import CliRunner
 
 import headwater
-from headwater.cli.exits import BRANCHES, EPILOG, INTERRUPTED, MEANINGS, TERMINATED, code_of, ending
+from headwater.cli.commands import (
+    BRANCHES,
+    EPILOG,
+    INTERRUPTED,
+    MEANINGS,
+    TERMINATED,
+    code_of,
+    ending,
+)
 from headwater.cli.main import app
 from headwater.errors import HeadwaterError, TableMissingError, TimedOutError
-from headwater.server.security import Users
+from headwater.server.logins import Users
+from tests.cases import cases
 from tests.cli.commanding import PLAIN, RUN_WITHIN_S, Storage, ok
 from tests.serving import serving
 
@@ -32,7 +41,7 @@ def test_an_error_ends_with_the_code_of_its_branch():
     assert code_of(OSError("x")) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("fault", "code"),
     [
         (TableMissingError("There is no table.", hint="Make it."), 4),
@@ -55,7 +64,7 @@ def test_our_own_mistakes_are_one_line_too(capsys, debug):
 
     told = capsys.readouterr().err
     assert ended.value.exit_code == 1
-    assert told.splitlines()[-1].startswith("headwater: This should not happen: AssertionError")
+    assert told.splitlines()[-1].startswith("headwater: Unexpected AssertionError")
     assert ("Traceback" in told) is debug
 
 
@@ -72,7 +81,7 @@ def test_an_error_is_one_line_and_shows_its_origin_on_demand(storage):
 def test_the_help_tells_all_exit_codes():
     shown = CliRunner().invoke(app, ["--help"], env=PLAIN).stdout
 
-    assert "Exit codes: 0 done; 1 something unexpected" in " ".join(shown.split())
+    assert "Exit codes: 0 done; 1 unexpected error" in " ".join(shown.split())
     assert all(f"{code} " in EPILOG for code in MEANINGS)
 
 
@@ -87,7 +96,7 @@ def commands(group, path=()):
 ALL = dict(commands(typer.main.get_command(app)))
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
+@cases("path", ALL)
 def test_every_command_shows_an_example_of_itself(path):
     assert f"Example: headwater {' '.join(path)} " in f"{ALL[path].help} "
 
@@ -235,7 +244,7 @@ def test_internal_tables_are_listed_on_demand_only(server, name):
     assert storage.rows("table", "list", "headwater")
 
 
-@pytest.mark.parametrize("at", ["127.0.0.1:1", "/nowhere"])
+@cases("at", ["127.0.0.1:1", "/nowhere"])
 def test_completion_keeps_quiet_where_nothing_is_known(at):
     completed = _complete(at, "headwater scan f")
 

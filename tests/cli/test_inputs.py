@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.cli import json_lines
+from headwater.cli import inputs as json_lines
 from headwater.cli.inputs import read_pieces, schema_of_source
-from headwater.cli.layout import Look
-from headwater.cli.output import Output, form_of
-from headwater.cli.sources import STDIN, Format, source_of
+from headwater.cli.output import Output, TableStyle, form_of
+from headwater.cli.target import STDIN, Format, source_of
 from headwater.errors import InvalidValueError, RecordTooLargeError, RequestError
+from tests.cases import cases
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("city", pa.string())])
 ROWS = pa.record_batch({"id": [1, 2, 3], "city": ["Rome", None, ""]}, schema=SCHEMA)
@@ -81,12 +81,16 @@ def test_standard_input_is_json_lines_unless_told_otherwise(monkeypatch, given, 
     ("name", "text", "told"),
     [
         ("a.jsonl", '{"id":1}\n\n{"id":"x"}\n', "a.jsonl: line 3, column 'id': 'x'"),
-        ("a.jsonl", '{"id":1}\n{"id":1\n', "a.jsonl: line 2: this is no JSON"),
-        ("a.jsonl", '{"id":1}\n[2]\n', "a.jsonl: line 2: this is no JSON object"),
-        ("a.jsonl", '{"id":1}\n{"city":"x"}\n', "a.jsonl: line 2, column 'id': the column may"),
+        ("a.jsonl", '{"id":1}\n{"id":1\n', "a.jsonl: line 2: invalid JSON"),
+        ("a.jsonl", '{"id":1}\n[2]\n', "a.jsonl: line 2: not a JSON object"),
+        (
+            "a.jsonl",
+            '{"id":1}\n{"city":"x"}\n',
+            "a.jsonl: line 2, column 'id': the column is NOT NULL",
+        ),
         ("a.jsonl", '{"id":1,"town":2}\n', "a.jsonl: line 1: there is no column 'town'"),
         ("a.csv", "id,city\n1,a\n\n2.5,b\n", "a.csv: row 3, column 'id': '2.5'"),
-        ("a.csv", "id,city\n1,a\n,b\n", "a.csv: row 3, column 'id': the column may not be null"),
+        ("a.csv", "id,city\n1,a\n,b\n", "a.csv: row 3, column 'id': the column is NOT NULL"),
         ("a.csv", "id,city\n1,a\n2,b,c\n", "a.csv: CSV parse error: Row #3: Expected 2 columns"),
         ("a.csv", "id,town\n1,a\n", "a.csv: there is no column 'town'"),
         ("a.csv", "", "a.csv: Empty CSV file"),
@@ -145,17 +149,17 @@ class ShortReads:
 def test_a_line_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(json_lines, "LINE_BYTES_MAX", 100)
 
-    with pytest.raises(RecordTooLargeError, match="line 1 is over 100 bytes"):
+    with pytest.raises(RecordTooLargeError, match="line 1 is longer than 100 bytes"):
         list(json_lines.blocks(io.BytesIO(b"x" * 200), name="x"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "given", "told"),
     [
         ("rows", None, "--format"),
         ("rows.txt.gz", None, "--format"),
-        ("-", Format.PARQUET, "plain files"),
-        ("a.parquet.gz", None, "plain files"),
+        ("-", Format.PARQUET, "uncompressed files"),
+        ("a.parquet.gz", None, "uncompressed files"),
     ],
 )
 def test_a_file_that_cannot_be_read_as_it_is_is_answered_with_a_way_out(name, given, told):
@@ -185,6 +189,6 @@ def test_numbers_keep_all_their_digits_on_both_ways_of_reading():
 
 def test_a_table_with_one_column_keeps_its_nulls_in_csv(tmp_path):
     rows = pa.record_batch({"city": pa.array(["a", None, ""])})
-    (tmp_path / "a.csv").write_text(form_of(Output.CSV, Look()).rows(rows))
+    (tmp_path / "a.csv").write_text(form_of(Output.CSV, TableStyle()).rows(rows))
 
     assert rows_of(tmp_path / "a.csv", rows.schema).to_pylist() == rows.to_pylist()

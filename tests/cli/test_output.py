@@ -7,12 +7,20 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.cli.layout import GAP, WIDTH_MIN, Look, fitted
-from headwater.cli.output import Output, document_text, form_of, table_of
+from headwater.cli.output import (
+    GAP,
+    WIDTH_MIN,
+    Output,
+    TableStyle,
+    document_text,
+    fitted,
+    form_of,
+    table_of,
+)
+from tests.cases import cases
 
 THINGS = pa.record_batch(
     {
@@ -65,23 +73,21 @@ day,at,seen,sent
 """
 
 
-@pytest.mark.parametrize(
-    ("output", "golden"), [(Output.TABLE, TABLES), (Output.JSON, JSONS), (Output.CSV, CSVS)]
-)
+@cases(("output", "golden"), [(Output.TABLE, TABLES), (Output.JSON, JSONS), (Output.CSV, CSVS)])
 def test_rows_look_as_they_always_did(output, golden):
-    shown = "".join(form_of(output, Look()).rows(batch) for batch in (THINGS, TIMES))
+    shown = "".join(form_of(output, TableStyle()).rows(batch) for batch in (THINGS, TIMES))
 
     assert shown == golden.removeprefix("\n")
 
 
 def test_every_line_of_json_is_json_by_itself():
-    lines = form_of(Output.JSON, Look()).rows(THINGS).splitlines()
+    lines = form_of(Output.JSON, TableStyle()).rows(THINGS).splitlines()
 
     assert [list(json.loads(line)) for line in lines] == [THINGS.schema.names] * 3
 
 
 def test_other_programs_read_the_csv():
-    text = form_of(Output.CSV, Look()).rows(THINGS)
+    text = form_of(Output.CSV, TableStyle()).rows(THINGS)
 
     rows = list(csv.DictReader(io.StringIO(text)))
 
@@ -89,9 +95,9 @@ def test_other_programs_read_the_csv():
     assert rows[0]["tags"] == '["x",null]'
 
 
-@pytest.mark.parametrize(("output", "head_lines"), [("table", 2), ("csv", 1), ("json", 0)])
+@cases(("output", "head_lines"), [("table", 2), ("csv", 1), ("json", 0)])
 def test_the_head_stands_once_above_all_batches(output, head_lines):
-    form = form_of(Output(output), Look())
+    form = form_of(Output(output), TableStyle())
 
     shown = form.rows(TIMES) + form.rows(TIMES) + form.head(TIMES.schema)
 
@@ -100,15 +106,15 @@ def test_the_head_stands_once_above_all_batches(output, head_lines):
     assert lines[head_lines : head_lines + 2] == lines[-2:]
 
 
-@pytest.mark.parametrize(("output", "head"), [("table", "n\n─\n"), ("csv", "n\n"), ("json", "")])
+@cases(("output", "head"), [("table", "n\n─\n"), ("csv", "n\n"), ("json", "")])
 def test_no_rows_leave_the_head_alone(output, head):
-    assert form_of(Output(output), Look()).head(pa.schema([("n", pa.int64())])) == head
+    assert form_of(Output(output), TableStyle()).head(pa.schema([("n", pa.int64())])) == head
 
 
 def test_a_table_fits_the_terminal_and_cuts_no_numbers():
     wide = pa.record_batch({"n": pa.array([10**18]), "text": ["x" * 500], "more": ["y" * 30]})
 
-    lines = form_of(Output.TABLE, Look(width=60)).rows(wide).splitlines()
+    lines = form_of(Output.TABLE, TableStyle(width=60)).rows(wide).splitlines()
 
     assert max(map(len, lines)) == 60
     assert str(10**18) in lines[2]
@@ -127,9 +133,9 @@ def test_columns_become_narrower_only_as_far_as_they_must(wanted, width):
     assert widths == wanted or total >= width
 
 
-@pytest.mark.parametrize(("width", "shown"), [(None, "Constantinople  12345"), (80, "Con…  12345")])
+@cases(("width", "shown"), [(None, "Constantinople  12345"), (80, "Con…  12345")])
 def test_later_rows_that_are_wider_are_cut_on_terminals_and_whole_elsewhere(width, shown):
-    form = form_of(Output.TABLE, Look(width=width))
+    form = form_of(Output.TABLE, TableStyle(width=width))
     form.rows(pa.record_batch({"city": ["Rome"], "n": [1]}))
 
     later = form.rows(pa.record_batch({"city": ["Constantinople"], "n": [12345]}))
@@ -140,7 +146,7 @@ def test_later_rows_that_are_wider_are_cut_on_terminals_and_whole_elsewhere(widt
 def test_wide_letters_take_two_places():
     rows = pa.record_batch({"city": ["東京", "Rome"], "n": [1, 2]})
 
-    lines = form_of(Output.TABLE, Look()).rows(rows).splitlines()
+    lines = form_of(Output.TABLE, TableStyle()).rows(rows).splitlines()
 
     assert lines[2:] == ["東京  1", "Rome  2"]
 
@@ -148,12 +154,12 @@ def test_wide_letters_take_two_places():
 def test_null_is_dim_on_a_terminal_so_that_it_differs_from_the_word():
     rows = pa.record_batch({"city": ["NULL", None]})
 
-    lines = form_of(Output.TABLE, Look(styled=True)).rows(rows).splitlines()
+    lines = form_of(Output.TABLE, TableStyle(styled=True)).rows(rows).splitlines()
 
     assert lines[2:] == ["NULL", "\x1b[2mNULL\x1b[0m"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("output", "text"),
     [
         (Output.TABLE, 'name  clicks\nkeys  ["id"]\nnote  NULL\n'),

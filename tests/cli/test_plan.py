@@ -7,12 +7,13 @@ import pytest
 
 import headwater
 from headwater import aio
-from headwater.cli.positions import offsets_of
-from headwater.client.reading.log_batch import Place
-from headwater.client.union.split_json import split_of_document
+from headwater.cli.read import offsets_of
 from headwater.errors import RequestError
-from headwater.tiering.runner import Here
+from headwater.read.offsets import Place
+from headwater.read.split import split_of_document
 from headwater.tiering.service import TieringService
+from headwater.tiering.task import LocalRunner
+from tests.cases import cases
 from tests.cli.commanding import Storage, ok
 
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
@@ -37,7 +38,7 @@ async def _tiered(directory, options) -> None:
             rows = [{"id": start + at, "text": "old"} for at in range(20)]
             await log.append(rows)
             await keyed.upsert(rows)
-            await TieringService(hw, Here(hw)).run_once()
+            await TieringService(hw, LocalRunner(hw)).run_once()
         await log.append([{"id": 200, "text": "new"}])
         await keyed.upsert([{"id": at, "text": "new"} for at in range(5)])
 
@@ -115,10 +116,10 @@ def test_an_offset_ends_a_bucket(at):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--token", "nonsense"), "is no token"),
+        (("--token", "nonsense"), "is not a token"),
         (("--offset", "zero=1"), "Write it as BUCKET=OFFSET"),
         (("--offset", "0=99"), "99"),
-        (("--as-of", "yesterday"), "is no moment"),
+        (("--as-of", "yesterday"), "is not a time"),
         (("--snapshot-id", "1", "--as-of", "5"), "2 ways"),
         (("--where", "nothing = 1"), "no column 'nothing'"),
     ],
@@ -136,7 +137,7 @@ def test_offsets_are_named_by_partition_and_bucket():
     assert found == {Place(None, 0): 5, Place("2026-11-16", 3): 70}
 
 
-@pytest.mark.parametrize("texts", [["0"], ["=5"], ["0=-1"], ["a/b/0=1"], ["0=1", "0=2"]])
+@cases("texts", [["0"], ["=5"], ["0=-1"], ["a/b/0=1"], ["0=1", "0=2"]])
 def test_other_offsets_are_refused(texts):
     with pytest.raises(RequestError):
         offsets_of(texts)

@@ -55,7 +55,7 @@ def test_nothing_is_done_where_nobody_can_be_asked(place, run):
     result = run("repair", place, "events", "--bucket", "0", "--cut-at", "90")
 
     assert result.exit_code == 3
-    assert "Say --yes" in result.stderr
+    assert "Pass --yes" in result.stderr
     assert names(place) == before
 
 

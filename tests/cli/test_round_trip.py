@@ -9,12 +9,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import headwater
-from headwater.cli.inputs import read_pieces
-from headwater.cli.json_lines import read_json_lines
-from headwater.cli.layout import Look
-from headwater.cli.output import Output, form_of
-from headwater.cli.sources import source_of
-from headwater.cli.texts import plain_texts
+from headwater.cli.inputs import read_json_lines, read_pieces
+from headwater.cli.output import Output, TableStyle, form_of, plain_texts
+from headwater.cli.target import source_of
 from tests.cli.commanding import Storage, ok
 from tests.rows.strategies import data_types, record_batches, scalar_types, schemas
 
@@ -35,7 +32,7 @@ def tables(draw, types):
 @given(tables(data_types()))
 def test_json_lines_hold_everything_that_a_row_holds(table):
     _, batch = table
-    lines = form_of(Output.JSON, Look()).rows(batch)
+    lines = form_of(Output.JSON, TableStyle()).rows(batch)
 
     read = read_json_lines(io.BytesIO(lines.encode()), batch.schema, name="lines")
 
@@ -47,7 +44,7 @@ def test_json_lines_hold_everything_that_a_row_holds(table):
 def test_csv_holds_everything_that_a_row_holds(tmp_path, table):
     _, batch = table
     path = tmp_path / "rows.csv"
-    path.write_text(form_of(Output.CSV, Look()).rows(batch), newline="")
+    path.write_text(form_of(Output.CSV, TableStyle()).rows(batch), newline="")
 
     pieces = read_pieces(source_of(path, given=None), batch.schema, batch_rows=100)
 

@@ -8,12 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 import headwater
+from headwater.cli.command import secret_values
 from headwater.cli.main import app
-from headwater.cli.pairs import secret_values
-from headwater.config.choices import LakeFormat
 from headwater.config.lake import shown_options, told_properties, without_secrets
+from headwater.config.options import LakeFormat
 from headwater.errors import LakeUnreachableError, RequestError
-from headwater.errors.root import redacted
+from headwater.errors.tree import redacted
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.split import LakeFile, LakeSplit
 from headwater.runtime.events import JsonFormat, TextFormat
@@ -76,13 +76,13 @@ def said(*arguments: str, **env: str) -> str:
 def test_commands_warn_of_a_password_that_others_can_see(tmp_path):
     for command in (["count", "t"], ["audit"], ["tier", "--once", "--here"]):
         typed = said(*command, "--user", "ann", "--password", "s3cret")
-        assert typed.count("list of processes; set HEADWATER_PASSWORD instead") == 1
+        assert typed.count("process list; set HEADWATER_PASSWORD instead") == 1
 
         assert not said(*command, "--user", "ann", HEADWATER_PASSWORD="s3cret")
     users = str(tmp_path / "users")
     typed = CliRunner().invoke(app, ["user", "add", users, "ann", "--password", "s3cret"])
     asked = CliRunner().invoke(app, ["user", "add", users, "ann"], input="s3cret\ns3cret\n")
-    assert "list of processes; leave it out and be asked" in typed.stderr
+    assert "process list; leave it out and be asked" in typed.stderr
     assert "warning" not in asked.stderr
 
 
@@ -93,7 +93,7 @@ def test_commands_warn_of_secrets_of_the_lake_that_others_can_see(tmp_path):
 
     for command in (["count", "t"], ["audit"], ["tier", "--once", "--here"]):
         typed = said(*command, *lake)
-        assert typed.count("give s3.secret-access-key=@FILE") == 1
+        assert typed.count("pass s3.secret-access-key=@FILE") == 1
         assert "warehouse" not in typed
 
         assert not said(*command, *safe)

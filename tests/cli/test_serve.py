@@ -73,10 +73,10 @@ def test_damage_under_a_server_shows_in_its_metrics_its_health_and_its_events(tm
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--audit-every", "soon"], "--audit-every cannot be 'soon'"),
-        (["--audit-every", "0 s"], "--audit-every cannot be '0 s'"),
+        (["--audit-every", "soon"], "'soon' is not a valid value of --audit-every"),
+        (["--audit-every", "0 s"], "'0 s' is not a valid value of --audit-every"),
         (["--audit-deep"], "--audit-deep needs --audit-every"),
-        (["--metrics-port", "-1"], "'metrics_port' must be from 0"),
+        (["--metrics-port", "-1"], "'metrics_port' must be between 0"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(tmp_path, options, words):
@@ -91,8 +91,8 @@ def test_a_port_in_use_is_one_line_that_says_what_to_do(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         for options, told in {
-            ("--port", port): "choose another with --port",
-            ("--port", "0", "--metrics-port", port): "choose another with --metrics-port",
+            ("--port", port): "choose another port with --port",
+            ("--port", "0", "--metrics-port", port): "choose another port with --metrics-port",
         }.items():
             result = CliRunner().invoke(app, ["serve", str(tmp_path / "data"), *options])
 
@@ -109,7 +109,7 @@ def test_a_directory_that_others_may_read_is_told_once_with_the_remedy(tmp_path)
         directory.chmod(mode)
         server = ServerProcess(directory)
         server.stop()
-        told[mode] = [line for line in server.told().splitlines() if "may be read by all" in line]
+        told[mode] = [line for line in server.told().splitlines() if "is readable by all" in line]
 
     (line,) = told[0o755]
     assert "WARNING" in line

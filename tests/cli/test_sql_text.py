@@ -1,12 +1,12 @@
 """SQL as people type it."""
 
 import duckdb
-import pytest
 
-from headwater.cli.sql_text import RESERVED, completions, is_blank, is_complete, quoted_name
+from headwater.cli.sql import RESERVED, completions, is_blank, is_complete, quoted_name
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "select 1;",
@@ -22,7 +22,7 @@ def test_a_statement_ends_with_a_semicolon(text):
     assert is_complete(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["", "select 1", "select ';", 'select "a;', "select 1 /* ;", "select $q$ ;", "-- ;"],
 )

@@ -58,7 +58,7 @@ def test_a_table_is_described_as_it_was_created(storage, name):
     )
     [table] = storage.rows("table", "describe", name)
 
-    assert ok(made) == f"Table fluss.{name} is there.\n"
+    assert ok(made) == f"Created table fluss.{name}.\n"
     assert [(column["name"], column["type"]) for column in table["columns"]] == [
         ("id", "BIGINT NOT NULL"),
         ("price", "DECIMAL(10, 2) NOT NULL"),
@@ -148,7 +148,7 @@ def test_a_table_is_altered_step_by_step(storage, name):
     )
 
     [table] = storage.rows("table", "describe", name)
-    assert told == f"Table fluss.{name} is changed: added column note, set table.log.ttl.\n"
+    assert told == f"Changed table fluss.{name}: added column note, set table.log.ttl.\n"
     assert table["columns"][-1]["name"] == "note"
     assert table["options"]["table.log.ttl"] == "1d"
     ok(storage("table", "alter", name, "--reset", "table.log.ttl"))
@@ -172,7 +172,7 @@ def test_a_table_is_dropped_only_by_who_says_yes(storage, name):
 
     assert refused.exit_code == 3
     assert "--yes" in refused.stderr
-    assert ok(storage("table", "drop", name, "--yes")) == f"Table {name} is gone.\n"
+    assert ok(storage("table", "drop", name, "--yes")) == f"Dropped table {name}.\n"
     assert storage("table", "drop", name, "--yes").exit_code == 4
     ok(storage("table", "drop", name, "--yes", "--if-exists"))
 

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from headwater.cli.tail import clipped, is_over
-from headwater.client.reading.log_batch import Place
+from headwater.read.offsets import Place
 from tests.cli.commanding import RUN_WITHIN_S, Storage, ok
 
 COLUMNS = ("--column", "id:BIGINT", "--column", "city:STRING")

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headwater.cli.texts import json_texts, plain_texts
-from headwater.cli.typed import nested_array, typed, typed_value
+from headwater.cli.output import json_texts, plain_texts
+from headwater.cli.values import nested_array, typed, typed_value
 from headwater.errors import InvalidValueError
+from tests.cases import cases
 from tests.rows.strategies import arrays, data_types
 
 # Days that people have no name for are shown as numbers, and are not read back.
@@ -47,14 +48,14 @@ def test_a_part_of_a_column_has_the_texts_of_that_part(column):
     assert typed(plain_texts(column).slice(1), column.type).equals(column.slice(1))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@cases("value", [float("nan"), float("inf"), float("-inf")])
 def test_numbers_that_json_lacks_are_texts_in_it(value):
     [text] = json_texts(pa.array([value])).to_pylist()
 
     assert repr(float(json.loads(text))) == repr(value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "kind"),
     [
         ("x", pa.int64()),

@@ -12,9 +12,9 @@ import pytest
 from scripts.spark_servers import script
 
 import headwater
+from headwater.cli.lake_run import Teller
 from headwater.cli.output import Output
-from headwater.cli.tier_running import Teller
-from headwater.client.schema_in import schema_of
+from headwater.cluster.schema_in import schema_of
 from headwater.engines.spark.tiering import job
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.model.schema import with_column_ids
@@ -161,7 +161,7 @@ def test_without_spark_it_is_said_what_to_install(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--lake", "warehouse"], "'warehouse' is no option of the lake"),
+        (["--lake", "warehouse"], "'warehouse' is not a valid lake option"),
         (["--spark", "x=1", "--spark", "x=2"], "'x' is given twice"),
         (["--remote", "host:15002"], "sc://"),
     ],
@@ -183,5 +183,5 @@ def test_a_wait_is_told_once_however_often_the_server_is_asked(capsys):
     told = capsys.readouterr().err
 
     assert re.fullmatch(
-        r"headwater: waits: all tables are fresh; asks again at \d\d:\d\d:\d\d\n", told
+        r"headwater: waiting: all tables are fresh; asking again at \d\d:\d\d:\d\d\n", told
     )

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.cli.where import conditions
+from headwater.cli.values import conditions
 from headwater.errors import RequestError
+from tests.cases import cases
 
 SCHEMA = pa.schema(
     [
@@ -27,7 +28,7 @@ SCHEMA = pa.schema(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "condition"),
     [
         ("n > 10", ("n", ">", 10)),
@@ -67,7 +68,7 @@ def test_conditions_are_joined_by_and_but_not_by_or():
         ("city", "is null"),
     ]
     assert conditions(["city = salt and pepper"], SCHEMA) == [("city", "==", "salt and pepper")]
-    with pytest.raises(RequestError, match=r"joined by 'and' only.*headwater sql"):
+    with pytest.raises(RequestError, match=r"only be joined by 'and'.*headwater sql"):
         conditions(["city = Rome or city = Oslo"], SCHEMA)
 
 
@@ -75,7 +76,7 @@ def test_several_conditions_stay_in_order():
     assert conditions(["n > 1", "n < 5"], SCHEMA) == [("n", ">", 1), ("n", "<", 5)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "told"),
     [
         ("", "amount > 10"),

@@ -7,9 +7,9 @@ import pytest
 import typer
 
 from headwater import errors
-from headwater.cli.sources import source_of
-from headwater.cli.write import Reading, _write
-from headwater.client.writing.receipts import Receipt
+from headwater.cli.target import source_of
+from headwater.cli.write import InputPlan, _write
+from headwater.write.receipts import Receipt
 
 SCHEMA = pa.schema([("id", pa.int64())])
 BATCH_ROWS = 10
@@ -19,7 +19,7 @@ BATCH_ROWS = 10
 def reading(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("id\n" + "".join(f"{number}\n" for number in range(35)))
-    return Reading((source_of(path, given=None),), SCHEMA, BATCH_ROWS)
+    return InputPlan((source_of(path, given=None),), SCHEMA, BATCH_ROWS)
 
 
 def ending(*signals, fault=None, at=3):
@@ -67,7 +67,7 @@ def test_a_second_signal_ends_it_at_once_and_what_is_unknown_is_called_so(readin
 
     assert capsys.readouterr().err.splitlines()[-1] == (
         "headwater: at least 20 rows, at most 30 rows written before it stopped:"
-        " nothing is known of the last 10 rows"
+        " the outcome of the last 10 rows is unknown"
     )
 
 

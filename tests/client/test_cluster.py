@@ -18,7 +18,7 @@ from headwater.errors import (
     TimedOutError,
 )
 from headwater.model.bucket import TableBucket
-from headwater.server.security import Users
+from headwater.server.logins import Users
 from headwater.server.server import Server
 from headwater.wire.apis import ApiKey
 
@@ -84,7 +84,7 @@ async def test_waiting_for_nobody_ends_with_the_reason():
     with pytest.raises(TimedOutError, match=f"127.0.0.1:{port}.*Connection refused") as caught:
         await aio.connect(f"127.0.0.1:{port}", settings=replace(QUICK, waits_for_server=True))
 
-    assert "that the server runs" in str(caught.value.hint)
+    assert "that the server is running" in str(caught.value.hint)
 
 
 async def test_a_server_that_asks_for_a_password_gets_it(tmp_path):

@@ -3,11 +3,10 @@
 import asyncio
 from dataclasses import dataclass, field
 
-import pytest
-
-from headwater.client.finding import advised
+from headwater.cluster.paths import advised
 from headwater.errors import DatabaseMissingError, TableMissingError, TimedOutError
 from headwater.model.path import TablePath
+from tests.cases import cases
 
 MISSING = TableMissingError("There is no table.")
 
@@ -45,7 +44,7 @@ def told(storage: Storage, database: str, table: str) -> Exception:
     return asyncio.run(advised(MISSING, TablePath(database, table), storage))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("tables", "path", "hint"),
     [
         (SHOP, ("shop", "order"), "Did you mean orders or orders_old?"),

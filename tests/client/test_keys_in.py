@@ -6,9 +6,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from headwater.client.keys_in import keys_in
-from headwater.client.rows_in import record_batches
 from headwater.errors import InvalidValueError
+from headwater.write.rows_in import keys_in, record_batches
+from tests.cases import cases
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("day", pa.date32())])
 
@@ -18,12 +18,12 @@ def taken(keys, names=("id",)) -> list[tuple]:
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("key", [7, np.int64(7), (7,), {"id": 7}, {"id": [7]}, [7], [(7,)]])
+@cases("key", [7, np.int64(7), (7,), {"id": 7}, {"id": [7]}, [7], [(7,)]])
 def test_a_key_of_one_column_is_given_as_it_is(key):
     assert taken(key) == [(7,)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "keys",
     [
         [1, 2],
@@ -40,7 +40,6 @@ def test_a_key_of_one_column_is_given_as_it_is(key):
         pa.table({"id": [1, 2]}),
         pd.DataFrame({"id": [1, 2]}),
     ],
-    ids=lambda keys: type(keys).__name__,
 )
 def test_keys_of_one_column_come_in_every_form(keys):
     assert taken(keys) == [(1,), (2,)]
@@ -55,7 +54,7 @@ def test_no_keys_are_no_keys():
     assert taken([]) == []
 
 
-@pytest.mark.parametrize("keys", [1, (1, date(2024, 5, 1)), [1], pa.array([1]), iter([1])])
+@cases("keys", [1, (1, date(2024, 5, 1)), [1], pa.array([1]), iter([1])])
 def test_values_of_a_key_of_several_columns_are_refused_with_advice(keys):
     with pytest.raises(InvalidValueError, match="Wrap a single tuple in a list"):
         taken(keys, ("id", "day"))

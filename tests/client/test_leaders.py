@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from headwater.client.cluster import Cluster
-from headwater.client.pool import Address
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.links import Address
 from headwater.config.client import ClientSettings
 from headwater.errors import LeaderMissingError
 from headwater.model.bucket import TableBucket

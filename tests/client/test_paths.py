@@ -2,10 +2,11 @@
 
 import pytest
 
-from headwater.client.paths import parse_addresses, table_path
-from headwater.client.pool import Address
+from headwater.cluster.links import Address
+from headwater.cluster.paths import parse_addresses, table_path
 from headwater.errors import InvalidNameError, InvalidTableError, RequestError
 from headwater.model.path import TablePath
+from tests.cases import cases
 
 
 def test_a_name_without_a_database_means_the_default_one():
@@ -16,7 +17,7 @@ def test_a_name_with_a_dot_names_database_and_table():
     assert table_path("shop.orders") == TablePath("shop", "orders")
 
 
-@pytest.mark.parametrize("name", ["a.b.c", "", "shop.", "shop.or ders", "shop.__orders"])
+@cases("name", ["a.b.c", "", "shop.", "shop.or ders", "shop.__orders"])
 def test_what_names_no_table_is_refused(name):
     with pytest.raises(InvalidTableError):
         table_path(name)
@@ -40,7 +41,7 @@ def test_an_address_of_version_6_stands_in_brackets():
     assert parse_addresses("[::1]:9123") == (Address("::1", 9123),)
 
 
-@pytest.mark.parametrize("text", ["", ",", "host:", ":9123", "host:port", "host:70000"])
+@cases("text", ["", ",", "host:", ":9123", "host:port", "host:70000"])
 def test_what_names_no_server_is_refused(text):
     with pytest.raises(RequestError, match="server"):
         parse_addresses(text)

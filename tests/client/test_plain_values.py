@@ -5,8 +5,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from headwater.client.plain_values import column_of
 from headwater.errors import InvalidValueError
+from headwater.rows.plain_values import column_of
+from tests.cases import cases
 
 DAY = date(2024, 1, 1)
 NOON = datetime(2024, 1, 1, 12)
@@ -16,7 +17,7 @@ MAP = pa.map_(pa.string(), pa.timestamp("ms"))
 STRUCT = pa.struct([("a", pa.float32()), ("b", pa.list_(pa.date32()))])
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "value"),
     [
         (pa.int8(), 5),
@@ -35,7 +36,6 @@ STRUCT = pa.struct([("a", pa.float32()), ("b", pa.list_(pa.date32()))])
         (STRUCT, {"a": 1.5, "b": [DAY, None]}),
         (STRUCT, {"a": 1.5, "b": None}),
     ],
-    ids=str,
 )
 def test_values_that_fit_are_kept(kind, value):
     found = column_of([value, None], pa.field("c", kind))
@@ -65,49 +65,48 @@ def test_values_may_be_written_as_people_write_them():
     assert mixed.to_pylist() == [DAY, DAY]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "value", "why"),
     [
         (pa.int8(), 300, "does not fit"),
         (pa.int64(), 2**70, "does not fit"),
-        (pa.int32(), 1.5, "is no whole number"),
-        (pa.int32(), Decimal("1.5"), "is no whole number"),
-        (pa.list_(pa.int32()), [1.5], "is no whole number"),
-        (pa.int32(), "x", "is no whole number"),
+        (pa.int32(), 1.5, "is not a whole number"),
+        (pa.int32(), Decimal("1.5"), "is not a whole number"),
+        (pa.list_(pa.int32()), [1.5], "is not a whole number"),
+        (pa.int32(), "x", "is not a whole number"),
         (pa.int32(), True, "does not fit"),
         (pa.string(), 5, "does not fit"),
         (pa.float32(), 1e300, "is too large"),
-        (pa.decimal128(5, 2), 1.5, r"is not exact; give Decimal\('1\.5'\)"),
+        (pa.decimal128(5, 2), 1.5, r"is not exact; use Decimal\('1\.5'\)"),
         (pa.decimal128(5, 2), Decimal("1.555"), "does not fit"),
         (pa.decimal128(5, 2), "1.555", "does not fit"),
-        (pa.decimal128(5, 2), "much", "is no number"),
+        (pa.decimal128(5, 2), "much", "is not a number"),
         (pa.date32(), "1.3.2026", "nor a text such as '2026-03-01'"),
-        (pa.timestamp("us"), "2026-03-01T00:00:00.1234567", "is no datetime"),
+        (pa.timestamp("us"), "2026-03-01T00:00:00.1234567", "is not a datetime"),
         (pa.timestamp("us", "UTC"), "2026-03-01T00:00:00", "has no time zone"),
         (pa.binary(2), b"abc", "does not fit"),
         (pa.date32(), NOON, "has a time of day"),
-        (pa.date32(), 5, "is no date"),
+        (pa.date32(), 5, "is not a date"),
         (pa.time32("ms"), time(1, 2, 3, 4), "is finer than the column"),
         (pa.time32("ms"), time(1, tzinfo=UTC), "has a time zone"),
-        (pa.time32("ms"), 5, "is no time of day"),
+        (pa.time32("ms"), 5, "is not a time of day"),
         (pa.timestamp("ms"), FINE, "is finer than the column"),
         (pa.timestamp("us"), pd.Timestamp(5), "is finer than the column"),
-        (pa.timestamp("ms"), 5, "is no datetime"),
+        (pa.timestamp("ms"), 5, "is not a datetime"),
         (pa.timestamp("ms"), INSTANT, "has a time zone"),
         (pa.timestamp("ms", "UTC"), NOON, "has no time zone"),
         (pa.list_(pa.timestamp("ms")), [None, INSTANT], "has a time zone"),
         (MAP, {"a": INSTANT}, "has a time zone"),
-        (MAP, [("a",)], "is no map"),
-        (STRUCT, {"a": 1, "z": 2}, "has the field 'z', which is unknown"),
+        (MAP, [("a",)], "is not a map"),
+        (STRUCT, {"a": 1, "z": 2}, "has the unknown field 'z'"),
         (STRUCT, {"b": [NOON]}, "has a time of day"),
-        (pa.list_(pa.int32()), 5, "is no list"),
+        (pa.list_(pa.int32()), 5, "is not a list"),
         (pa.list_(pa.string()), 5, "does not fit"),
-        (pa.list_(pa.int32()), "abc", "is no list"),
-        (MAP, 5, "is no map"),
-        (STRUCT, 5, "is no row"),
+        (pa.list_(pa.int32()), "abc", "is not a list"),
+        (MAP, 5, "is not a map"),
+        (STRUCT, 5, "is not a row"),
         (STRUCT, (1e300, None), "is too large"),
     ],
-    ids=str,
 )
 def test_values_that_do_not_fit_are_named_with_the_reason(kind, value, why):
     with pytest.raises(InvalidValueError, match=why) as caught:

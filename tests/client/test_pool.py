@@ -3,7 +3,7 @@
 import asyncio
 import gc
 
-from headwater.client.pool import Address, Pool
+from headwater.cluster.links import Address, Pool
 from headwater.errors import DisconnectedError
 
 

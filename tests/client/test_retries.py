@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headwater.client.retries import Retries
+from headwater.cluster.cluster import Retries
 from headwater.config.client import ClientSettings
 from headwater.errors import DisconnectedError, TableMissingError, TimedOutError
 from tests.clocks import InstantClock

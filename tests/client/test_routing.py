@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.bucket_keys import BUCKET_HASH
-from headwater.client.routing import Router
-from headwater.client.schema_in import schema_of
+from headwater.cluster.router import BUCKET_HASH, Router
+from headwater.cluster.schema_in import schema_of
 from headwater.errors import (
     InvalidOptionError,
     InvalidPartitionError,
@@ -14,14 +13,14 @@ from headwater.errors import (
     UnsupportedError,
 )
 from headwater.model.arrow import arrow_schema
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.partition_values import partition_texts
 from headwater.model.schema import Column, Schema
+from headwater.model.table import TableDescriptor
 from headwater.model.types import BigIntType, DateType, IntType, StringType
-from headwater.rows.bucketing import BucketFunction, buckets_of
-from headwater.rows.compacted.keys import KeyEncoder
-from headwater.rows.key_formats import primary_key_encoder
-from headwater.rows.lake_keys import IcebergKeys, PaimonKeys
+from headwater.rows.buckets import BucketFunction, buckets_of
+from headwater.rows.compacted.coders import KeyEncoder
+from headwater.rows.keys import IcebergKeys, PaimonKeys, primary_key_encoder
+from tests.cases import cases
 
 SCHEMA = Schema(
     columns=(
@@ -134,7 +133,7 @@ def test_a_slice_of_a_batch_is_routed_by_its_own_rows():
 def test_a_null_in_a_partition_column_is_refused():
     router = Router.of(table(partition_keys=("city",)))
 
-    with pytest.raises(InvalidPartitionError, match="'city' holds 1 nulls"):
+    with pytest.raises(InvalidPartitionError, match="'city' contains 1 nulls"):
         router.route(batch_of([(0, 1, None, 1), (0, 1, "a", 1)]))
 
 
@@ -148,7 +147,7 @@ def test_a_value_that_cannot_name_a_partition_is_refused():
 def test_a_null_in_a_bucket_key_is_refused():
     router = Router.of(table(bucket_keys=("city",), bucket_count=2))
 
-    with pytest.raises(InvalidValueError, match="'city' holds 1 nulls"):
+    with pytest.raises(InvalidValueError, match="'city' contains 1 nulls"):
         router.route(batch_of([(0, 1, None, 1), (0, 1, "a", 1)]))
 
 
@@ -162,7 +161,7 @@ def buckets_by_id(lake: str) -> list[int]:
     return buckets.tolist()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("lake", "encoder", "function"),
     [
         ("paimon", PaimonKeys, BucketFunction.PAIMON),
@@ -190,7 +189,7 @@ def test_a_table_in_hudis_format_is_refused():
         Router.of(descriptor)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("properties", "bucket_keys", "is_lake"),
     [
         ({}, (), False),

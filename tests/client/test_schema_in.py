@@ -5,11 +5,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from headwater.client.schema_in import schema_of
+from headwater.cluster.schema_in import schema_of
 from headwater.errors import InvalidTableError
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Schema
 from headwater.model.type_text import type_text
+from tests.cases import cases
 from tests.rows.strategies import schemas
 
 
@@ -28,7 +29,7 @@ def test_the_arrow_schema_of_a_table_leads_back_to_the_same_arrow_schema(schema)
     assert arrow_schema(schema_of(arrow)) == arrow
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "text"),
     [
         (pa.uint8(), "SMALLINT"),
@@ -59,13 +60,12 @@ def test_the_arrow_schema_of_a_table_leads_back_to_the_same_arrow_schema(schema)
         (pa.map_(pa.string(), pa.int8()), "MAP<STRING NOT NULL, TINYINT>"),
         (pa.struct([pa.field("a", pa.int8(), nullable=False)]), "ROW<a TINYINT NOT NULL>"),
     ],
-    ids=str,
 )
 def test_arrow_types_stand_for_data_types(kind, text):
     assert text_of(kind) == text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "hint"),
     [
         (pa.uint64(), r"DECIMAL\(20, 0\)"),
@@ -75,7 +75,6 @@ def test_arrow_types_stand_for_data_types(kind, text):
         (pa.decimal256(60, 2), "DECIMAL precision"),
         (pa.dense_union([pa.field("a", pa.int8())]), "Cast it"),
     ],
-    ids=str,
 )
 def test_arrow_types_that_no_table_can_have_are_refused(kind, hint):
     with pytest.raises(InvalidTableError, match=hint):
@@ -120,15 +119,15 @@ def test_types_in_a_mapping_are_text_or_types():
     assert texts(schema_of(kinds)) == {"a": "DECIMAL(10, 2) NOT NULL", "b": "BIGINT", "c": "DATE"}
 
 
-@pytest.mark.parametrize(
+@cases(
     ("source", "message"),
     [
         ({"a": "INTT"}, "Column 'a': There is no type 'INTT'. Write INT."),
-        ({"a": 5}, "Column 'a' has 5 for a type"),
+        ({"a": 5}, "Column 'a' has 5 as its type"),
         ({1: "INT"}, "must be text"),
         ({}, "at least one column"),
-        (5, "A int describes no columns"),
-        (pa.int64(), "describes no columns"),
+        (5, "A int is not a schema"),
+        (pa.int64(), "is not a schema"),
     ],
 )
 def test_what_describes_no_columns_is_refused(source, message):

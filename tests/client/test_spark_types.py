@@ -1,8 +1,9 @@
 import pytest
 
-from headwater.client.schema_in import schema_of
+from headwater.cluster.schema_in import schema_of
 from headwater.errors import InvalidTableError
 from headwater.model.type_text import type_text
+from tests.cases import cases
 
 
 class StructType:
@@ -29,7 +30,7 @@ def text_of(kind: object) -> str:
     return type_text(column.type)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "text"),
     [
         ("boolean", "BOOLEAN"),
@@ -66,13 +67,12 @@ def text_of(kind: object) -> str:
             "ROW<a BIGINT NOT NULL 'why'>",
         ),
     ],
-    ids=str,
 )
 def test_spark_types_stand_for_data_types(kind, text):
     assert text_of(kind) == text
 
 
-@pytest.mark.parametrize("kind", ["void", "variant", "interval day to second", {"type": "udt"}])
+@cases("kind", ["void", "variant", "interval day to second", {"type": "udt"}])
 def test_spark_types_that_no_table_can_have_are_refused(kind):
     with pytest.raises(InvalidTableError, match="The column 'c' has the Spark type"):
         text_of(kind)

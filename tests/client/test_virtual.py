@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.reading.log_batch import LogBatch
-from headwater.client.virtual import (
+from headwater.errors import InvalidTableError, NotPrimaryKeyTableError, UnsupportedError
+from headwater.model.bucket import TableBucket
+from headwater.read.offsets import LogBatch
+from headwater.read.virtual import (
     Binlog,
     Changelog,
     VirtualKind,
@@ -20,9 +22,8 @@ from headwater.client.virtual import (
     split_virtual,
     virtual_schema,
 )
-from headwater.errors import InvalidTableError, NotPrimaryKeyTableError, UnsupportedError
-from headwater.model.bucket import TableBucket
 from headwater.rows.log_batch import ChangeType
+from tests.cases import cases
 from tests.rows.strategies import record_batches, scalar_types, schema_of
 
 INSERT, BEFORE, AFTER, DELETE = list(ChangeType)[1:]
@@ -202,7 +203,7 @@ def test_a_column_without_nulls_holds_none_below_a_missing_row(tmp_path):
     assert pq.read_table(tmp_path / "binlog.parquet").equals(table)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "offset"),
     [
         ((INSERT, AFTER), 11),
@@ -225,7 +226,7 @@ def test_halves_that_do_not_follow_each_other_are_no_update():
         binlog.shape(log(AFTER, start=5))
 
 
-@pytest.mark.parametrize("changes", [None, np.zeros(2, dtype=np.uint8)])
+@cases("changes", [None, np.zeros(2, dtype=np.uint8)])
 def test_a_log_table_has_no_binlog(changes):
     batch = of_rows(log(INSERT, INSERT).rows, changes, np.arange(2))
 
@@ -235,7 +236,7 @@ def test_a_log_table_has_no_binlog(changes):
         check_shape("a.b", VirtualKind.BINLOG, is_keyed=False)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "is_keyed"),
     [(None, False), (VirtualKind.CHANGELOG, False), (VirtualKind.BINLOG, True)],
 )
@@ -248,7 +249,7 @@ def test_the_kind_decides_the_shaper():
     assert isinstance(shaper(SCHEMA, VirtualKind.BINLOG), Binlog)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "parts"),
     [
         ("a.b", ("a.b", None)),
@@ -260,13 +261,13 @@ def test_a_suffix_names_the_shape(path, parts):
     assert split_virtual(path) == parts
 
 
-@pytest.mark.parametrize("path", ["a.b$lake", "a.b$lake$snapshots"])
+@cases("path", ["a.b$lake", "a.b$lake$snapshots"])
 def test_the_lake_is_not_available_until_tiering_is(path):
     with pytest.raises(UnsupportedError, match="not available until tiering"):
         split_virtual(path)
 
 
-@pytest.mark.parametrize("path", ["a.b$", "a.b$lakes", "a.b$changelog$binlog"])
+@cases("path", ["a.b$", "a.b$lakes", "a.b$changelog$binlog"])
 def test_another_suffix_is_refused_with_those_that_there_are(path):
     with pytest.raises(InvalidTableError, match=r"\$changelog and \$binlog"):
         split_virtual(path)

@@ -3,10 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from headwater.client.reading.log_batch import LogBatch, Place
-from headwater.client.virtual import VirtualKind
-from headwater.client.virtual_reading import Shape, VirtualTail
 from headwater.model.bucket import TableBucket
+from headwater.read.offsets import LogBatch, Place
+from headwater.read.virtual import VirtualKind, VirtualShape, VirtualTail
 from headwater.rows.log_batch import ChangeType
 
 ROWS = pa.schema([("id", pa.int32())])
@@ -38,7 +37,7 @@ class FakeTail:
 
 
 def binlog(*batches):
-    shape = Shape(ROWS, VirtualKind.BINLOG, columns=["_change_type"], where=None)
+    shape = VirtualShape(ROWS, VirtualKind.BINLOG, columns=["_change_type"], where=None)
     return VirtualTail(FakeTail(*batches), shape)
 
 

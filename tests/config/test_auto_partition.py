@@ -10,15 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.config.auto_partition import (
+    FIELDS,
     AutoPartition,
+    TimeFormat,
     check_partition_time,
+    custom_format,
+    default_format,
     partitions_to_create,
     partitions_to_drop,
 )
-from headwater.config.choices import TimeUnit
+from headwater.config.options import TimeUnit
 from headwater.config.table_options import TableOptions
-from headwater.config.time_format import FIELDS, TimeFormat, custom_format, default_format
 from headwater.errors import InvalidOptionError, InvalidPartitionError
+from tests.cases import cases
 
 
 def ms(*parts: int) -> int:
@@ -47,7 +51,7 @@ def dropped(auto: AutoPartition, existing, now_ms: int = NOON, keys=("dt",)) -> 
     return partitions_to_drop(auto, keys=keys, existing=existing, now_ms=now_ms)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("unit", "names"),
     [
         ("HOUR", ("2024111112", "2024111113", "2024111114")),
@@ -71,7 +75,7 @@ def test_partitions_that_exist_are_not_created_again():
     assert created(rules(), existing=("20241111",)) == ("20241112",)
 
 
-@pytest.mark.parametrize(("retention", "kept"), [("2", "20241109"), ("0", "20241111")])
+@cases(("retention", "kept"), [("2", "20241109"), ("0", "20241111")])
 def test_retention_keeps_that_many_units_before_the_current_one(retention, kept):
     days = [f"202411{day:02}" for day in range(1, 13)]
 
@@ -84,16 +88,14 @@ def test_a_negative_retention_keeps_everything():
     assert dropped(rules(num_retention="-1"), ["19700101"]) == ()
 
 
-@pytest.mark.parametrize("unit", list(TimeUnit))
+@cases("unit", list(TimeUnit))
 def test_a_retention_before_the_calendar_keeps_everything(unit):
     auto = replace(rules(time_unit=unit), retention_count=2**31 - 1)
 
     assert dropped(auto, [default_format(unit).write(datetime(1, 1, 1, tzinfo=UTC))]) == ()
 
 
-@pytest.mark.parametrize(
-    "name", ["apple", "2024-01-01", "20241", "20240231", "00000101", "", "a$b"]
-)
+@cases("name", ["apple", "2024-01-01", "20241", "20240231", "00000101", "", "a$b"])
 def test_values_that_are_no_time_are_left_alone(name):
     assert dropped(rules(), [name]) == ()
 
@@ -139,7 +141,7 @@ def test_without_a_zone_the_zone_of_the_process_counts(monkeypatch):
     assert os.environ.get("TZ") != "Asia/Tokyo"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("pattern", "unit"),
     [
         ("MM-yyyy", TimeUnit.MONTH),
@@ -194,7 +196,7 @@ def test_what_is_created_is_not_dropped_before_its_time(now_ms, unit, retention)
     assert dropped(auto, created(auto, now_ms), now_ms) == ()
 
 
-@pytest.mark.parametrize("value", ["2024-11-11", "apple"])
+@cases("value", ["2024-11-11", "apple"])
 def test_a_partition_by_hand_must_be_a_time_too(value):
     with pytest.raises(InvalidPartitionError, match="yyyyMMdd"):
         check_partition_time(rules(), spec=(("dt", value),), now_ms=NOON)

@@ -5,8 +5,9 @@ from dataclasses import fields
 import pytest
 
 from headwater.config.client import ClientSettings
-from headwater.config.setting import described
+from headwater.config.values import described
 from headwater.errors import InvalidAcksError, InvalidOptionError
+from tests.cases import cases
 
 SWITCHES = {"creates_partitions", "checks_crc", "waits_for_server"}
 MAY_BE_ZERO = {"batch_timeout_ms", "union_tail_bytes_max"}
@@ -24,14 +25,14 @@ def test_every_setting_is_described_by_a_sentence():
     assert all(text.endswith(".") for text in texts.values())
 
 
-@pytest.mark.parametrize("name", LIMITS)
-@pytest.mark.parametrize("value", [0, -1])
+@cases("name", LIMITS)
+@cases("value", [0, -1])
 def test_a_limit_that_makes_no_sense_is_refused(name, value):
     with pytest.raises(InvalidOptionError, match=name):
         ClientSettings(**{name: value})
 
 
-@pytest.mark.parametrize("name", sorted(MAY_BE_ZERO))
+@cases("name", sorted(MAY_BE_ZERO))
 def test_what_can_be_turned_off_is_not_negative(name):
     assert getattr(ClientSettings(**{name: 0}), name) == 0
 
@@ -45,17 +46,17 @@ def test_no_more_batches_travel_than_servers_recognise():
         ClientSettings(inflight_per_bucket_max=6)
 
 
-@pytest.mark.parametrize("acks", [-2, 2])
+@cases("acks", [-2, 2])
 def test_other_acks_than_servers_know_are_refused(acks):
     with pytest.raises(InvalidAcksError, match="acks"):
         ClientSettings(acks=acks)
 
 
-@pytest.mark.parametrize("acks", [-1, 0, 1])
+@cases("acks", [-1, 0, 1])
 def test_a_write_may_be_answered_early_or_late(acks):
     assert ClientSettings(acks=acks).acks == acks
 
 
-@pytest.mark.parametrize("name", sorted(SWITCHES))
+@cases("name", sorted(SWITCHES))
 def test_a_switch_can_be_turned_off(name):
     assert getattr(ClientSettings(**{name: False}), name) is False

@@ -2,14 +2,20 @@
 
 import pytest
 
-from headwater.config.choices import ArrowCompression, LogFormat, TimeUnit
-from headwater.config.option import Option
-from headwater.config.options import ALTERABLE_NAMES, TABLE_OPTIONS
+from headwater.config.options import (
+    ALTERABLE_NAMES,
+    TABLE_OPTIONS,
+    ArrowCompression,
+    LogFormat,
+    TimeUnit,
+)
 from headwater.config.table_options import TableOptions
+from headwater.config.values import Option
 from headwater.errors import InvalidOptionError
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("option", TABLE_OPTIONS.values(), ids=lambda option: option.name)
+@cases("option", TABLE_OPTIONS.values())
 def test_every_option_has_a_sentence_and_a_default_of_its_kind(option: Option[object]):
     assert option.name.startswith("table.")
     assert option.description.endswith(".")
@@ -76,7 +82,7 @@ def test_an_unknown_option_is_named_with_the_one_that_was_meant():
         TableOptions.of({"table.log.tll": "1 d"})
 
 
-@pytest.mark.parametrize("name", ["", "bucket.num", "x" * 10_000, "table", "table.", "table.\0"])
+@cases("name", ["", "bucket.num", "x" * 10_000, "table", "table.", "table.\0"])
 def test_a_property_that_is_no_option_is_refused(name):
     with pytest.raises(InvalidOptionError) as caught:
         TableOptions.of({name: "1"})
@@ -84,10 +90,10 @@ def test_a_property_that_is_no_option_is_refused(name):
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "value", "expected"),
     [
-        ("table.log.ttl", "7", "a length of time"),
+        ("table.log.ttl", "7", "a duration"),
         ("table.log.arrow.compression.zstd.level", "23", "from 1 to 22"),
         ("table.auto-partition.enabled", "yes", "true or false"),
         ("table.auto-partition.time-zone", "Mars", "a zone"),

@@ -5,8 +5,9 @@ from dataclasses import fields
 import pytest
 
 from headwater.config.server import ServerSettings
-from headwater.config.setting import described
+from headwater.config.values import described
 from headwater.errors import InvalidOptionError
+from tests.cases import cases
 
 
 def test_every_setting_is_described_by_a_sentence():
@@ -16,7 +17,7 @@ def test_every_setting_is_described_by_a_sentence():
     assert all(text.endswith(".") for text in texts.values())
 
 
-@pytest.mark.parametrize(
+@cases(
     "settings",
     [
         {"port": -1},

@@ -2,11 +2,10 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.config.choices import TimeUnit
+from headwater.config.options import TimeUnit
 from headwater.config.values import (
     LONG_MAX,
     choice,
@@ -18,11 +17,12 @@ from headwater.config.values import (
     read_zone,
     whole_number,
 )
+from tests.cases import cases
 
 DAY_MS = 86_400_000
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "milliseconds"),
     [
         ("7 d", 7 * DAY_MS),
@@ -39,7 +39,7 @@ def test_a_duration_is_read_in_milliseconds(text, milliseconds):
     assert read_duration_ms(text) == milliseconds
 
 
-@pytest.mark.parametrize("text", ["", "7", "d", "-1 d", "1.5 h", "7 fortnights", "9" * 30 + " d"])
+@cases("text", ["", "7", "d", "-1 d", "1.5 h", "7 fortnights", "9" * 30 + " d"])
 def test_a_malformed_duration_is_refused(text):
     assert read_duration_ms(text) is None
 
@@ -59,19 +59,17 @@ def test_no_text_breaks_a_reader(text):
         read(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("10 b", 10), ("1kb", 1024), ("512 MB", 512 << 20), ("1g", 1 << 30)]
-)
+@cases(("text", "size"), [("10 b", 10), ("1kb", 1024), ("512 MB", 512 << 20), ("1g", 1 << 30)])
 def test_a_memory_size_is_read_in_bytes(text, size):
     assert read_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "10", "-1 kb", "1 pb", f"{LONG_MAX} kb"])
+@cases("text", ["", "10", "-1 kb", "1 pb", f"{LONG_MAX} kb"])
 def test_a_malformed_memory_size_is_refused(text):
     assert read_bytes(text) is None
 
 
-@pytest.mark.parametrize(("text", "hours"), [("+08:00", 8), ("GMT-3", -3), ("UTC+0530", 5.5)])
+@cases(("text", "hours"), [("+08:00", 8), ("GMT-3", -3), ("UTC+0530", 5.5)])
 def test_a_fixed_zone_is_a_distance_from_utc(text, hours):
     zone = read_zone(text)
 
@@ -85,7 +83,7 @@ def test_a_named_zone_knows_its_summer_time():
     assert datetime(2024, 7, 1, tzinfo=UTC).astimezone(zone).hour == 2
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["", "Mars/Olympus", "../../etc/passwd", "/etc/passwd", "Europe", "a\0b", "x" * 9999, "+99"],
 )
@@ -93,7 +91,7 @@ def test_a_zone_that_does_not_exist_is_refused(text):
     assert read_zone(text) is None
 
 
-@pytest.mark.parametrize("text", ["a,,b", "a,a", "", ","])
+@cases("text", ["a,,b", "a,a", "", ","])
 def test_a_list_of_names_has_no_gaps_and_no_repeats(text):
     assert read_names(text) is None
 
@@ -109,8 +107,6 @@ def test_words_and_booleans_are_read_in_any_case():
     assert read_boolean("1") is None
 
 
-@pytest.mark.parametrize(
-    ("text", "number"), [("1", 1), ("+3", 3), ("0", None), ("4", None), ("x", None)]
-)
+@cases(("text", "number"), [("1", 1), ("+3", 3), ("0", None), ("4", None), ("x", None)])
 def test_a_whole_number_stays_within_its_bounds(text, number):
     assert whole_number(low=1, high=3).read(text) == number

@@ -6,7 +6,7 @@ import fluss
 import pyarrow as pa
 import pytest_asyncio
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.wire import fluss_pb2 as pb
 from tests.conformance.client import append, create, read_all
 
@@ -16,7 +16,7 @@ OLD = pa.table({"id": pa.array([1, 2], pa.int32()), "name": ["a", "b"], "score":
 
 @pytest_asyncio.fixture
 async def wire(server):
-    connection = await Connection.open("127.0.0.1", server.port)
+    connection = await TcpConnection.open("127.0.0.1", server.port)
     yield connection
     await connection.close()
 

@@ -6,7 +6,7 @@ import fluss
 import pyarrow as pa
 import pytest
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.wire import fluss_pb2 as pb
 
 SCHEMA = pa.schema(
@@ -62,7 +62,7 @@ async def test_columns_that_are_folded_are_described_to_other_clients(admin, ser
         agg_function_type="max",
     )
 
-    wire = await Connection.open("127.0.0.1", server.port)
+    wire = await TcpConnection.open("127.0.0.1", server.port)
     alter = pb.AlterTableRequest(
         table_path=table_path, ignore_if_not_exists=False, add_columns=[added]
     )

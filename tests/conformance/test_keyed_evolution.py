@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest_asyncio
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.wire import fluss_pb2 as pb
 from tests.conformance.keyed import changelog, create_keyed, delete, limited, lookup, shown, upsert
 from tests.conformance.test_evolution import added, alter, opened_anew
@@ -15,7 +15,7 @@ LONG_ANN, LONG_BOB = ANN | {"city": None}, BOB | {"city": None}
 
 @pytest_asyncio.fixture
 async def wire(server):
-    connection = await Connection.open("127.0.0.1", server.port)
+    connection = await TcpConnection.open("127.0.0.1", server.port)
     yield connection
     await connection.close()
 

@@ -45,5 +45,5 @@ async def test_rows_are_found_by_words_of_any_length(connection, path, lake):
 async def test_what_was_tiered_is_told(connection, admin, path):
     await create_keyed(connection, path, SCHEMA, key=["id"], properties=tiered("paimon"))
 
-    with pytest.raises(fluss.FlussError, match="not tiered yet"):
+    with pytest.raises(fluss.FlussError, match="not been tiered yet"):
         await admin.get_latest_lake_snapshot(path)

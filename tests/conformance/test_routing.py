@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.client.routing import Router
-from headwater.client.schema_in import schema_of
-from headwater.model.descriptor import TableDescriptor
-from headwater.rows.compacted.keys import KeyEncoder
+from headwater.cluster.router import Router
+from headwater.cluster.schema_in import schema_of
+from headwater.model.table import TableDescriptor
+from headwater.rows.compacted.coders import KeyEncoder
 from tests.conformance.client import EARLIEST, append, create
 
 BUCKETS = 5

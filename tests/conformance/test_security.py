@@ -3,7 +3,7 @@
 import fluss
 import pytest
 
-from headwater.server.security import Users
+from headwater.server.logins import Users
 from tests.serving import serving
 
 

@@ -65,7 +65,7 @@ def pytest_runtest_call(item):
     try:
         return (yield)
     except headwater.errors.UnsupportedError as fault:
-        if CLUSTER and "does not serve" in str(fault):
+        if CLUSTER and "does not support" in str(fault):
             pytest.skip(str(fault))
         raise
 

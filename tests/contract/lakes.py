@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import headwater
-from headwater.client.union.native import local_path
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.spi import Retention
-from headwater.tiering.runner import Here
+from headwater.read.plan import local_path
+from headwater.tiering.plan import TieringSettings
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.task import LocalRunner
 from tests.lake.formats import config_of, opened
 
 _LATER_MS = 2**42
@@ -60,7 +60,7 @@ class Lakeside:
         settings, lakes = TieringSettings(), self.lakes
 
         async def once(client) -> None:
-            service = TieringService(client, Here(client), settings=settings, lakes=lakes)
+            service = TieringService(client, LocalRunner(client), settings=settings, lakes=lakes)
             await service.run_once(tables=[table.path])
 
         self.client.run(once)

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from headwater import errors
-from headwater.client.epochs import cut
+from headwater.epochs import batches as cut
 from tests.client.epochs.attempts import Course, Cut, Pause, attempt
 
 ROWS_PER_BATCH = 4

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from headwater import errors
-from headwater.client.lake.values import Assignment, FailedRound, FinishedRound
+from headwater.cluster.lake import FailedRound, FinishedRound, TieringAssignment
 from headwater.model.boundary import LakeBucket, TieringEpoch
 
 FORMAT = os.environ.get("HEADWATER_CONTRACT_LAKE", "paimon")
@@ -36,7 +36,7 @@ def table(backend, name):
     return made
 
 
-def assigned(client, table) -> Assignment:
+def assigned(client, table) -> TieringAssignment:
     """Ask until the table is handed out; others that come are given back."""
     path = table.info.path
     for _ in range(ASKED_MAX):
@@ -128,7 +128,7 @@ def test_a_table_that_failed_is_handed_out_in_another_turn(client, table):
 def test_a_turn_of_another_coordinator_is_over(client, table):
     assignment = assigned(client, table)
     epoch = TieringEpoch(assignment.epoch.coordinator + 1, assignment.epoch.turn)
-    other = Assignment(path=assignment.path, table_id=assignment.table_id, epoch=epoch)
+    other = TieringAssignment(path=assignment.path, table_id=assignment.table_id, epoch=epoch)
 
     assert client.lake.heartbeat(tiering=[other]).fenced == {table.info.table_id}
 

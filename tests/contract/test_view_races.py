@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from headwater import errors
-from headwater.client.union.tail_cache import TailCache
-from headwater.client.union.tails import Tails
 from headwater.config.client import ClientSettings
 from headwater.lake.lakes import Lakes
+from headwater.read.tails import TailCache, Tails
 from tests.contract.lakes import counted, ids, rows
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headwater import Place, Tier, errors
-from headwater.client.union.viewing import AsyncView
+from headwater.client.view import AsyncView
 from tests.contract.lakes import counted, ids, rows
 
 
@@ -152,7 +152,7 @@ def test_a_view_has_columns_that_came_since_the_table_was_got(client, log):
 
 
 def test_a_token_of_another_table_is_refused(log, keyed):
-    with pytest.raises(errors.InvalidTokenError, match="is of"):
+    with pytest.raises(errors.InvalidTokenError, match="is for"):
         log.scan(token=keyed.view().token())
     with pytest.raises(errors.InvalidTokenError, match="checksum"):
         log.scan(token=log.view().token()[:-4])

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from itertools import combinations
 
-from headwater.store.memory import Change, ChangeKind, Fate
+from headwater.store.memory import ChangeKind, DiskChange, Fate
 
 NEWEST = 4
 GARBAGE = b"\xa5"
 SECTOR = 512
 
 
-def fates(changes: tuple[Change, ...]) -> Iterator[tuple[str, Fate]]:
+def fates(changes: tuple[DiskChange, ...]) -> Iterator[tuple[str, Fate]]:
     """Yield every fate, with what it is called; unknown changes of others are lost."""
     numbers = [change.number for change in changes]
     yield "all lost", _keeping(set())
@@ -25,7 +25,7 @@ def fates(changes: tuple[Change, ...]) -> Iterator[tuple[str, Fate]]:
     yield from _torn(changes)
 
 
-def _torn(changes: tuple[Change, ...]) -> Iterator[tuple[str, Fate]]:
+def _torn(changes: tuple[DiskChange, ...]) -> Iterator[tuple[str, Fate]]:
     """Yield fates in which the last write, or the last before others are lost, is not whole."""
     writes = [change for change in changes if change.kind is ChangeKind.WRITE]
     kept = {change.number for change in changes}
@@ -53,7 +53,7 @@ def _tears(data: bytes) -> Iterator[tuple[str, bytes]]:
 def _keeping(kept: set[int], instead: dict[int, bytes] | None = None) -> Fate:
     given = instead or {}
 
-    def fate(change: Change) -> bytes | None:
+    def fate(change: DiskChange) -> bytes | None:
         return given.get(change.number, change.data) if change.number in kept else None
 
     return fate

@@ -5,7 +5,7 @@ from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from headwater.store.memory import Change, MemoryDisk
+from headwater.store.memory import DiskChange, MemoryDisk
 from tests.crashes.fates import fates
 from tests.crashes.workload import Promise
 from tests.log.support import InterposedDisk
@@ -67,7 +67,7 @@ def bucket_of(path: str) -> str:
     return "/".join(names[:size])
 
 
-def is_in(change: Change, at: str) -> bool:
+def is_in(change: DiskChange, at: str) -> bool:
     return change.path.startswith(f"{at}/")
 
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 
-from headwater.audit.files.walking import audit_disk
-from headwater.audit.finding import Severity
-from headwater.audit.report import Notes
+from headwater.audit.files.walk import audit_disk
+from headwater.audit.report import Notes, Severity
 from headwater.errors import DamagedRangeError, KvStorageError
 from headwater.kv.store import KvStore
 from headwater.log.log import Log
-from headwater.log.reading import StoredBatch
+from headwater.log.scan import StoredBatch
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Column, Schema
 from headwater.model.types import IntType, StringType
@@ -21,7 +20,7 @@ from headwater.rows.log_batch import ChangeType, build_batch, read_sections
 from headwater.rows.row_bytes import RowBytes
 from headwater.store.memory import MemoryDisk
 from headwater.tablet.keyed_table import KeyedTable
-from headwater.tablet.replay import Recovered, recover_state
+from headwater.tablet.replay import RecoveredState, recover_state
 from tests.crashes.images import Image, files_in
 from tests.crashes.storage import SMALL
 from tests.crashes.workload import Promise, Rows
@@ -62,7 +61,7 @@ def open_log(disk: MemoryDisk, at: str) -> Log:
     return Log.open(disk, at, settings=SMALL.log, clock=FixedClock(2**41))
 
 
-def open_state(disk: MemoryDisk, at: str, log: Log) -> tuple[Recovered, KvStore, KeyedTable]:
+def open_state(disk: MemoryDisk, at: str, log: Log) -> tuple[RecoveredState, KvStore, KeyedTable]:
     table = KeyedTable(Versions(KEYED))
     store = KvStore(disk, f"{at}/kv")
     recovered = recover_state(
@@ -229,7 +228,7 @@ def folded(log: Log) -> Rows:
     return rows
 
 
-def held(recovered: Recovered, table: KeyedTable) -> Rows:
+def held(recovered: RecoveredState, table: KeyedTable) -> Rows:
     """Return the rows of a state."""
     _, locations = recovered.state.entries()
     records = recovered.state.heap.view().read(locations)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headwater.client.client import AsyncClient
-from headwater.client.cluster import Cluster
-from headwater.client.pool import Address, Pool
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.links import Address, Pool
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
-from headwater.embedded.link import PEER, InProcessLink
-from headwater.kv.settings import KvSettings
+from headwater.embedded.storage import PEER, InProcessLink
+from headwater.kv.store import KvSettings
 from headwater.lake.lakes import Lakes
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.server.connection import Part, Serve
 from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings

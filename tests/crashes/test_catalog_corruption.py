@@ -7,7 +7,7 @@ import pytest
 
 from headwater.errors import CorruptFileError, HeadwaterError, StorageError
 from headwater.model.path import TablePath
-from headwater.server.catalog.catalog import Catalog
+from headwater.server.catalog.catalog import ServerCatalog
 from headwater.server.catalog.lake_entries import TieringRecord
 from tests.catalog.samples import log_table, open_catalog, partitioned_table
 from tests.crashes.mutations import flip, mutated
@@ -36,7 +36,7 @@ def filled(directory: Path) -> bytes:
     return (directory / NAME).read_bytes()
 
 
-def contents(catalog: Catalog) -> tuple:
+def contents(catalog: ServerCatalog) -> tuple:
     """Return all that a catalog says; how often it was opened is not part of it."""
     table_id = catalog.tables.info(TABLE).table_id
     told = catalog.tables._image, catalog.storage_id, catalog.lake.record(table_id)
@@ -94,7 +94,7 @@ def test_damage_of_a_row_is_told_with_the_row(tmp_path):
     beside.execute("UPDATE tables SET modified_ms = modified_ms + 1 WHERE name = 't3'")
     beside.close()
 
-    with pytest.raises(CorruptFileError, match=r"tables \[4\] is not what was written"):
+    with pytest.raises(CorruptFileError, match=r"checksum of tables \[4\] does not match"):
         open_catalog(tmp_path)
 
     assert opened(tmp_path, content)
@@ -107,7 +107,7 @@ def test_a_directory_with_rows_but_without_a_catalog_is_not_begun_anew(tmp_path,
     if content is not None:
         (tmp_path / NAME).write_bytes(content)
 
-    with pytest.raises(CorruptFileError, match="Restore it from a backup"):
+    with pytest.raises(CorruptFileError, match="Restore the catalog from a backup"):
         open_catalog(tmp_path)
 
     assert (tmp_path / NAME).exists() == (content is not None)
@@ -121,8 +121,8 @@ def test_an_older_catalog_does_not_give_ids_to_new_tables_that_have_rows(tmp_pat
     (tmp_path / NAME).write_bytes(old)
     catalog = open_catalog(tmp_path)
 
-    assert catalog.tables.create(TablePath("shop", "new"), log_table()).table_id == 41
-    assert catalog.partitions.create(PARTED, {"day": "new"}).partition_id == 78
+    assert catalog.tables.create(TablePath("shop", "new"), log_table()).table_id > 40
+    assert catalog.partitions.create(PARTED, {"day": "new"}).partition_id > 77
     catalog.close()
 
 

@@ -8,7 +8,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile, FileFormat
 
 from headwater.errors import CorruptFileError, HeadwaterError
-from headwater.lake.iceberg.reading import held_fields
+from headwater.lake.iceberg.read import held_fields
 from headwater.lake.spi import Retention
 from headwater.model.types import BigIntType, StringType
 from tests.crashes.mutations import flip, mutated, places

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.log.log import Log
 from headwater.model.bucket import TableBucket
-from headwater.store.memory import Change, MemoryDisk
+from headwater.store.memory import DiskChange, MemoryDisk
 from tests.crashes.faulty import (
     TORN,
     FaultyDisk,
@@ -193,9 +193,9 @@ async def test_a_fault_of_any_operation_during_a_start_costs_no_row(tmp_path, co
     note("faults", faults=count)
 
 
-def kept(change: Change) -> bytes | None:
+def kept(change: DiskChange) -> bytes | None:
     return change.data
 
 
-def lost(change: Change) -> bytes | None:
+def lost(change: DiskChange) -> bytes | None:
     return None

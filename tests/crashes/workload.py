@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from headwater.client.client import AsyncClient
-from headwater.client.writing.receipts import Receipt
 from headwater.errors import HeadwaterError
+from headwater.write.receipts import Receipt
 from tests.crashes.storage import Storage
 
 HOUR_MS = 3_600_000

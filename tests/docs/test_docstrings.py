@@ -5,8 +5,9 @@ import doctest
 import pytest
 
 import headwater
-from headwater.client.sync import client, table, view
-from headwater.embedded import blocking
+from headwater.client.sync import client, table
+from headwater.client.sync import scan as view
+from headwater.embedded import storage as blocking
 
 MODULES = [blocking, client, table, view]
 

@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
 PAGES = tuple(
@@ -13,7 +13,7 @@ PAGES = tuple(
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
-@pytest.mark.parametrize(("file", "name"), sorted(set(NAMED.findall("".join(PAGES)))))
+@cases(("file", "name"), sorted(set(NAMED.findall("".join(PAGES)))))
 def test_a_test_that_a_promise_names_is_there(file, name):
     tree = ast.parse((ROOT / file).read_text())
 
@@ -23,13 +23,13 @@ def test_a_test_that_a_promise_names_is_there(file, name):
 
 
 def promises(page: str) -> list[str]:
-    """Return every row of the tables that are headed "promise"."""
+    """Return every row of the tables that are headed "guarantee"."""
     rows, is_within = [], False
     for line in page.splitlines():
         is_row = line.startswith("|")
         if is_within and is_row and not line.startswith("|---"):
             rows.append(line)
-        is_within = is_row and (is_within or line.startswith("| promise |"))
+        is_within = is_row and (is_within or line.startswith("| guarantee |"))
     return rows
 
 
@@ -41,7 +41,7 @@ def test_every_promise_names_a_test():
 
 
 def test_a_promise_without_a_test_is_seen():
-    table = "| promise | what tries to break it |\n|---|---|\n| All is well. | |\n"
+    table = "| guarantee | what tries to break it |\n|---|---|\n| All is well. | |\n"
 
     assert promises(f"{table}\n| part | tried |\n|---|---|\n| soak | an hour |\n") == [
         "| All is well. | |"

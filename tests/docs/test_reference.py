@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from scripts.generate_reference import reference_pages
 
 import headwater
@@ -10,14 +9,15 @@ from headwater import aio
 from headwater.config.client import ClientSettings
 from headwater.config.options import TABLE_OPTIONS
 from headwater.config.server import ServerSettings
-from headwater.config.setting import described
+from headwater.config.values import described
+from tests.cases import cases
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = reference_pages()
 WRITTEN = {"split-json.md"}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@cases("name", PAGES)
 def test_a_generated_page_is_up_to_date(name):
     assert (REFERENCE / name).read_text() == PAGES[name], "run `make docs` and commit the page"
 
@@ -26,13 +26,13 @@ def test_every_generated_page_is_in_the_reference_and_no_other_but_written_ones(
     assert {path.name for path in REFERENCE.glob("*.md")} == {*PAGES, *WRITTEN}
 
 
-@pytest.mark.parametrize("name", TABLE_OPTIONS)
+@cases("name", TABLE_OPTIONS)
 def test_every_table_option_is_documented(name):
     assert TABLE_OPTIONS[name].description.strip()
     assert f"| `{name}` |" in PAGES["table-options.md"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("settings", "page"),
     [(ServerSettings, "server-settings.md"), (ClientSettings, "client-settings.md")],
 )
@@ -43,9 +43,7 @@ def test_every_setting_is_documented(settings, page):
     assert [name for name in texts if f"| `{name}` |" not in PAGES[page]] == []
 
 
-@pytest.mark.parametrize(
-    "kind", ["Client", "Table", "Scan", "View", "Tail", "Writer", "Cursor", "Cursors"]
-)
+@cases("kind", ["Client", "Table", "Scan", "View", "Tail", "Writer", "Cursor", "Cursors"])
 def test_every_public_call_is_documented(kind):
     calls = [name for name in vars(getattr(headwater, kind)) if not name.startswith("_")]
 

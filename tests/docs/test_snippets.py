@@ -22,6 +22,7 @@ import typer
 from typer.testing import CliRunner
 
 from headwater.cli.main import app
+from tests.cases import cases
 from tests.serving import ServerProcess
 
 ROOT = Path(__file__).parents[2]
@@ -279,7 +280,9 @@ class Prompt:
         self._process.wait()
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/tutorial.md", "docs/tutorial-primary-keys.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/tour.md", "docs/tutorial.md", "docs/tutorial-primary-keys.md"]
+)
 def test_a_page_can_be_pasted_into_a_prompt_block_by_block(name, tmp_path):
     page = Page(ROOT / name, tmp_path)
     prompt = Prompt(tmp_path)
@@ -301,7 +304,7 @@ def test_a_page_can_be_pasted_into_a_prompt_block_by_block(name, tmp_path):
         page.stop()
 
 
-@pytest.mark.parametrize("page", pages_with("console"), ids=name_of)
+@cases("page", pages_with("console"))
 def test_the_commands_of_a_page_exist(page):
     shown = [block.text for block in blocks_of(page) if block.language == "console"]
 
@@ -338,7 +341,7 @@ def leads_somewhere(page: Path, target: str, anchor: str) -> bool:
     return place.exists() and (not anchor or anchor in anchors_of(place))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@cases("page", PAGES)
 def test_the_links_of_a_page_lead_somewhere(page):
     links = [link for link in _LINK.findall(page.read_text()) if "://" not in link[0]]
 

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from headwater import aio
-from headwater.client.reading.log_batch import Place
+from headwater.read.offsets import Place
+from tests.cases import cases
 
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
 
@@ -20,7 +21,7 @@ async def keyed(tmp_path) -> AsyncIterator[tuple[aio.AsyncClient, aio.AsyncTable
         yield hw, table
 
 
-@pytest.mark.parametrize("name", aio.__all__)
+@cases("name", aio.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(aio, name) is not None
 

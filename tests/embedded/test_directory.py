@@ -39,7 +39,7 @@ def test_a_second_process_is_refused_though_the_lock_file_was_deleted(tmp_path):
 
         storage.table("log").append({"id": 2})
         assert (tmp_path / "data" / "LOCK").read_text() == f"{os.getpid()}\n"
-        with pytest.raises(DirectoryInUseError, match="in this process already"):
+        with pytest.raises(DirectoryInUseError, match="already open in this process"):
             headwater.open(tmp_path / "data")
 
 
@@ -112,7 +112,7 @@ def test_a_server_whose_directory_was_replaced_ends_and_says_why(tmp_path):
     replaced(tmp_path / "data")
 
     assert server.wait(30) == 9
-    assert "is lost: its lock was replaced" in server.told()
+    assert "is lost: its lock file was replaced" in server.told()
 
 
 def test_a_child_that_lives_on_does_not_keep_what_its_parent_has_closed(tmp_path):

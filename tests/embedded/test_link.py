@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.embedded.link import InProcessLink
+from headwater.embedded.storage import InProcessLink
 from headwater.errors import DisconnectedError
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST

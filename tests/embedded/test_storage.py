@@ -41,7 +41,7 @@ def test_the_same_directory_can_be_served_later_and_opened_again(tmp_path):
 def test_a_directory_is_held_by_one_at_a_time(tmp_path):
     with (
         headwater.open(tmp_path / "data"),
-        pytest.raises(errors.DirectoryInUseError, match="in this process already"),
+        pytest.raises(errors.DirectoryInUseError, match="already open in this process"),
     ):
         headwater.open(tmp_path / "data")
 
@@ -60,7 +60,7 @@ def test_the_address_of_a_server_is_no_directory_to_make(tmp_path, monkeypatch):
 def test_a_path_that_can_be_no_directory_is_told_as_ours(tmp_path):
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(errors.StorageError, match=r"cannot be used.*may make, and write to"):
+    with pytest.raises(errors.StorageError, match=r"Cannot use.*can create and write to"):
         headwater.open(tmp_path / "file" / "data")
 
 
@@ -68,7 +68,7 @@ def test_a_path_that_can_be_no_directory_is_told_as_ours(tmp_path):
 def test_a_directory_that_may_not_be_made_is_told_as_ours(tmp_path):
     tmp_path.chmod(0o500)
 
-    with pytest.raises(errors.StorageError, match=r"Permission denied.*may make, and write to"):
+    with pytest.raises(errors.StorageError, match=r"Permission denied.*can create and write to"):
         headwater.open(tmp_path / "data")
 
 

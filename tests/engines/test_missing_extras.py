@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import pytest
+from tests.cases import cases
 
 PROGRAM = """
 import sys
@@ -12,7 +12,7 @@ import headwater.{name}
 """
 
 
-@pytest.mark.parametrize("name", ["polars", "datafusion"])
+@cases("name", ["polars", "datafusion"])
 def test_an_engine_that_is_missing_is_named_with_its_extra(name):
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(name=name)],

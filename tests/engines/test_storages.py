@@ -12,6 +12,7 @@ import pytest
 import headwater
 from headwater.engines.storages import close_opened, opened
 from headwater.errors import DirectoryInUseError, HeadwaterError, MissingError, RequestError
+from tests.cases import cases
 
 
 @pytest.fixture
@@ -89,9 +90,9 @@ def test_a_file_is_no_storage(tmp_path):
         opened(str(tmp_path / "file"))
 
 
-@pytest.mark.parametrize("at", [None, "", "  "])
+@cases("at", [None, "", "  "])
 def test_who_names_no_storage_is_told_how(at):
-    with pytest.raises(RequestError, match=r"No storage is named.*host:port"):
+    with pytest.raises(RequestError, match=r"No storage is given.*host:port"):
         opened(at)
 
 
@@ -122,7 +123,7 @@ def test_a_directory_whose_name_looks_like_an_address_is_a_directory(tmp_path, m
 def test_a_directory_without_a_storage_is_not_made_one(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
 
-    with pytest.raises(MissingError, match="holds no storage"):
+    with pytest.raises(MissingError, match="contains no storage"):
         opened(tmp_path)
 
     assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]

@@ -5,7 +5,7 @@ import json
 
 import pyarrow as pa
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.errors import HeadwaterError
 from headwater.rows.log_batch import build_batch, check_crc, iterate, read_sections
 from headwater.wire import fluss_pb2 as pb
@@ -36,7 +36,7 @@ def table_json(schema: pa.Schema = SCHEMA, *, buckets: int = 1, **properties: st
 
 
 async def with_table(port: int, *, buckets: int = 1, **properties: str) -> int:
-    connection = await Connection.open("127.0.0.1", port)
+    connection = await TcpConnection.open("127.0.0.1", port)
     request = pb.CreateTableRequest(
         table_path=TABLE,
         table_json=table_json(buckets=buckets, **properties),
@@ -87,7 +87,7 @@ class Writer:
 
     async def append_until_cut(self, port: int, table_id: int, buckets: int) -> None:
         self._round.clear()
-        connection = await Connection.open("127.0.0.1", port)
+        connection = await TcpConnection.open("127.0.0.1", port)
         try:
             await self._ensure_writer_id(connection)
             count = 0
@@ -106,7 +106,7 @@ class Writer:
         finally:
             await connection.close()
 
-    async def _ensure_writer_id(self, connection: Connection) -> None:
+    async def _ensure_writer_id(self, connection: TcpConnection) -> None:
         if self._writer_id is None:
             answer = await connection.call(pb.InitWriterRequest(), pb.InitWriterResponse)
             self._writer_id = answer.writer_id
@@ -118,14 +118,14 @@ class Writer:
         sequence = self._sequences.get(bucket, 0)
         return bucket, batch_of(rows, writer_id=self._writer_id or 0, sequence=sequence), rows
 
-    async def _send(self, connection: Connection, request: pb.ProduceLogRequest) -> None:
+    async def _send(self, connection: TcpConnection, request: pb.ProduceLogRequest) -> None:
         answer = (await connection.call(request, pb.ProduceLogResponse)).buckets_resp[0]
         assert answer.error_code in (0, DUPLICATE_SEQUENCE), answer.error_message
 
 
 async def read_rows(port: int, table_id: int, *, buckets: int) -> list[tuple[int, int]]:
     """Read everything, checking checksums and that offsets follow without a gap."""
-    connection = await Connection.open("127.0.0.1", port)
+    connection = await TcpConnection.open("127.0.0.1", port)
     rows: list[tuple[int, int]] = []
     for bucket in range(buckets):
         offset, end = 0, 1
@@ -146,7 +146,7 @@ async def read_rows(port: int, table_id: int, *, buckets: int) -> list[tuple[int
 
 
 async def fetch(
-    connection: Connection,
+    connection: TcpConnection,
     table_id: int,
     bucket: int,
     offset: int,

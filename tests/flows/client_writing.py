@@ -7,22 +7,19 @@ from itertools import count
 
 import pyarrow as pa
 
-from headwater.client.admin import Admin
-from headwater.client.cluster import Cluster
-from headwater.client.connection import Connection, TcpDialer
-from headwater.client.paths import parse_addresses
-from headwater.client.pool import Pool
-from headwater.client.writing.appender import Appender
-from headwater.client.writing.upserter import Upserter
-from headwater.client.writing.writers import Writers
+from headwater.cluster.admin import Admin
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.links import Pool, TcpConnection, TcpDialer
+from headwater.cluster.paths import parse_addresses
 from headwater.config.client import ClientSettings
 from headwater.model.arrow import arrow_schema
-from headwater.model.descriptor import descriptor_from_json
 from headwater.model.path import TablePath
-from headwater.model.table import TableInfo
+from headwater.model.table import TableInfo, descriptor_from_json
 from headwater.rows.log_batch import ChangeType, check_crc, iterate, read_sections
 from headwater.runtime.clock import SystemClock
 from headwater.wire import fluss_pb2 as pb
+from headwater.write.pipeline import Appender, Upserter
+from headwater.write.target import WriteContext
 
 _numbers = count()
 CHANGES = {kind.value: kind.name for kind in ChangeType}
@@ -33,7 +30,7 @@ class WritingClient:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.writers = Writers(cluster)
+        self.writers = WriteContext(cluster)
 
     async def create(
         self,
@@ -108,7 +105,7 @@ async def logged(
     port: int, table: TableInfo, bucket: int = 0, *, partition_id: int | None = None
 ) -> list[tuple[str, tuple]]:
     """Return what happened in a bucket, checking checksums and that offsets have no gap."""
-    connection = await Connection.open("127.0.0.1", port)
+    connection = await TcpConnection.open("127.0.0.1", port)
     found, offset, end = [], 0, 1
     while offset < end:
         answer = await _fetch(connection, table, bucket, partition_id, offset)

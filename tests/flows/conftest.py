@@ -3,7 +3,7 @@
 import pytest
 import pytest_asyncio
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from tests.flows.appending import with_table
 from tests.serving import serving
 
@@ -16,7 +16,7 @@ def server(tmp_path_factory):
 
 @pytest_asyncio.fixture
 async def connection(server):
-    connection = await Connection.open("127.0.0.1", server.port)
+    connection = await TcpConnection.open("127.0.0.1", server.port)
     yield connection
     await connection.close()
 

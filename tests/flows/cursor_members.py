@@ -17,6 +17,8 @@ LEASE_S = 1.5
 # Longer than a busy machine keeps a process waiting, so that none is taken for dead by mistake.
 PROCESS_LEASE_S = 4.0
 WITHIN_S = 60
+# Enough rows to be in the middle of some at any time; more would only keep the readers busy.
+PAUSE_S = 0.02
 
 
 async def make_table(client, *, buckets: int = BUCKETS, **more):
@@ -118,6 +120,7 @@ async def append_forever(table, sent: set[int]) -> None:
     for start in itertools.count(step=30):
         await table.append(rows(*range(start, start + 30)))
         sent |= set(range(start, start + 30))
+        await asyncio.sleep(PAUSE_S)
 
 
 def ids_given(readers: list[ReaderProcess]) -> set[int]:

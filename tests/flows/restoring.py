@@ -9,7 +9,7 @@ from pathlib import Path
 from headwater.client.client import AsyncClient, connect
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
-from headwater.server.security import Users
+from headwater.server.logins import Users
 from headwater.server.server import Server
 
 PATIENT = ClientSettings(deadline_s=60.0)

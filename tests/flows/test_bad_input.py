@@ -6,7 +6,7 @@ import struct
 import pyarrow as pa
 import pytest
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.errors import (
     BucketMissingError,
     CorruptBatchError,
@@ -228,7 +228,7 @@ async def test_an_offset_outside_the_log_is_told_by_its_code(connection, table_i
 
 
 async def test_requests_without_an_end_wait_in_turn_instead_of_growing(server, table_id):
-    connection = await Connection.open("127.0.0.1", server.port)
+    connection = await TcpConnection.open("127.0.0.1", server.port)
 
     answers = await asyncio.gather(
         *(connection.call(produce(table_id, 0, GOOD), pb.ProduceLogResponse) for _ in range(500))

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from headwater.rows.checksum import crc32c
 from headwater.rows.kv_batch import build_kv_batch
-from headwater.rows.row_bytes import RowBytes
+from headwater.rows.row_bytes import RowBytes, crc32c
 from tests.flows.upserting import Rows, keyed_json
 
 TOO_LARGE, CORRUPT, SCHEMA_NOT_EXIST, INVALID_TARGET, DELETION_DISABLED = 13, 14, 9, 35, 57

@@ -7,20 +7,19 @@ import pyarrow as pa
 import pytest
 import pytest_asyncio
 
-from headwater.client.admin import Admin
-from headwater.client.reading.bucket_scan import BucketScan
-from headwater.client.reading.log_scan import LogScan
-from headwater.client.reading.lookup import Lookups
-from headwater.client.reading.offsets import count_rows
-from headwater.client.reading.places import buckets_of
-from headwater.client.reading.state_scan import StateScan
-from headwater.client.reading.tail import Tail
+from headwater.cluster.admin import Admin
 from headwater.errors import (
     NotPrimaryKeyTableError,
     RequestError,
     ScannerMissingError,
 )
 from headwater.model.types import BigIntType
+from headwater.read.log_scan import LogScan
+from headwater.read.lookup import TableLookups
+from headwater.read.offsets import buckets_of, count_rows
+from headwater.read.state import TableStateScan
+from headwater.read.tail import Tail
+from headwater.read.values import BucketScan
 from headwater.rows.log_batch import ChangeType
 from tests.flows.client_writing import batch_of, writing_client
 from tests.flows.test_client_reads import rows_of
@@ -70,7 +69,7 @@ async def keyed(client, rows, *, buckets=3, **given):
 async def test_a_scan_returns_all_rows_over_several_calls(client):
     table = await keyed(client, many(1000))
 
-    scan = StateScan(client.cluster, table)
+    scan = TableStateScan(client.cluster, table)
 
     assert sorted(await rows_of(scan)) == many(1000)
     assert sum(scan.offsets.values()) == 1000
@@ -84,7 +83,9 @@ async def test_a_scan_gives_some_columns_of_some_rows(client):
     table = await keyed(client, many(100))
     where = [("id", ">", 90), ("name", "!=", "n95")]
 
-    found = await rows_of(StateScan(client.cluster, table, columns=["score", "id"], where=where))
+    found = await rows_of(
+        TableStateScan(client.cluster, table, columns=["score", "id"], where=where)
+    )
 
     assert sorted(found) == [(0, number) for number in range(91, 100) if number != 95]
 
@@ -93,8 +94,8 @@ async def test_a_scan_gives_some_columns_of_some_rows(client):
 async def test_a_limit_is_kept(client, limit):
     table = await keyed(client, many(300))
 
-    whole = await rows_of(StateScan(client.cluster, table, limit=limit))
-    some = await rows_of(StateScan(client.cluster, table, limit=limit, where=("id", "<", 150)))
+    whole = await rows_of(TableStateScan(client.cluster, table, limit=limit))
+    some = await rows_of(TableStateScan(client.cluster, table, limit=limit, where=("id", "<", 150)))
 
     assert len(set(whole)) == len(whole) == min(limit, 300)
     assert len(set(some)) == len(some) == min(limit, 150)
@@ -104,11 +105,11 @@ async def test_a_scan_that_is_left_early_closes_its_scanners(client):
     table = await keyed(client, many(1000), buckets=1)
 
     for _ in range(20):  # more than a bucket may have at a time
-        rows = aiter(StateScan(client.cluster, table))
+        rows = aiter(TableStateScan(client.cluster, table))
         assert (await anext(rows)).num_rows > 0
         await rows.aclose()
 
-    assert len(await rows_of(StateScan(client.cluster, table))) == 1000
+    assert len(await rows_of(TableStateScan(client.cluster, table))) == 1000
 
 
 async def test_rows_of_several_schemas_are_read_together(client):
@@ -119,8 +120,8 @@ async def test_rows_of_several_schemas_are_read_together(client):
     newer = await client.cluster.table(table.path)
     await client.upserter(newer).upsert([batch_of(newer, (7, "seven", 1, 77))])
 
-    found = await rows_of(StateScan(client.cluster, newer, columns=["extra", "id"]))
-    old = await rows_of(StateScan(client.cluster, table))
+    found = await rows_of(TableStateScan(client.cluster, newer, columns=["extra", "id"]))
+    old = await rows_of(TableStateScan(client.cluster, table))
 
     assert sorted(found, key=lambda row: row[1])[6:9] == [(None, 6), (77, 7), (None, 8)]
     assert (7, "seven", 1) in old
@@ -142,7 +143,7 @@ async def test_a_scan_and_the_changes_after_it_make_up_the_table(client):
     async with asyncio.TaskGroup() as group:
         group.create_task(write())
         for _ in range(5):
-            scan = StateScan(client.cluster, table)
+            scan = TableStateScan(client.cluster, table)
             state = {row[0]: row for row in await rows_of(scan)}
             before = LogScan(client.cluster, table, end=scan.offsets)
             assert folded([batch async for batch in before.batches()]) == state
@@ -151,7 +152,7 @@ async def test_a_scan_and_the_changes_after_it_make_up_the_table(client):
 
 async def test_a_tail_goes_on_where_a_scan_ended(client):
     table = await keyed(client, many(100))
-    scan = StateScan(client.cluster, table)
+    scan = TableStateScan(client.cluster, table)
     await rows_of(scan)
     await client.upserter(table).upsert([batch_of(table, (1, "one", 1))])
 
@@ -170,7 +171,7 @@ async def test_a_scanner_that_was_lost_is_told(client):
 
     await scan._close()
 
-    with pytest.raises(ScannerMissingError, match="Start it again"):
+    with pytest.raises(ScannerMissingError, match="Start the scan again"):
         assert [part async for part in parts]
 
 
@@ -178,9 +179,9 @@ async def test_a_log_table_has_no_state(client):
     table = await client.create(KEYED)
 
     with pytest.raises(NotPrimaryKeyTableError):
-        StateScan(client.cluster, table)
+        TableStateScan(client.cluster, table)
     with pytest.raises(NotPrimaryKeyTableError):
-        Lookups(client.cluster, table)
+        TableLookups(client.cluster, table)
 
 
 # ---- lookups
@@ -195,7 +196,7 @@ def keys_of(table, *keys):
 async def test_rows_are_found_in_the_order_of_their_keys(client):
     table = await keyed(client, many(100))
 
-    found = await Lookups(client.cluster, table).lookup(keys_of(table, 7, 99, 500, 7, 0))
+    found = await TableLookups(client.cluster, table).lookup(keys_of(table, 7, 99, 500, 7, 0))
 
     assert tuples(found) == [(7, "n7", 0), (99, "n99", 0), (7, "n7", 0), (0, "n0", 0)]
 
@@ -203,7 +204,7 @@ async def test_rows_are_found_in_the_order_of_their_keys(client):
 @pytest.mark.parametrize("keys", [[7], [500], [7, 500, 8], [500, 501, 502, 503], []])
 async def test_missing_rows_can_be_kept_with_their_keys(client, keys):
     table = await keyed(client, many(100))
-    lookups = Lookups(client.cluster, table)
+    lookups = TableLookups(client.cluster, table)
 
     found = await lookups.lookup(keys_of(table, *keys), columns=["score", "id"], keep_missing=True)
 
@@ -216,7 +217,7 @@ async def test_many_keys_are_looked_up_in_several_requests(client, server):
         keys = np.random.default_rng(3).permutation(6000).tolist()
         table = await other.cluster.table(table.path)
 
-        found = await Lookups(other.cluster, table).lookup(keys_of(table, *keys))
+        found = await TableLookups(other.cluster, table).lookup(keys_of(table, *keys))
 
     assert tuples(found) == [(key, f"n{key}", 0) for key in keys if key < 5000]
 
@@ -225,7 +226,7 @@ async def test_rows_of_partitions_are_found_and_missing_partitions_have_none(cli
     table = await client.create(DAYS, key=["day", "id"], partition=["day"], buckets=2)
     rows = [("mon", 1, 10), ("tue", 1, 20), ("tue", 2, 30)]
     await client.upserter(table).upsert([batch_of(table, *rows)])
-    lookups = Lookups(client.cluster, table)
+    lookups = TableLookups(client.cluster, table)
 
     found = await lookups.lookup(keys_of(table, ("tue", 2), ("sun", 1), ("mon", 1)))
 
@@ -234,7 +235,7 @@ async def test_rows_of_partitions_are_found_and_missing_partitions_have_none(cli
 
 async def test_missing_rows_are_inserted_where_that_is_asked_for(client):
     table = await client.create(NUMBERED, key=["name"], numbered=["number"], buckets=2)
-    lookups = Lookups(client.cluster, table)
+    lookups = TableLookups(client.cluster, table)
 
     first = await lookups.lookup(keys_of(table, "a", "b", "c"), insert_missing=True)
     again = await lookups.lookup(keys_of(table, "c", "a"), insert_missing=True)
@@ -248,7 +249,7 @@ async def test_rows_are_found_by_the_start_of_their_key(client):
     table = await client.create(KINDS, key=["kind", "id"], bucket_key=["kind"], buckets=3)
     rows = [(kind, number, 0) for kind in "abc" for number in range(4)]
     await client.upserter(table).upsert([batch_of(table, *rows)])
-    lookups = Lookups(client.cluster, table)
+    lookups = TableLookups(client.cluster, table)
 
     found = await lookups.prefix_lookup(batch_of(table, ("c",), ("z",), ("a",), columns=["kind"]))
 
@@ -260,7 +261,7 @@ async def test_rows_are_found_by_the_start_of_their_key(client):
 @pytest.mark.parametrize("names", [["id"], ["score"], []])
 async def test_a_prefix_without_the_bucket_key_is_refused(client, names):
     table = await client.create(KINDS, key=["kind", "id"], bucket_key=["kind"])
-    lookups = Lookups(client.cluster, table)
+    lookups = TableLookups(client.cluster, table)
     prefix = batch_of(table, tuple(1 for _ in names), columns=names)
 
     with pytest.raises(RequestError, match="cannot be found by"):
@@ -271,4 +272,4 @@ async def test_a_lookup_without_a_key_column_is_refused(client):
     table = await keyed(client, many(1))
 
     with pytest.raises(RequestError, match="no column 'id'"):
-        await Lookups(client.cluster, table).lookup(batch_of(table, ("a",), columns=["name"]))
+        await TableLookups(client.cluster, table).lookup(batch_of(table, ("a",), columns=["name"]))

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from headwater.client.admin import Admin
-from headwater.client.reading.log_batch import Place
-from headwater.client.reading.log_scan import LogScan
-from headwater.client.reading.offsets import count_rows, list_offsets
-from headwater.client.reading.places import buckets_of
-from headwater.client.reading.tail import Tail
+from headwater.cluster.admin import Admin
 from headwater.errors import (
     InvalidProjectionError,
     OffsetOutOfRangeError,
@@ -21,6 +16,9 @@ from headwater.errors import (
     TimedOutError,
 )
 from headwater.model.types import BigIntType
+from headwater.read.log_scan import LogScan
+from headwater.read.offsets import Place, buckets_of, count_rows, list_offsets
+from headwater.read.tail import Tail
 from headwater.rows.log_batch import ChangeType
 from tests.flows.client_writing import batch_of, writing_client
 from tests.serving import ServerProcess

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 import pytest_asyncio
 
-from headwater.client.admin import Admin
-from headwater.client.writing.receipts import BucketReceipt
+from headwater.cluster.admin import Admin
 from headwater.errors import (
     ClosedError,
     DeletionDisabledError,
@@ -14,6 +13,7 @@ from headwater.errors import (
     PartitionMissingError,
     TableMissingError,
 )
+from headwater.write.receipts import BucketReceipt
 from tests.flows.client_writing import batch_of, logged, rows_in, state_of, writing_client
 
 LOG = {"id": "INTEGER", "name": "STRING"}

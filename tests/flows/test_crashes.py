@@ -9,7 +9,7 @@ from tests.figures import times
 from tests.flows.appending import Writer, read_rows, with_table
 from tests.serving import ServerProcess
 
-ROUNDS = 5
+ROUNDS = 3
 ROUNDS_TORTURE = times(80)
 WRITERS = 4
 BUCKETS = 2

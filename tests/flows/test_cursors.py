@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from headwater.aio import connect
-from headwater.client.reading.log_batch import Place
 from headwater.errors import ConflictError, CursorLostError, MissingError
+from headwater.read.offsets import Place
 from tests.flows.cursor_members import (
     BUCKETS,
     LEASE_S,

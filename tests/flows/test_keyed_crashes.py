@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.errors import HeadwaterError
 from tests.figures import times
 from tests.flows.upserting import Rows
@@ -41,7 +41,7 @@ class Upserter:
 
     async def upsert_until_cut(self, port: int, table: Rows) -> None:
         self._round.clear()
-        connection = await Connection.open("127.0.0.1", port)
+        connection = await TcpConnection.open("127.0.0.1", port)
         rows, count = table.through(connection), 0
         try:
             writer_id, sequence = self._writer or (await rows.writer_id(), 0)
@@ -88,7 +88,7 @@ class Upserter:
 async def crash_rounds(directory: Path, rounds: int) -> None:
     writers = [Upserter(number) for number in range(WRITERS)]
     server = ServerProcess(directory, module=SMALL)
-    connection = await Connection.open("127.0.0.1", server.port)
+    connection = await TcpConnection.open("127.0.0.1", server.port)
     table = await Rows.create(connection)
     await connection.close()
     for _ in range(rounds):
@@ -105,7 +105,7 @@ async def crash_rounds(directory: Path, rounds: int) -> None:
 
 
 async def check(port: int, table: Rows, writers: list[Upserter]) -> None:
-    connection = await Connection.open("127.0.0.1", port)
+    connection = await TcpConnection.open("127.0.0.1", port)
     rows = table.through(connection)
     changes = await rows.changes()
     state = folded(changes)

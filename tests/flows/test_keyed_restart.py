@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from headwater.kv.settings import KvSettings
+from headwater.kv.store import KvSettings
 from headwater.server.tablets import StorageSettings
 from tests.flows.appending import fetch
 from tests.flows.upserting import Rows, keyed_json

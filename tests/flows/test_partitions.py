@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from headwater import aio
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.wire import fluss_pb2 as pb
 from tests.flows.appending import table_json
 from tests.server.support import FakeClock, running
@@ -37,7 +37,7 @@ async def partition_id(connection, day):
 
 async def test_writers_that_race_to_create_a_partition_agree_on_it(server, connection):
     await create(connection)
-    others = [await Connection.open("127.0.0.1", server.port) for _ in range(4)]
+    others = [await TcpConnection.open("127.0.0.1", server.port) for _ in range(4)]
 
     found = await asyncio.gather(*(partition_id(each, day) for each in others for day in DAYS))
 

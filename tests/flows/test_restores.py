@@ -5,28 +5,28 @@ from contextlib import AsyncExitStack
 import pyarrow as pa
 import pytest
 
-from headwater.client.connection import Connection
-from headwater.client.epochs.lane_sender import LaneSender
-from headwater.client.epochs.lanes import LaneKey
-from headwater.client.epochs.ledger import Ledger
-from headwater.client.writing.log_lane import LogLane, LogRows
+from headwater.cluster.links import TcpConnection
+from headwater.epochs.lane_sender import LaneSender
+from headwater.epochs.ledger import LaneKey, SinkLedger
 from headwater.errors import (
     EpochDiffersError,
     LakeAheadError,
     LogDivergedError,
+    PartitionMissingError,
     SequenceError,
+    TableMissingError,
     UnknownWriterError,
     error_of_code,
 )
 from headwater.lake.lakes import Lakes
 from headwater.model.bucket import TableBucket
-from headwater.server.security import Users
-from headwater.tiering.plan import Limits
+from headwater.server.logins import Users
+from headwater.tiering.plan import Limits, TieringSettings
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.task import LocalRunner
 from headwater.wire import fluss_pb2 as pb
+from headwater.write.encode import LogLane, LogRows
 from tests.flows.appending import batch_of, produce, with_table
 from tests.flows.restoring import restorable
 from tests.lake.formats import config_of, opened
@@ -143,7 +143,7 @@ async def test_nobody_writes_to_the_lane_of_a_sink_of_another_user(tmp_path):
         await storage.restart()
         key = LaneKey("s", TableBucket(table.info.table_id, 0, None), 0)
 
-        connection = await Connection.open(
+        connection = await TcpConnection.open(
             "127.0.0.1", storage.server.port, credentials=("eve", "eve")
         )
         message = pa.RecordBatch.from_pylist([row(9, "eve")], schema=table.schema)
@@ -164,16 +164,89 @@ async def test_official_clients_are_told_to_take_another_id(tmp_path):
         copy = await storage.copy()
         client = await storage.client()
         writers = (await client.table("rows"))._writers
-        given = await writers.writer_id(TableBucket(table_id, 0, None), used=None)
+        given = await writers.ids.get(TableBucket(table_id, 0, None), used=None)
         await storage.restore(copy)
 
-        connection = await Connection.open("127.0.0.1", storage.server.port)
+        connection = await TcpConnection.open("127.0.0.1", storage.server.port)
         with pytest.raises(SequenceError) as refused:
             await produced(connection, table_id, batch_of([(1, 1)], writer_id=given, sequence=0))
 
         assert refused.value.code == UnknownWriterError.code
         await connection.close()
         await client.close()
+
+
+# ---- tables and partitions that have others in their place
+
+
+@pytest.mark.parametrize("key", [(), "id"], ids=["log", "keyed"])
+async def test_rows_for_a_lost_table_are_not_written_to_another_of_its_name(tmp_path, key):
+    """The other one has the same columns, and is made by the first change after the restore."""
+    async with restorable(tmp_path / "data") as storage, AsyncExitStack() as held:
+        client, other = await storage.client(), await storage.client()
+        for each in (client, other):
+            held.push_async_callback(each.close)
+        copy = await storage.copy()
+        lost = await client.create_table("t", ROWS, primary_key=key, buckets=1)
+        await write(lost, [row(1, "lost")])
+        tail = await lost.tail("earliest")
+        await read(tail, 1)
+        await storage.restore(copy)
+        made = await other.create_table("t", ROWS, primary_key=key, buckets=1)
+        await write(made, [row(2, "made"), row(3, "made")])
+
+        with pytest.raises(TableMissingError):
+            await write(lost, [row(4, "late")])
+        with pytest.raises(TableMissingError):
+            await scanned(lost)
+        with pytest.raises(TableMissingError):
+            await read(tail, 1)
+        await tail.close()
+
+        assert await scanned(made) == [(2, "made"), (3, "made")]
+        assert await scanned(await client.table("t")) == [(2, "made"), (3, "made")]
+
+
+async def test_rows_for_a_table_that_came_after_it_are_not_written_to_a_restored_one(tmp_path):
+    async with restorable(tmp_path / "data") as storage, AsyncExitStack() as held:
+        client = await storage.client()
+        held.push_async_callback(client.close)
+        first = await client.create_table("t", ROWS, buckets=1)
+        await first.append([row(1, "kept")])
+        copy = await storage.copy()
+        await client.drop_table("t")
+        second = await client.create_table("t", ROWS, buckets=1)
+        await second.append([row(2, "lost")])
+        await storage.restore(copy)
+
+        with pytest.raises(TableMissingError):
+            await second.append([row(3, "late")])
+        await first.append([row(4, "kept")])
+
+        assert await scanned(first) == [(1, "kept"), (4, "kept")]
+
+
+async def test_rows_for_a_lost_partition_are_not_written_to_another(tmp_path):
+    parted = {"id": "BIGINT", "name": "STRING"}
+    async with restorable(tmp_path / "data") as storage, AsyncExitStack() as held:
+        client, other = await storage.client(), await storage.client()
+        for each in (client, other):
+            held.push_async_callback(each.close)
+        table = await client.create_table("t", parted, partition_by="name", buckets=1)
+        copy = await storage.copy()
+        await table.append([row(1, "lost")])
+        await storage.restore(copy)
+        # Takes the id that the lost partition had, if ids repeat.
+        await (await other.table("t")).append([row(2, "other")])
+        with pytest.raises(PartitionMissingError):
+            await table.append([row(3, "lost")])
+        await table.append([row(3, "lost")])
+        await table.append([row(4, "other")])
+
+        assert await scanned(table) == [(2, "other"), (3, "lost"), (4, "other")]
+        for name, ids in (("lost", [3]), ("other", [2, 4])):
+            found = await table.scan(where=[("name", "=", name)]).to_arrow()
+            assert sorted(found.column("id").to_pylist()) == ids
 
 
 # ---- what others remember of the storage
@@ -241,7 +314,7 @@ async def test_a_cursor_commits_nothing_that_the_storage_lost_and_misses_nothing
 
 
 async def test_an_epoch_is_finished_only_where_its_rows_are(tmp_path, monkeypatch):
-    ledger_write = Ledger.write
+    ledger_write = SinkLedger.write
     for key in ((), "id"):
         async with restorable(tmp_path / f"data-{key}") as storage:
             client = await storage.client()
@@ -251,11 +324,11 @@ async def test_an_epoch_is_finished_only_where_its_rows_are(tmp_path, monkeypatc
 
             async def restored_first(self, standings, *, only_if=(), storage=storage, copy=copy):
                 if any(each.epoch >= 1 for each in standings.values()):
-                    monkeypatch.setattr(Ledger, "write", ledger_write)
+                    monkeypatch.setattr(SinkLedger, "write", ledger_write)
                     await storage.restore(copy)
                 await ledger_write(self, standings, only_if=only_if)
 
-            monkeypatch.setattr(Ledger, "write", restored_first)
+            monkeypatch.setattr(SinkLedger, "write", restored_first)
             with pytest.raises(LogDivergedError):
                 await table.write_epoch([row(2, "b")], sink="s", epoch=1)
             await table.write_epoch([row(2, "b")], sink="s", epoch=1)
@@ -274,7 +347,7 @@ async def test_a_part_of_an_epoch_in_a_copy_is_not_taken_for_a_later_one(
         table = await client.create_table("t", ROWS, primary_key=key, buckets=1)
         await table.write_epoch([row(0, "e")], sink="s", epoch=0)
         with monkeypatch.context() as patched:
-            patched.setattr(Ledger, "write", interrupted)
+            patched.setattr(SinkLedger, "write", interrupted)
             with pytest.raises(InterruptedError):
                 await table.write_epoch([row(1, "part")], sink="s", epoch=1)
         copy = await storage.copy()
@@ -283,9 +356,6 @@ async def test_a_part_of_an_epoch_in_a_copy_is_not_taken_for_a_later_one(
             await table.write_epoch(rows, sink="s", epoch=epoch)
         await storage.restore(copy)
 
-        # Another process cannot know what the storage has lost, but sees that rows are others.
-        with pytest.raises(EpochDiffersError):
-            await (await other.table("t")).write_epoch([row(4, "e")], sink="s", epoch=4)
         with monkeypatch.context() as patched:
             patched.setattr(LaneSender, "send", interrupted_sending)
             with pytest.raises(InterruptedError):
@@ -298,6 +368,85 @@ async def test_a_part_of_an_epoch_in_a_copy_is_not_taken_for_a_later_one(
         assert await scanned(table) == [(0, "e"), (1, "part"), (4, "e"), (5, "e")]
         await client.close()
         await other.close()
+
+
+@pytest.mark.parametrize("key", [(), "id"], ids=["log", "keyed"])
+@pytest.mark.parametrize("begun", [0, 1, 3], ids=["first", "next", "later"])
+async def test_another_process_goes_on_behind_a_part_of_a_lost_epoch(
+    tmp_path, monkeypatch, key, begun
+):
+    """It remembers nothing of the storage; that epoch 4 was not begun is in the ledger."""
+    async with restorable(tmp_path / "data") as storage:
+        client, other = await storage.client(), await storage.client()
+        table = await client.create_table("t", ROWS, primary_key=key, buckets=1)
+        if begun:
+            await table.write_epoch([row(0, "e")], sink="s", epoch=0)
+        with monkeypatch.context() as patched:
+            patched.setattr(SinkLedger, "write", noting_no_epoch)
+            with pytest.raises(InterruptedError):
+                await table.write_epoch([row(1, "part")], sink="s", epoch=begun)
+        copy = await storage.copy()
+        for rows in ([row(4, "e")], [row(1, "part")]):
+            await storage.restore(copy)
+            with monkeypatch.context() as patched:
+                patched.setattr(SinkLedger, "write", noting_no_epoch)
+                with pytest.raises(InterruptedError):
+                    await (await other.table("t")).write_epoch(rows, sink="s", epoch=4)
+            late = await other.table("t")
+            for epoch in (4, 4, 5):
+                await late.write_epoch(rows if epoch == 4 else [row(5, "e")], sink="s", epoch=epoch)
+
+            found = await names_logged(table)
+            expected = ["e"] * bool(begun) + ["part", rows[0]["name"], "e"]
+            if key and rows[0]["name"] == "part":
+                expected.pop(-2)  # Upserting the same row again changes nothing.
+            assert found == expected
+        await client.close()
+        await other.close()
+
+
+@pytest.mark.parametrize("key", [(), "id"], ids=["log", "keyed"])
+async def test_where_an_earlier_version_began_a_lost_epoch_others_are_told_what_to_do(
+    tmp_path, monkeypatch, key
+):
+    async with restorable(tmp_path / "data") as storage:
+        client = await storage.client()
+        table = await client.create_table("t", ROWS, primary_key=key, buckets=1)
+        with monkeypatch.context() as patched:
+            patched.setattr(SinkLedger, "write", as_earlier_versions)
+            await table.write_epoch([row(0, "e")], sink="s", epoch=0)
+            patched.setattr(SinkLedger, "write", interrupted)
+            with pytest.raises(InterruptedError):
+                await table.write_epoch([row(1, "part")], sink="s", epoch=1)
+        await storage.restart()  # as a copy would be started
+
+        with pytest.raises(EpochDiffersError, match=r"restored.*under another sink"):
+            await table.write_epoch([row(4, "e")], sink="s", epoch=4)
+        await table.write_epoch([row(4, "e")], sink="s2", epoch=4)
+        await table.write_epoch([row(1, "part")], sink="s", epoch=4)
+        await table.write_epoch([row(6, "e")], sink="s", epoch=6)
+
+        expected = [(0, "e"), (1, "part"), (4, "e"), (6, "e")]
+        assert await scanned(table) == expected
+        await client.close()
+
+
+async def as_earlier_versions(self, standings, *, only_if=(), write=SinkLedger.write) -> None:
+    lanes = {key: each for key, each in standings.items() if key.lane >= 0}
+    await write(self, lanes, only_if=only_if)
+
+
+async def names_logged(table) -> list[str]:
+    """Return the names in the log of a table, in its order, as they were first written."""
+    found = await table.scan(mode="log").to_arrow()
+    return found.column("name").to_pylist()
+
+
+async def noting_no_epoch(self, standings, *, only_if=(), write=SinkLedger.write) -> None:
+    """Note that lanes and epochs begin, and be interrupted before one is finished."""
+    if any(key.lane >= 0 and each.epoch >= 0 for key, each in standings.items()):
+        raise InterruptedError
+    await write(self, standings, only_if=only_if)
 
 
 async def interrupted(self, standings, *, only_if=()) -> None:
@@ -365,10 +514,12 @@ async def test_numbers_of_rows_are_not_given_twice_to_rows_that_are_there(tmp_pa
 
 
 async def tiered(client, table, lakes):
-    service = TieringService(client, Here(client), settings=TieringSettings(), lakes=lakes)
+    service = TieringService(client, LocalRunner(client), settings=TieringSettings(), lakes=lakes)
     turn = await service._next([table.path], ignore_freshness=True)
     limits = Limits(rows_max=1000)
-    return await tier_round(turn, client=client, runner=Here(client), lakes=lakes, limits=limits)
+    return await tier_round(
+        turn, client=client, runner=LocalRunner(client), lakes=lakes, limits=limits
+    )
 
 
 @pytest.mark.parametrize("kind", ["iceberg", "paimon"])

@@ -7,11 +7,11 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.model.arrow import arrow_schema
-from headwater.model.descriptor import descriptor_from_json
+from headwater.model.table import descriptor_from_json
 from headwater.rows.changelog import read_changelog
-from headwater.rows.evolution import decoder_of, encoder_of, key_encoder_of
+from headwater.rows.compacted.coders import decoder_of, encoder_of, key_encoder_of
 from headwater.rows.kv_batch import build_kv_batch
 from headwater.rows.log_batch import iterate
 from headwater.rows.row_bytes import RowBytes
@@ -61,7 +61,9 @@ def keyed_json(
 class Rows:
     """Write and read one bucket of a table; rows are tuples, and a delete is a key alone."""
 
-    def __init__(self, connection: Connection, table_id: int, content: bytes, path: pb.TablePath):
+    def __init__(
+        self, connection: TcpConnection, table_id: int, content: bytes, path: pb.TablePath
+    ):
         self.connection, self.table_id, self.path = connection, table_id, path
         descriptor = descriptor_from_json(json.loads(content))
         self.schema, self.key_names = descriptor.schema, descriptor.physical_primary_key
@@ -69,7 +71,7 @@ class Rows:
         self.partition_id: int | None = None
 
     @classmethod
-    async def create(cls, connection: Connection, content: bytes | None = None) -> "Rows":
+    async def create(cls, connection: TcpConnection, content: bytes | None = None) -> "Rows":
         """Create a table that nobody has used yet."""
         path = pb.TablePath(database_name="fluss", table_name=f"keyed_{next(_numbers)}")
         content = content or keyed_json()
@@ -80,7 +82,7 @@ class Rows:
         )
         return cls(connection, info.table_id, content, path)
 
-    def through(self, connection: Connection) -> "Rows":
+    def through(self, connection: TcpConnection) -> "Rows":
         """Use the table over another connection, perhaps to a server that was started anew."""
         other = object.__new__(Rows)
         other.__dict__ = self.__dict__ | {"connection": connection}

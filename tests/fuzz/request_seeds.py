@@ -6,16 +6,12 @@ import pyarrow as pa
 from google.protobuf.message import Message
 
 from headwater.model.arrow import arrow_schema
-from headwater.model.descriptor import (
-    TableDescriptor,
-    descriptor_from_json,
-    descriptor_to_json,
-)
 from headwater.model.predicate import And, Leaf, LeafFunction
 from headwater.model.schema import Column, Schema, with_column_ids
+from headwater.model.table import TableDescriptor, descriptor_from_json, descriptor_to_json
 from headwater.model.types import IntType
-from headwater.rows.evolution import encoder_of, key_encoder_of
-from headwater.rows.key_formats import primary_key_encoder
+from headwater.rows.compacted.coders import encoder_of, key_encoder_of
+from headwater.rows.keys import primary_key_encoder
 from headwater.rows.kv_batch import build_kv_batch
 from headwater.rows.row_bytes import RowBytes
 from headwater.wire import fluss_pb2 as pb

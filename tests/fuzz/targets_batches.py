@@ -25,7 +25,6 @@ from headwater.model.types import (
     TimestampType,
 )
 from headwater.rows.admission import AdmissionLimits, Expectation, inspect
-from headwater.rows.checksum import crc32c
 from headwater.rows.log_batch import (
     CRC_END,
     CRC_START,
@@ -35,6 +34,7 @@ from headwater.rows.log_batch import (
     iterate,
 )
 from headwater.rows.message import read_layout
+from headwater.rows.row_bytes import crc32c
 from headwater.rows.statistics import encode_statistics, parse_statistics
 from tests.fuzz.edits import Edit, edited
 from tests.fuzz.target import Target

@@ -6,9 +6,8 @@ import struct
 from headwater.config.server import ServerSettings
 from headwater.errors import CorruptBatchError
 from headwater.runtime.clock import SystemClock
-from headwater.server.budget import Budget
-from headwater.server.connection import Answer, Connection
-from headwater.server.session import Session
+from headwater.server.connection import Answer, Connection, Session
+from headwater.server.memory import Budget
 from headwater.wire.frames import LENGTH, REQUEST_HEAD, RequestFrame, ResponseKind
 from tests.fuzz.target import Target
 from tests.fuzz.targets_frames import FRAME_BYTES_MAX, expected, requests

@@ -9,19 +9,23 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from headwater.errors import CorruptBatchError, CorruptFileError, InvalidProjectionError
-from headwater.kv.snapshot import IdRange, SegmentFile, Snapshot, decode_snapshot, encode_snapshot
-from headwater.log.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from headwater.log.index import decode_index, encode_index
-from headwater.log.mark import Mark
+from headwater.kv.store import IdRange, SegmentFile, Snapshot, decode_snapshot, encode_snapshot
+from headwater.log.segment import Mark
+from headwater.log.small_files import (
+    Checkpoint,
+    decode_checkpoint,
+    decode_index,
+    encode_checkpoint,
+    encode_index,
+)
 from headwater.log.writers import KeptBatch
 from headwater.model.predicate import And, Leaf, LeafFunction, Or
 from headwater.model.schema import Column, Schema, with_column_ids
 from headwater.model.types import BigIntType, BytesType, DecimalType, StringType, TimestampType
-from headwater.rows.checksum import crc32c
-from headwater.rows.pruning import may_match
-from headwater.rows.statistics import BatchStatistics, ColumnStatistics
+from headwater.rows.row_bytes import crc32c
+from headwater.rows.statistics import BatchStatistics, ColumnStatistics, may_match
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.fetch_answer import decode_fetch_answer
+from headwater.wire.fetch import decode_fetch_answer
 from headwater.wire.predicates import predicate_from_wire, predicate_to_wire
 from tests.fuzz.edits import Edit, edited
 from tests.fuzz.json_edits import json_edited

@@ -6,10 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from headwater.client.metadata import read_descriptor
-from headwater.client.union.split import Tier, UnionSplit
-from headwater.client.union.split_json import split_document, split_of_document
-from headwater.client.union.token import PREFIX, Token, read_token, written
+from headwater.cluster.cluster import read_descriptor
 from headwater.errors import (
     CorruptBatchError,
     CorruptFileError,
@@ -17,8 +14,7 @@ from headwater.errors import (
     InvalidTokenError,
     RequestError,
 )
-from headwater.lake.split import ColumnBounds, LakeFile, LakeSplit
-from headwater.lake.split_json import split_from_bytes, split_to_bytes
+from headwater.lake.split import ColumnBounds, LakeFile, LakeSplit, split_from_bytes, split_to_bytes
 from headwater.model.boundary import (
     Boundary,
     LakeBucket,
@@ -27,10 +23,20 @@ from headwater.model.boundary import (
     boundary_from_json,
 )
 from headwater.model.bucket import OffsetRange
-from headwater.model.descriptor import descriptor_from_json, descriptor_to_json
 from headwater.model.path import TablePath
+from headwater.model.table import descriptor_from_json, descriptor_to_json
 from headwater.model.type_text import parse_type, type_text
-from headwater.server.catalog.lake_offsets import TieredOffsets, offsets_from_json
+from headwater.read.offsets import Place
+from headwater.read.split import (
+    Hybrid,
+    LakeFiles,
+    LogRange,
+    StateAt,
+    split_document,
+    split_of_document,
+)
+from headwater.read.token import PREFIX, Token, read_token, written
+from headwater.server.catalog.lake_entries import TieredOffsets, offsets_from_json
 from tests.flows.upserting import keyed_json
 from tests.fuzz.edits import Edit
 from tests.fuzz.json_edits import json_edited
@@ -164,11 +170,12 @@ def read_lake_split(data: bytes) -> None:
 
 
 def union_splits() -> list[bytes]:
-    log = {"log_bucket": LakeBucket(None, 1), "log": OffsetRange(5, 9)}
+    log = LogRange.of(Place(None, 1), LakeBucket(None, 1), OffsetRange(5, 9))
     splits = (
-        UnionSplit(tier=Tier.LAKE_ONLY, partition=None, bucket=-1, lake=_lake_split()),
-        UnionSplit(tier=Tier.LOG_ONLY, partition="2026", bucket=1, reads_state=True, **log),
-        UnionSplit(tier=Tier.HYBRID, partition=None, bucket=1, lake=_lake_split(), **log),
+        LakeFiles(partition=None, bucket=-1, files=_lake_split()),
+        log,
+        StateAt.of(Place("2026", 1), LakeBucket(8, 1), 9),
+        Hybrid(files=_lake_split(), tail=log),
     )
     return [json.dumps(split_document(split)).encode() for split in splits]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError, Message
 
-from headwater.client.metadata import read_descriptor
+from headwater.cluster.cluster import read_descriptor
 from headwater.config.server import ServerSettings
+from headwater.server.connection import Session
 from headwater.server.dispatch import UNEXPECTED
 from headwater.server.server import Server
-from headwater.server.session import Session
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, APIS, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind

@@ -5,7 +5,7 @@ from functools import cache
 
 import pyarrow as pa
 
-from headwater.config.choices import LakeFormat
+from headwater.config.options import LakeFormat
 from headwater.errors import CorruptBatchError, InvalidValueError
 from headwater.model.types import (
     BigIntType,
@@ -15,17 +15,13 @@ from headwater.model.types import (
     StringType,
     TimestampType,
 )
-from headwater.rows.checksum import crc32c
-from headwater.rows.compacted.decode import RowDecoder
-from headwater.rows.compacted.encode import RowEncoder
-from headwater.rows.compacted.keys import KeyDecoder, KeyEncoder
+from headwater.rows.compacted.coders import KeyDecoder, KeyEncoder, RowDecoder, RowEncoder
 from headwater.rows.compacted.one_row import OneRowDecoder
-from headwater.rows.key_formats import key_encoder
+from headwater.rows.keys import IcebergKeyReader, PaimonKeyReader, key_encoder
 from headwater.rows.kv_batch import build_kv_batch, check_kv_crc, read_kv_header, read_kv_records
-from headwater.rows.lake_keys_read import IcebergKeyReader, PaimonKeyReader
-from headwater.rows.row_bytes import RowBytes
+from headwater.rows.row_bytes import RowBytes, crc32c
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.lookup_answer import decode_lookup_answer, decode_prefix_lookup_answer
+from headwater.wire.lookup import decode_lookup_answer, decode_prefix_lookup_answer
 from headwater.wire.value_batch import read_value_batch, value_batch
 from tests.fuzz.target import Target
 from tests.fuzz.targets_batches import NESTED, PLAIN, nested_rows, plain_rows

@@ -7,11 +7,9 @@ from google.protobuf.message import Message
 
 from headwater.errors import CorruptBatchError, RequestError
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.bucket_records import COPY_BYTES_MAX
-from headwater.wire.fields import bytes_head
-from headwater.wire.lookup_answer import BucketFound, decode_lookup_answer
-from headwater.wire.produce import decode_produce
-from headwater.wire.put import decode_put
+from headwater.wire.lookup import BucketFound, decode_lookup_answer
+from headwater.wire.messages import bytes_head
+from headwater.wire.write import COPY_BYTES_MAX, decode_produce, decode_put
 from tests.fuzz.edits import Edit, edited
 from tests.fuzz.message_edits import message_edited
 from tests.fuzz.request_seeds import seed_requests

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from tests.figures import note, times
 from tests.fuzz.driving import run_child, run_guided
 from tests.fuzz.edits import edit_lists
@@ -46,7 +47,7 @@ def test_inputs_that_are_nearly_valid_are_taken_or_refused_by_name(name, choice,
     target.takes(target.changed(seeds[choice % len(seeds)], edits))
 
 
-@pytest.mark.parametrize(("name", "path"), kept(), ids=lambda value: getattr(value, "stem", ""))
+@cases(("name", "path"), kept())
 def test_an_input_that_broke_something_once_does_no_more(name, path):
     TARGETS[name].takes(path.read_bytes())
 

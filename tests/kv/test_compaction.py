@@ -3,7 +3,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headwater.kv.compaction import (
+from headwater.tablet.state_upkeep import (
     DEAD_SHARE_MIN,
     SMALL_COUNT_MIN,
     VICTIM_BYTES_MAX,

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.kv.groups import group_keys
+from headwater.kv.hashes import group_keys
 from headwater.rows.row_bytes import RowBytes
 
 keys = st.lists(st.sampled_from([b"", b"a", b"b", b"ab", b"abc" * 9, b"abd" * 9]), max_size=12)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.kv.hashing import begin_with, equal_keys, hash_key, hash_keys
+from headwater.kv.hashes import begin_with, equal_keys, hash_key, hash_keys
 from headwater.rows.row_bytes import RowBytes
 
 keys = st.lists(st.binary(max_size=40), max_size=20)

@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.kv.heap import LEAD, LENGTH_BYTES, Heap
-from headwater.kv.location import segment_of
+from headwater.kv.heap import LEAD, LENGTH_BYTES, Heap, segment_of
 from headwater.rows.kv_batch import build_records
 from headwater.rows.row_bytes import PADDING, RowBytes
 

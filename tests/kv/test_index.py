@@ -1,13 +1,14 @@
 """The index behaves like a dict, also where hashes crowd one place."""
 
 import numpy as np
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from headwater.kv.heap import ABSENT
 from headwater.kv.index import NOWHERE, SLOTS_MIN, SPARE_SLOTS, HashIndex
-from headwater.kv.location import ABSENT
+from tests.cases import cases
+from tests.choices import examples
 
 TOP = 2**64 - 1
 # At home everywhere, in the first slot, in the last slot.
@@ -93,12 +94,12 @@ class IndexMachine(RuleBasedStateMachine):
         assert self.index.live_count == len(self.model)
 
 
-IndexMachine.TestCase.settings = settings(max_examples=50, deadline=None)
+IndexMachine.TestCase.settings = settings(max_examples=examples(50), deadline=None)
 TestAnIndexBehavesLikeADict = IndexMachine.TestCase
 
 
-@pytest.mark.parametrize("step", [97, 5_000])
-@pytest.mark.parametrize(
+@cases("step", [97, 5_000])
+@cases(
     ("crowd", "count"),
     [("spread", 9 * SLOTS_MIN), ("first slot", 2 * SLOTS_MIN), ("last slot", SPARE_SLOTS - 2)],
 )

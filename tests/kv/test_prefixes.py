@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.kv.prefixes import TAIL_COUNT_MAX, PrefixIndex
+from headwater.kv.index import TAIL_COUNT_MAX, PrefixIndex
 
 pairs = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2**64 - 1)), max_size=20)
 

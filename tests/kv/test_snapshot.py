@@ -6,14 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptFileError
-from headwater.kv import snapshot as module
-from headwater.kv.snapshot import (
-    IdRange,
-    SegmentFile,
-    Snapshot,
-    decode_snapshot,
-    encode_snapshot,
-)
+from headwater.kv import store as module
+from headwater.kv.store import IdRange, SegmentFile, Snapshot, decode_snapshot, encode_snapshot
 
 longs = st.integers(0, 2**62)
 words = st.lists(st.integers(0, 2**64 - 1), max_size=6)

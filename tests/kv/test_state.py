@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headwater.kv import state as module
-from headwater.kv.heap import LENGTH_BYTES, Heap
-from headwater.kv.index import HashIndex
-from headwater.kv.location import ABSENT, segment_of
-from headwater.kv.prefixes import PrefixIndex
+from headwater.kv.heap import ABSENT, LENGTH_BYTES, Heap, segment_of, values_of
+from headwater.kv.index import HashIndex, PrefixIndex
 from headwater.kv.state import KvState
-from headwater.kv.values import values_of
 from headwater.rows.kv_batch import build_records
 from headwater.rows.row_bytes import PADDING, RowBytes
+from tests.choices import examples
 
 KEYS = [bytes([prefix, number]) for prefix in range(3) for number in range(6)]
 batches = st.dictionaries(st.sampled_from(KEYS), st.booleans(), min_size=1, max_size=8)
@@ -141,7 +139,7 @@ class StateMachine(RuleBasedStateMachine):
             assert segment.live_bytes == (live[number] if number < len(live) else 0)
 
 
-StateMachine.TestCase.settings = settings(max_examples=40, deadline=None)
+StateMachine.TestCase.settings = settings(max_examples=examples(40), deadline=None)
 TestAStateBehavesLikeADict = StateMachine.TestCase
 
 

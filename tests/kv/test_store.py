@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from headwater.errors import KvStorageError
-from headwater.kv.heap import LEAD, Segment
-from headwater.kv.snapshot import Snapshot
-from headwater.kv.store import KvStore, described
+from headwater.kv.heap import LEAD, HeapSegment
+from headwater.kv.store import KvStore, Snapshot, described
 from headwater.rows.row_bytes import PADDING
 from headwater.store.local import LocalDisk
 from headwater.store.memory import MemoryDisk
+from tests.cases import cases
 from tests.log.support import Fault, InterposedDisk
 from tests.log.test_crash_states import fates
 
@@ -21,10 +21,10 @@ DIRECTORY = "1/0/kv"
 ROUNDS = 8
 
 
-def segment_of(text: bytes) -> Segment:
+def segment_of(text: bytes) -> HeapSegment:
     data = np.zeros(LEAD + len(text) + PADDING, np.uint8)
     data[LEAD : LEAD + len(text)] = np.frombuffer(text, np.uint8)
-    return Segment(data, LEAD + len(text), len(text))
+    return HeapSegment(data, LEAD + len(text), len(text))
 
 
 def opened(disk, *, offset_max: int = 1_000, offset_min: int = 0):
@@ -39,7 +39,7 @@ class Writing:
 
     def __init__(self, disk, *, store: KvStore | None = None) -> None:
         self.store = store or opened(disk)[0]
-        self.segments: dict[int, Segment] = {}
+        self.segments: dict[int, HeapSegment] = {}
 
     def round(self, offset: int) -> None:
         for number in {offset % 3, *range(3 if offset == 1 else 0)}:
@@ -305,7 +305,7 @@ def survived(fault: Fault) -> bool:
     return bool(fault.failed)
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+@cases("code", [errno.EIO, errno.ENOSPC])
 def test_after_a_failure_a_store_goes_on_or_says_that_it_does_not(code):
     number = 1
     while survived(Fault(number, code=code)):

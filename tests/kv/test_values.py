@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.kv.heap import Heap
-from headwater.kv.values import framed, values_of, with_lengths
+from headwater.kv.heap import Heap, framed, values_of, with_lengths
 from headwater.rows.kv_batch import build_records
 from headwater.rows.row_bytes import PADDING, RowBytes
 from headwater.wire import fluss_pb2 as pb

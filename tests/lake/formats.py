@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from headwater.lake.registry import open_lake
+from headwater.lake.lakes import open_lake
 from headwater.lake.spi import LakeStorage
 from tests.lake import plain_lake
 

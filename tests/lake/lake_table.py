@@ -12,17 +12,17 @@ from headwater.lake.spi import (
     LakeSnapshot,
     LakeSource,
     LakeStorage,
+    LakeTableSpec,
     PartitionValues,
     WriteResult,
 )
-from headwater.lake.table import LakeTableSpec
 from headwater.model.arrow import arrow_schema
 from headwater.model.boundary import Boundary, LakeBucket, TableIdentity, TieringEpoch, extended
 from headwater.model.bucket import OffsetRange
 from headwater.model.partition_values import partition_texts
-from headwater.rows.bucketing import BucketFunction, buckets_of
-from headwater.rows.compacted.keys import KeyEncoder
-from headwater.rows.lake_keys import IcebergKeys, PaimonKeys
+from headwater.rows.buckets import BucketFunction, buckets_of
+from headwater.rows.compacted.coders import KeyEncoder
+from headwater.rows.keys import IcebergKeys, PaimonKeys
 
 IDENTITY = TableIdentity("storage", 7)
 EPOCH = TieringEpoch(1, 1)

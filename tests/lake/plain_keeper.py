@@ -14,13 +14,13 @@ from headwater.lake.spi import (
     Cleaned,
     LakeInventory,
     LakeSnapshot,
+    LakeTableSpec,
     LostFile,
     Retention,
     Rewrite,
     StrayFile,
     WriteResult,
 )
-from headwater.lake.table import LakeTableSpec
 from headwater.runtime.clock import SystemClock
 from tests.lake.plain_source import PlainSource
 from tests.lake.plain_table import DataFile, PlainTable, reaching
@@ -148,9 +148,9 @@ class PlainKeeper:
 def _fault(file: DataFile, opens_files: bool) -> str | None:
     path = Path(file.path)
     if not path.exists():
-        return "is gone"
+        return "is missing"
     if path.stat().st_size != file.byte_count:
-        return f"has {path.stat().st_size} bytes, where the lake was told of {file.byte_count}"
+        return f"has {path.stat().st_size} bytes, but the metadata says {file.byte_count}"
     if not opens_files:
         return None
     try:
@@ -159,7 +159,7 @@ def _fault(file: DataFile, opens_files: bool) -> str | None:
         return f"cannot be read: {fault}"
     if count == file.row_count:
         return None
-    return f"holds {count} rows, where the lake was told of {file.row_count}"
+    return f"holds {count} rows, but the metadata says {file.row_count}"
 
 
 def _removed(files: Iterable[Path]) -> tuple[int, int]:

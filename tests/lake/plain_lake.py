@@ -22,9 +22,8 @@ from headwater.errors import (
     LakeSnapshotMissingError,
     LakeTableDiffersError,
 )
-from headwater.lake import registry
-from headwater.lake.spi import LakeSnapshot, PartitionValues, WriteResult, WriteTask
-from headwater.lake.table import LakeTableSpec
+from headwater.lake import lakes as registry
+from headwater.lake.spi import LakeSnapshot, LakeTableSpec, PartitionValues, WriteResult, WriteTask
 from headwater.model.boundary import Boundary
 from headwater.model.path import TablePath
 from headwater.model.schema import Schema, schema_from_json, schema_to_json

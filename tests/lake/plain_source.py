@@ -8,11 +8,9 @@ from itertools import groupby
 import pyarrow as pa
 
 from headwater.errors import LakeSnapshotMissingError
-from headwater.lake.castable import is_castable
-from headwater.lake.columns import picked, picked_schema
-from headwater.lake.spi import ColumnPath, FilterAnswer, LakeSnapshot
+from headwater.lake.files import is_castable, picked, picked_schema
+from headwater.lake.spi import ColumnPath, FilterAnswer, LakeSnapshot, LakeTableSpec
 from headwater.lake.split import UNKNOWN_BUCKET, ColumnBounds, LakeFile, LakeSplit
-from headwater.lake.table import LakeTableSpec
 from headwater.model.arrow import arrow_schema, arrow_type
 from headwater.model.predicate import Leaf, LeafFunction, Predicate
 from tests.lake.plain_table import DataFile, PlainTable

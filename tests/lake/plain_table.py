@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.errors import InvalidValueError, LakeMovedError, LakeUnreachableError
-from headwater.lake.dropped import values_gone
-from headwater.lake.spi import LakeSnapshot, PartitionValues
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.files import values_gone
+from headwater.lake.spi import LakeSnapshot, LakeTableSpec, PartitionValues
 from headwater.model.arrow import arrow_schema
 from headwater.model.boundary import BOUNDARY_PROPERTY, boundary_from_json
 from headwater.model.path import TablePath

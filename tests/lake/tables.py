@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import count
 
-from headwater.lake.spi import LakeStorage
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.spi import LakeStorage, LakeTableSpec
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema, with_column_ids
 from headwater.model.types import BigIntType, DataType, StringType

@@ -1,14 +1,14 @@
 """Which types of files any engine makes the types of a table of."""
 
 import pyarrow as pa
-import pytest
 
-from headwater.lake.castable import is_castable
+from headwater.lake.files import is_castable
+from tests.cases import cases
 
 LIST = pa.list_(pa.field("element", pa.int32()))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("written", "wanted"),
     [
         (pa.int32(), pa.int8()),
@@ -24,13 +24,12 @@ LIST = pa.list_(pa.field("element", pa.int32()))
         (pa.map_(pa.string(), LIST), pa.map_(pa.string(), pa.list_(pa.int32()))),
         (pa.struct([("x", LIST)]), pa.struct([("x", pa.list_(pa.int32()))])),
     ],
-    ids=str,
 )
 def test_a_plain_cast_is_enough(written, wanted):
     assert is_castable(written, wanted)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("written", "wanted"),
     [
         (pa.timestamp("ns"), pa.timestamp("ns")),
@@ -45,7 +44,6 @@ def test_a_plain_cast_is_enough(written, wanted):
         (pa.list_(pa.timestamp("ns")), pa.list_(pa.timestamp("ns"))),
         (pa.int32(), pa.list_(pa.int32())),
     ],
-    ids=str,
 )
 def test_a_plain_cast_is_not_enough(written, wanted):
     assert not is_castable(written, wanted)

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import InvalidTableError
-from headwater.lake.columns import picked, picked_schema
+from headwater.lake.files import picked, picked_schema
+from tests.cases import cases
 
 INNER = pa.struct([("x", pa.int32()), ("y", pa.string())])
 SCHEMA = pa.schema([("id", pa.int64()), ("r", pa.struct([("a", pa.int8()), ("in", INNER)]))])
@@ -19,7 +20,7 @@ ROWS = pa.record_batch(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("paths", "expected"),
     [
         ([("r",), ("id",)], {"r": ROWS.column(1).to_pylist(), "id": [1, 2, 3]}),
@@ -55,7 +56,7 @@ def test_no_column_at_all_keeps_the_count_of_rows():
     assert picked(ROWS, picked_schema(SCHEMA, [])).num_rows == 3
 
 
-@pytest.mark.parametrize("path", [("nope",), ("r", "nope"), ("id", "x")])
+@cases("path", [("nope",), ("r", "nope"), ("id", "x")])
 def test_a_path_that_leads_nowhere_is_told(path):
     with pytest.raises(InvalidTableError):
         picked_schema(SCHEMA, [path])

@@ -12,20 +12,20 @@ from pypaimon import CatalogFactory
 from pypaimon.write.table_delete import TableDeleteByRowId
 
 import headwater
-from headwater.audit.auditing import audit
-from headwater.audit.finding import Severity
+from headwater.audit.report import Severity
+from headwater.audit.tables import audit
 from headwater.errors import LakeRowsDeletedError
-from headwater.lake.iceberg.committing import Change, commit_change
-from headwater.lake.iceberg.opening import load_table, open_catalog
+from headwater.lake.iceberg.catalog import load_table, open_catalog
+from headwater.lake.iceberg.commit import SnapshotChange, commit_change
 from headwater.lake.lakes import Lakes, lake_spec
-from headwater.lake.paimon.snapshot_commit import Commit, commit_snapshot
-from headwater.lake.paimon.table import PaimonTable
-from headwater.lake.taken import LOOKED_PROPERTY
+from headwater.lake.paimon.catalog import PaimonTable
+from headwater.lake.paimon.commit import Commit, commit_snapshot
+from headwater.lake.spi import CHECKED_PROPERTY
 from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
 from headwater.runtime.clock import SystemClock
-from headwater.tiering.progress import Ended, Failed
-from headwater.tiering.runner import Here
+from headwater.tiering.progress import TurnEnded, TurnFailed
 from headwater.tiering.service import TieringService
+from headwater.tiering.task import LocalRunner
 from tests.cli.commanding import Storage
 
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
@@ -63,11 +63,11 @@ def tier(storage):
     heard = []
 
     async def once(client):
-        service = TieringService(client, Here(client), listener=heard.append)
+        service = TieringService(client, LocalRunner(client), listener=heard.append)
         await service.run_once()
 
     storage.run(once)
-    return next(news for news in reversed(heard) if isinstance(news, Ended | Failed))
+    return next(news for news in reversed(heard) if isinstance(news, TurnEnded | TurnFailed))
 
 
 def theirs(table, lake_format):
@@ -162,7 +162,7 @@ def test_deletes_of_positions_are_noticed_where_they_hold_for_files_of_ours(stor
         file_size_in_bytes=1,
     )
     deletes.spec_id = loaded.spec().spec_id
-    change = Change(operation=Operation.DELETE, properties={}, added=[deletes])
+    change = SnapshotChange(operation=Operation.DELETE, properties={}, added=[deletes])
 
     commit_change(loaded, change, on=source(table).snapshot(), clock=SystemClock())
 
@@ -198,13 +198,14 @@ def test_rows_that_others_delete_stop_tiering_and_are_found_and_still_read(
         assert isinstance(ended.fault, LakeRowsDeletedError)
         assert "headwater lake drop" in str(ended.fault)
         assert any(
-            each.severity is Severity.ERROR and "took rows out" in each.message for each in found
+            each.severity is Severity.ERROR and "removed tiered rows" in each.message
+            for each in found
         )
         assert everything(table) == [*range(ROWS + 5)]
         with pytest.raises(LakeRowsDeletedError):
             table.scan(mode="lake").to_arrow()
         back(table, lake_format, good)
-    assert isinstance(tier(storage), Ended)
+    assert isinstance(tier(storage), TurnEnded)
     assert everything(table) == [*range(ROWS + 5)]
 
 
@@ -223,7 +224,7 @@ def test_they_are_found_as_well_below_a_round_of_a_tierer_that_did_not_look(
 
     assert newest.taken
     assert everything(table) == [*range(ROWS + 5)]
-    assert any("took rows out" in each.message for each in found)
+    assert any("removed tiered rows" in each.message for each in found)
     assert isinstance(tier(storage).fault, LakeRowsDeletedError)
 
 
@@ -243,12 +244,12 @@ def test_what_others_take_from_paimon_by_keys_and_positions_is_noticed(storage, 
         found = audit(storage, ["fluss.t"]).findings
 
         assert isinstance(ended.fault, LakeRowsDeletedError), damage
-        assert any("took rows out" in each.message for each in found)
+        assert any("removed tiered rows" in each.message for each in found)
         assert everything(table) == [*range(ROWS)]
         back(table, "paimon", good)
     if key:
         write_paimon(theirs(table, "paimon"), [3, 1000], overwrites=False)
-    assert isinstance(tier(storage), Ended)
+    assert isinstance(tier(storage), TurnEnded)
 
 
 def test_commands_end_with_an_error_that_names_the_table_the_cause_and_the_remedy(
@@ -266,11 +267,11 @@ def test_commands_end_with_an_error_that_names_the_table_the_cause_and_the_remed
     assert tiered.exit_code == as_json.exit_code == 5
     for said in (" ".join(tiered.stderr.split()), told["error"]):
         assert "fluss.t" in said
-        assert "Others took rows out of the lake table fluss.t" in said
+        assert "Others removed tiered rows from the lake table fluss.t" in said
         assert "rollback" in said
         assert "headwater lake drop fluss.t" in said
     assert audited.exit_code == 9
-    assert "took rows out" in " ".join(audited.stdout.split())
+    assert "removed tiered rows" in " ".join(audited.stdout.split())
 
 
 def blind(table, lake_format, boundary):
@@ -278,7 +279,7 @@ def blind(table, lake_format, boundary):
     properties = {BOUNDARY_PROPERTY: boundary.to_json()}
     lake, spec = Lakes().of(table.info), lake_spec(table.info)
     if lake_format == "iceberg":
-        change = Change(operation=Operation.APPEND, properties=properties)
+        change = SnapshotChange(operation=Operation.APPEND, properties=properties)
         loaded = load_table(open_catalog(lake.config), spec.path)
         commit_change(loaded, change, on=source(table).snapshot(), clock=SystemClock())
         return
@@ -297,7 +298,7 @@ def test_what_others_append_delete_again_and_compact_is_theirs(storage, table, l
 
     ended = tier(storage)
 
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, TurnEnded)
     newest = source(table).snapshot()
     assert not newest.taken
-    assert newest.properties[LOOKED_PROPERTY]
+    assert newest.properties[CHECKED_PROPERTY]

@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.lake.folding import KeySet, in_key_order, last_of_each
+from headwater.lake.keys import KeySet, in_key_order, last_of_each
+from tests.cases import cases
 
 _VALUES = {
     pa.int8(): st.integers(-3, 3),
@@ -99,7 +99,7 @@ def test_rows_with_a_null_have_no_key() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+@cases("kind", [pa.int64(), pa.string()])
 def test_a_million_rows_are_folded_in_less_than_seconds(kind: pa.DataType) -> None:
     numbers = np.random.default_rng(1).integers(0, 500_000, 1_000_000)
     keys = [pa.array(numbers).cast(kind)]

@@ -11,19 +11,19 @@ from pyiceberg.catalog import load_catalog
 import headwater
 import headwater.duckdb
 import headwater.polars
-from headwater.audit.auditing import audit
-from headwater.audit.finding import Severity
+from headwater.audit.report import Severity
+from headwater.audit.tables import audit
 from headwater.errors import HeadwaterError, InvalidOptionError, LakeNotAllowedError
-from headwater.lake.allowed import ALLOWED_LOCATIONS, Places, names_code
-from headwater.lake.iceberg.opening import load_table, open_catalog
+from headwater.lake.iceberg.catalog import load_table, open_catalog
 from headwater.lake.lakes import Lakes, lake_spec
+from headwater.lake.options import ALLOWED_LOCATIONS, AllowedPlaces, names_code
+from headwater.lake.paimon.catalog import PaimonTable
+from headwater.lake.paimon.commit import Commit, commit_snapshot
 from headwater.lake.paimon.manifests import DataFile
-from headwater.lake.paimon.snapshot_commit import Commit, commit_snapshot
-from headwater.lake.paimon.table import PaimonTable
 from headwater.model.boundary import LakeBucket
-from headwater.tiering.progress import Ended, Failed
-from headwater.tiering.runner import Here
+from headwater.tiering.progress import TurnEnded, TurnFailed
 from headwater.tiering.service import TieringService
+from headwater.tiering.task import LocalRunner
 from tests.lake import canary
 
 CANARY = "tests.lake.canary.Canary"
@@ -82,12 +82,12 @@ def tiered(storage, lakes=None):
     heard = {}
 
     def hear(news):
-        if isinstance(news, Ended | Failed):
+        if isinstance(news, TurnEnded | TurnFailed):
             heard[news.path.table] = news
 
     async def once(client):
         service = TieringService(
-            client, Here(client), lakes=lakes or client.cluster.lakes, listener=hear
+            client, LocalRunner(client), lakes=lakes or client.cluster.lakes, listener=hear
         )
         await service.run_once()
 
@@ -215,7 +215,7 @@ def refused_everywhere(storage, name):
 
     assert isinstance(heard["t"].fault, LakeNotAllowedError), name
     assert name in str(heard["t"].fault)
-    assert isinstance(heard["other"], Ended)
+    assert isinstance(heard["other"], TurnEnded)
     errors = [
         each for each in audit(storage, ["fluss.t"]).findings if each.severity is Severity.ERROR
     ]
@@ -288,7 +288,9 @@ def lead_to(storage, lake_format, path):
 
 
 def test_a_place_is_within_another_however_it_is_written():
-    places = Places.of({"warehouse": "file:///lake", ALLOWED_LOCATIONS: "s3://bucket/wh, /more"})
+    places = AllowedPlaces.of(
+        {"warehouse": "file:///lake", ALLOWED_LOCATIONS: "s3://bucket/wh, /more"}
+    )
     inside = ("/lake/a", "file:/lake/a", "file:///lake", "s3a://bucket/wh/x", "/more/b?c")
     outside = (
         "/lakes/a",

@@ -5,8 +5,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from headwater.errors import UnsupportedError
-from headwater.lake import registry
-from headwater.lake.registry import lake_formats, open_lake
+from headwater.lake import lakes as registry
+from headwater.lake.lakes import lake_formats, open_lake
 from tests.lake.plain_lake import PlainLake, register_plain_lake
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptFileError
-from headwater.lake.split import ColumnBounds, LakeFile, LakeSplit
-from headwater.lake.split_json import split_from_bytes, split_to_bytes
+from headwater.lake.split import ColumnBounds, LakeFile, LakeSplit, split_from_bytes, split_to_bytes
+from tests.cases import cases
 
 TEXTS = st.text(max_size=20)
 COUNTS = st.integers(0, 2**62)
@@ -95,7 +95,7 @@ FILE = written(LakeFile(path="f", row_count=1, byte_count=2, is_plain=True))
 BOUND = {"column_id": 1, "lower": None, "upper": None, "nulls": None}
 
 
-@pytest.mark.parametrize(
+@cases(
     "data",
     [
         b"",

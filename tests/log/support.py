@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from headwater.log.log import Appended, Log
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.rows.log_batch import build_batch, iterate
 from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File, Part, parent_of
 from headwater.store.memory import MemoryDisk

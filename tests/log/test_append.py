@@ -11,9 +11,10 @@ from headwater.errors import (
     StoppingError,
 )
 from headwater.log.log import Appended
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.rows.log_batch import iterate, read_header
 from headwater.store.memory import MemoryDisk
+from tests.cases import cases
 from tests.log.support import (
     DIRECTORY,
     Fault,
@@ -123,7 +124,7 @@ def test_one_append_is_one_write():
     assert calls == ["append"]
 
 
-@pytest.mark.parametrize("damage", [lambda sent: sent[:-1], lambda sent: sent + b"x"])
+@cases("damage", [lambda sent: sent[:-1], lambda sent: sent + b"x"])
 def test_a_batch_of_the_wrong_length_is_refused(damage):
     log = open_log(MemoryDisk())
 

@@ -5,11 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptFileError
-from headwater.log.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from headwater.log.index import decode_index, encode_index
-from headwater.log.mark import Mark
-from headwater.log.names import SegmentName, segment_names, torn_name
+from headwater.log.segment import Mark, SegmentName, segment_names, torn_name
+from headwater.log.small_files import (
+    Checkpoint,
+    decode_checkpoint,
+    decode_index,
+    encode_checkpoint,
+    encode_index,
+)
 from headwater.log.writers import KeptBatch
+from tests.cases import cases
 
 numbers = st.integers(0, 2**63 - 1)
 marks = st.builds(Mark, numbers, numbers, numbers, st.integers(0, 2**32 - 1))
@@ -29,7 +34,7 @@ def test_a_checkpoint_round_trips(expected):
     assert decode_checkpoint(encode_checkpoint(expected)) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     ("content", "decode"),
     [
         (encode_index([Mark(0, 0, 0), Mark(5, 100, 7, 9)]), decode_index),

@@ -8,6 +8,7 @@ import pytest
 from headwater.errors import DamagedRangeError
 from headwater.rows.log_batch import iterate
 from headwater.store.memory import MemoryDisk
+from tests.cases import cases
 from tests.log.support import content, filled, flip, messages, open_log, overwrite
 
 FIRST, SECOND, LAST = (f"{base:020}.log" for base in (0, 7, 14))
@@ -53,7 +54,7 @@ def check(log, *, good):
     assert log.faults or log.repairs
 
 
-@pytest.mark.parametrize("position", range(SIZE))
+@cases("position", range(SIZE))
 def test_any_flipped_byte_of_a_sealed_segment_is_noticed(position):
     disk = closed_log()
     flip(disk, SECOND, 2 * SIZE + position, bit=position % 8)
@@ -61,8 +62,8 @@ def test_any_flipped_byte_of_a_sealed_segment_is_noticed(position):
     check(open_log(disk), good={*range(9), *range(14, 20)} - {7, 8})
 
 
-@pytest.mark.parametrize("position", range(HEADER))
-@pytest.mark.parametrize("bit", [0, 7])
+@cases("position", range(HEADER))
+@cases("bit", [0, 7])
 def test_any_flipped_header_byte_before_the_checkpoint_is_noticed(position, bit):
     disk = closed_log()
     flip(disk, LAST, 3 * SIZE + position, bit=bit)
@@ -70,7 +71,7 @@ def test_any_flipped_header_byte_before_the_checkpoint_is_noticed(position, bit)
     check(open_log(disk), good=set(range(14)))
 
 
-@pytest.mark.parametrize("position", [each for each in range(SIZE) if each not in TIMESTAMP])
+@cases("position", [each for each in range(SIZE) if each not in TIMESTAMP])
 def test_any_flipped_byte_after_the_checkpoint_is_noticed(position):
     disk = killed_log()
     flip(disk, LAST, 3 * SIZE + position, bit=position % 8)
@@ -91,8 +92,8 @@ def test_a_timestamp_after_the_checkpoint_is_only_noticed_when_time_goes_back():
     assert open_log(back).faults != ()
 
 
-@pytest.mark.parametrize("name", [SECOND, LAST])
-@pytest.mark.parametrize("step", range(64))
+@cases("name", [SECOND, LAST])
+@cases("step", range(64))
 def test_a_flipped_bit_at_any_64th_of_a_file_is_noticed(name, step):
     disk = closed_log()
     size = len(content(disk, name))
@@ -101,8 +102,8 @@ def test_a_flipped_bit_at_any_64th_of_a_file_is_noticed(name, step):
     check(open_log(disk), good=set(range(7)))
 
 
-@pytest.mark.parametrize("name", [FIRST, SECOND, LAST])
-@pytest.mark.parametrize("cut", [1, 2, SIZE - 1, SIZE, SIZE + 1, 3 * SIZE, 6 * SIZE])
+@cases("name", [FIRST, SECOND, LAST])
+@cases("cut", [1, 2, SIZE - 1, SIZE, SIZE + 1, 3 * SIZE, 6 * SIZE])
 def test_a_cut_file_is_noticed(name, cut):
     disk = closed_log()
     whole = content(disk, name)
@@ -116,7 +117,7 @@ def test_a_cut_file_is_noticed(name, cut):
     assert log.end_offset == 20
 
 
-@pytest.mark.parametrize("name", [FIRST, SECOND, LAST])
+@cases("name", [FIRST, SECOND, LAST])
 def test_zeroed_bytes_are_noticed(name):
     disk = closed_log()
     whole = content(disk, name)
@@ -125,7 +126,7 @@ def test_zeroed_bytes_are_noticed(name):
     check(open_log(disk), good=set(model()) - set(range(int(name[:20]), int(name[:20]) + 7)))
 
 
-@pytest.mark.parametrize("position", range(0, SIZE, 5))
+@cases("position", range(0, SIZE, 5))
 def test_damage_that_appears_while_the_log_is_open_is_set_aside_on_reading(position):
     disk = closed_log()
     log = open_log(disk)

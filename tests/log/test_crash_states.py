@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headwater.errors import DamagedRangeError
 from headwater.log.log import Log
-from headwater.store.memory import Change, ChangeKind, MemoryDisk
+from headwater.store.memory import ChangeKind, DiskChange, MemoryDisk
 from tests.log.support import InterposedDisk, batch, messages, open_log
 
 
@@ -65,7 +65,9 @@ class Workload:
             self.moments.append(Moment(image, synced_offset, self.start_offset, where))
 
 
-def fates(changes: tuple[Change, ...]) -> Iterator[tuple[str, Callable[[Change], bytes | None]]]:
+def fates(
+    changes: tuple[DiskChange, ...],
+) -> Iterator[tuple[str, Callable[[DiskChange], bytes | None]]]:
     """Yield what a crash may do to the changes that are not synced."""
     yield "all lost", lambda change: None
     yield "all kept", lambda change: change.data
@@ -79,7 +81,7 @@ def fates(changes: tuple[Change, ...]) -> Iterator[tuple[str, Callable[[Change],
         yield f"torn {torn[:4]!r}", lambda change, torn=torn: _unless(change, last, torn)
 
 
-def _unless(change: Change, special: Change, fate: bytes | None) -> bytes | None:
+def _unless(change: DiskChange, special: DiskChange, fate: bytes | None) -> bytes | None:
     return fate if change == special else change.data
 
 

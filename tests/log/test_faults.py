@@ -7,6 +7,7 @@ import pytest
 from headwater.errors import BucketFencedError, RetryLaterError, StorageError
 from headwater.log.log import Log
 from headwater.store.memory import MemoryDisk
+from tests.cases import cases
 from tests.log.support import Fault, InterposedDisk, batch, messages, open_log
 
 REFUSALS = (StorageError, RetryLaterError)
@@ -46,8 +47,8 @@ def survivors(memory: MemoryDisk) -> tuple[Log, dict[int, str]]:
     return log, messages(log)
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-@pytest.mark.parametrize("for_good", [False, True])
+@cases("code", [errno.EIO, errno.ENOSPC])
+@cases("for_good", [False, True])
 def test_acked_rows_survive_a_fault_at_any_operation(code, for_good):
     number, passes = 0, False
     while not passes:
@@ -67,7 +68,7 @@ def test_acked_rows_survive_a_fault_at_any_operation(code, for_good):
     assert len(writer.acked) == 24
 
 
-@pytest.mark.parametrize("number", range(1, 20))
+@cases("number", range(1, 20))
 def test_a_fault_of_one_sync_fences_the_log(number):
     disk = InterposedDisk(MemoryDisk())
     log = open_log(disk)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from headwater.errors import StoppingError
 from headwater.log.join import ROLL_BATCHES_IDLE, ROLL_IDLE_MS, should_roll
 from headwater.log.log import Log
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Column, Schema
 from headwater.model.types import BigIntType, StringType
-from headwater.rows.joined import Joiner, original_headers, read_parts
+from headwater.rows.join import Joiner, original_headers, read_parts
 from headwater.rows.log_batch import (
     NO_WRITER,
     build_batch,
@@ -26,9 +26,10 @@ from headwater.rows.log_batch import (
     read_header,
     read_sections,
 )
-from headwater.rows.message_write import MessageWriter
+from headwater.rows.message import MessageWriter
 from headwater.rows.statistics import encode_statistics
 from headwater.store.memory import MemoryDisk
+from tests.choices import examples
 from tests.log.support import DIRECTORY, FixedClock, InterposedDisk
 from tests.log.test_crash_states import fates
 
@@ -222,7 +223,7 @@ def take(oracle: Oracle, step: tuple) -> None:
             PLAIN[name](oracle)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(STEPS, max_size=14))
 def test_appends_joins_and_crashes_in_any_order_leave_what_was_written(steps):
     oracle = Oracle()

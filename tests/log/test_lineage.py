@@ -1,7 +1,7 @@
 """Who wrote which offsets, so that a copy that goes on by itself can be told from its original."""
 
 from headwater.log.log import Log
-from headwater.model.lineage import STARTS_MAX, Lineage, Start
+from headwater.model.bucket import STARTS_MAX, Lineage, Start
 from headwater.store.memory import MemoryDisk
 from tests.log.support import DIRECTORY, FixedClock, batch
 

@@ -6,9 +6,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headwater.errors import OffsetOutOfRangeError, OutOfOrderSequenceError
 from headwater.log.log import Appended, Log
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.rows.log_batch import iterate
 from headwater.store.memory import MemoryDisk
+from tests.choices import examples
 from tests.log.support import FixedClock, batch, open_log
 
 LIMITS = LogSettings(segment_bytes_max=500, index_interval_bytes=100)
@@ -191,7 +192,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 LogMachine.TestCase.settings = settings(
-    max_examples=60,
+    max_examples=examples(60),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

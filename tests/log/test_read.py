@@ -4,9 +4,10 @@ import pytest
 
 from headwater.errors import CorruptBatchError, OffsetOutOfRangeError
 from headwater.log.log import HOT_BYTES
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.rows.log_batch import iterate, read_header
 from headwater.store.memory import MemoryDisk
+from tests.cases import cases
 from tests.log.support import (
     InterposedDisk,
     append,
@@ -23,7 +24,7 @@ def offsets(data):
     return [header.base_offset for header, _ in iterate(data)]
 
 
-@pytest.mark.parametrize("offset", range(20))
+@cases("offset", range(20))
 def test_a_read_starts_at_any_offset(offset):
     log = filled(MemoryDisk())
 
@@ -85,7 +86,7 @@ def test_a_read_is_one_read_of_the_file():
     assert calls == ["read"]
 
 
-@pytest.mark.parametrize("offset", [-2, 13, 21])
+@cases("offset", [-2, 13, 21])
 def test_an_offset_outside_the_log_is_refused(offset):
     log = filled(MemoryDisk())
     log.delete_before(19)
@@ -154,7 +155,7 @@ def test_a_stored_batch_is_verified_on_demand():
         second.verify()
 
 
-@pytest.mark.parametrize("number", [0, 6, 7, 13, 19])
+@cases("number", [0, 6, 7, 13, 19])
 def test_a_timestamp_leads_to_the_first_batch_at_or_after_it(number):
     log = open_log(MemoryDisk())
     for each in range(20):

@@ -6,12 +6,13 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import DamagedRangeError, StorageError
-from headwater.log.checkpoint import decode_checkpoint, encode_checkpoint
 from headwater.log.log import Appended
-from headwater.log.names import CHECKPOINT
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
+from headwater.log.segment import CHECKPOINT
+from headwater.log.small_files import decode_checkpoint, encode_checkpoint
 from headwater.rows.log_batch import build_batch
 from headwater.store.memory import MemoryDisk
+from tests.cases import cases
 from tests.log.support import (
     DIRECTORY,
     SMALL,
@@ -44,7 +45,7 @@ def readable(log):
     return found
 
 
-@pytest.mark.parametrize("lost", [(), ("checkpoint",), (f"{0:020}.index", f"{7:020}.index")])
+@cases("lost", [(), ("checkpoint",), (f"{0:020}.index", f"{7:020}.index")])
 def test_a_log_comes_back_without_its_small_files(lost):
     disk = MemoryDisk()
     filled(disk).close()
@@ -59,7 +60,7 @@ def test_a_log_comes_back_without_its_small_files(lost):
     assert set(lost) <= set(disk.listdir(DIRECTORY))
 
 
-@pytest.mark.parametrize("name", ["checkpoint", f"{0:020}.index"])
+@cases("name", ["checkpoint", f"{0:020}.index"])
 def test_a_damaged_small_file_is_rebuilt(name):
     disk = MemoryDisk()
     filled(disk).close()
@@ -74,7 +75,7 @@ def test_a_damaged_small_file_is_rebuilt(name):
     assert len(content(disk, name)) == len(good)
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 200, b"garbage" * 20, b"x", b"\0" * 47])
+@cases("tail", [b"\0" * 200, b"garbage" * 20, b"x", b"\0" * 47])
 def test_a_torn_tail_is_cut_and_kept_beside_unless_it_is_zeros(tail):
     disk = MemoryDisk()
     filled(disk)
@@ -130,7 +131,7 @@ def test_a_damaged_range_is_still_known_after_another_restart():
     assert "16 to 20" in log.faults[0]
 
 
-@pytest.mark.parametrize("has_checkpoint", [True, False])
+@cases("has_checkpoint", [True, False])
 def test_a_missing_segment_is_a_damaged_range(has_checkpoint):
     disk = MemoryDisk()
     filled(disk).close()
@@ -158,7 +159,7 @@ def test_a_missing_active_segment_is_noticed_by_the_checkpoint():
     assert len(log.faults) == 1
 
 
-@pytest.mark.parametrize("has_checkpoint", [True, False])
+@cases("has_checkpoint", [True, False])
 def test_a_sealed_segment_at_the_end_is_set_aside_not_cut(has_checkpoint):
     disk = MemoryDisk()
     filled(disk).close()
@@ -285,8 +286,8 @@ def test_a_disk_that_cannot_be_read_is_an_error_that_says_what_to_do():
         open_log(disk)
 
 
-@pytest.mark.parametrize("restarts", [1, 2, 3])
-@pytest.mark.parametrize("settings", [SMALL, LogSettings()])
+@cases("restarts", [1, 2, 3])
+@cases("settings", [SMALL, LogSettings()])
 def test_restarts_without_writes_leave_a_good_log_good(restarts, settings):
     disk = MemoryDisk()
     filled(disk, settings=settings).close()
@@ -300,7 +301,7 @@ def test_restarts_without_writes_leave_a_good_log_good(restarts, settings):
     assert readable(log) == whole()
 
 
-@pytest.mark.parametrize("restarts", [1, 2])
+@cases("restarts", [1, 2])
 def test_a_roll_right_after_a_restart_leaves_a_good_log_good(restarts):
     disk = MemoryDisk()
     filled(disk).close()

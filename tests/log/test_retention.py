@@ -1,11 +1,11 @@
 """Which segments retention takes, and what a crash in between leaves."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.log.retention import SegmentSpan, expired_segments, should_roll_expired
 from headwater.store.memory import MemoryDisk
+from tests.cases import cases
 from tests.log.support import DIRECTORY, InterposedDisk, append, filled, messages, open_log
 
 SPANS = [
@@ -23,21 +23,17 @@ def expired(*, now_ms=0, ttl_ms=None, bytes_max=None, needed_from=ALL):
     )
 
 
-@pytest.mark.parametrize(
-    ("now_ms", "start"), [(1_500, 0), (1_501, 10), (2_600, 20), (3_501, 30), (99_999, 30)]
-)
+@cases(("now_ms", "start"), [(1_500, 0), (1_501, 10), (2_600, 20), (3_501, 30), (99_999, 30)])
 def test_a_segment_goes_when_its_newest_row_has_expired(now_ms, start):
     assert expired(now_ms=now_ms, ttl_ms=500) == start
 
 
-@pytest.mark.parametrize(
-    ("bytes_max", "start"), [(350, 0), (349, 10), (250, 10), (249, 20), (0, 30)]
-)
+@cases(("bytes_max", "start"), [(350, 0), (349, 10), (250, 10), (249, 20), (0, 30)])
 def test_the_oldest_go_while_there_is_too_much(bytes_max, start):
     assert expired(bytes_max=bytes_max) == start
 
 
-@pytest.mark.parametrize(("needed_from", "start"), [(0, 0), (9, 0), (10, 10), (29, 20), (40, 30)])
+@cases(("needed_from", "start"), [(0, 0), (9, 0), (10, 10), (29, 20), (40, 30)])
 def test_what_is_still_needed_stays(needed_from, start):
     assert expired(now_ms=99_999, ttl_ms=1, needed_from=needed_from) == start
 

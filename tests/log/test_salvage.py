@@ -5,8 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from headwater.log.salvage import last_offset_seen
+from headwater.log.recovery import last_offset_seen
 from headwater.rows.log_batch import build_batch
+from tests.cases import cases
 
 MEMORY_MAX = 48 << 20
 
@@ -63,7 +64,7 @@ def test_a_long_end_without_batches_is_searched_in_little_memory():
     assert peak < MEMORY_MAX
 
 
-@pytest.mark.parametrize("lead", [1, 4_000, 4_095, 4_096, 4_097, 70_000, 1_100_000])
+@cases("lead", [1, 4_000, 4_095, 4_096, 4_097, 70_000, 1_100_000])
 def test_a_batch_is_found_however_far_behind(lead):
     batch = build_batch(b"here", schema_id=1, record_count=3, base_offset=9)
 

@@ -4,6 +4,7 @@ import pytest
 
 from headwater.errors import BucketFencedError
 from headwater.store.memory import MemoryDisk
+from tests.cases import cases
 from tests.log.support import Fault, InterposedDisk, append, filled, messages, open_log
 
 
@@ -64,7 +65,7 @@ def test_a_new_segment_survives_a_crash_once_synced():
     assert messages(open_log(disk.crashed(lost)))[3] == "in the new one"
 
 
-@pytest.mark.parametrize("operation", ["sync", "sync_directory"])
+@cases("operation", ["sync", "sync_directory"])
 def test_a_failed_sync_stops_the_log_until_it_is_opened_again(operation):
     disk = InterposedDisk(MemoryDisk())
     log = filled(disk, 3)

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from headwater.errors import OffsetOutOfRangeError
 from headwater.log.log import Log
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.rows.log_batch import iterate
 from headwater.store.local import LocalDisk
 from tests.log.support import batch, open_log

@@ -6,11 +6,12 @@ import pytest
 
 from headwater.errors import OutOfOrderSequenceError, RetryLaterError, UnknownWriterError
 from headwater.log.log import Appended
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.log.writers import SEQUENCE_MAX, KeptBatch, Writers
-from headwater.model.writer_id import COMPUTED_BIT
+from headwater.model.bucket import COMPUTED_BIT
 from headwater.rows.log_batch import read_header
 from headwater.store.memory import MemoryDisk
+from tests.cases import cases
 from tests.log.support import DIRECTORY, FixedClock, InterposedDisk, batch, open_log
 
 DAY_MS = 24 * 3600 * 1000
@@ -34,7 +35,7 @@ def test_the_next_sequence_is_written():
     assert send(log, 8) == Appended(16, 18)
 
 
-@pytest.mark.parametrize("sequence", [3, 5, 7])
+@cases("sequence", [3, 5, 7])
 def test_a_resend_of_a_kept_batch_is_answered_with_its_offsets(sequence):
     log = started()
 
@@ -44,11 +45,11 @@ def test_a_resend_of_a_kept_batch_is_answered_with_its_offsets(sequence):
     assert log.end_offset == 16
 
 
-@pytest.mark.parametrize("sequence", [0, 2, 9, 100])
+@cases("sequence", [0, 2, 9, 100])
 def test_a_gap_and_a_forgotten_batch_are_refused(sequence):
     log = started()
 
-    with pytest.raises(OutOfOrderSequenceError, match="the next is 8"):
+    with pytest.raises(OutOfOrderSequenceError, match="the next one is 8"):
         send(log, sequence)
 
     assert log.end_offset == 16
@@ -64,7 +65,7 @@ def test_a_resend_with_another_count_is_refused():
 def test_an_unknown_writer_starts_at_zero():
     log = started()
 
-    with pytest.raises(OutOfOrderSequenceError, match="the next is 0"):
+    with pytest.raises(OutOfOrderSequenceError, match="the next one is 0"):
         send(log, 1, writer_id=8)
     assert send(log, 0, writer_id=8) == Appended(16, 18)
 
@@ -106,7 +107,7 @@ def test_the_sequence_wraps_to_zero():
     assert writers.resent([read_header(batch(writer_id=7, sequence=0))]) == ()
 
 
-@pytest.mark.parametrize("how", ["closed", "crashed", "without checkpoint"])
+@cases("how", ["closed", "crashed", "without checkpoint"])
 def test_writers_are_known_after_a_restart(how):
     disk = MemoryDisk()
     log = started(disk=disk)
@@ -151,7 +152,7 @@ def written(log, sequence, text, *, writer_id=7, owner=0):
     return log.append([sent], timestamp_ms=1_000, owner=owner)
 
 
-@pytest.mark.parametrize("how", ["running", "closed", "crashed"])
+@cases("how", ["running", "closed", "crashed"])
 def test_other_rows_under_a_number_that_was_used_are_refused_and_never_answered_for(how):
     disk = MemoryDisk()
     log = started(disk=disk)
@@ -160,7 +161,7 @@ def test_other_rows_under_a_number_that_was_used_are_refused_and_never_answered_
         log = open_log(disk.crashed(lambda change: None))
 
     for sequence in (4, 7):
-        with pytest.raises(OutOfOrderSequenceError, match="with other rows"):
+        with pytest.raises(OutOfOrderSequenceError, match="with different rows"):
             written(log, sequence, "other")
 
     assert log.end_offset == 16

@@ -4,16 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from headwater.metrics.declared import (
+from headwater.metrics.exposition import (
     METRICS,
     REQUEST_SECONDS,
     REQUESTS,
     SYNC_SECONDS,
     TABLES,
     TIERING_LAG,
+    Exposition,
+    Spread,
+    Values,
+    value,
 )
-from headwater.metrics.exposition import Exposition
-from headwater.metrics.reading import Spread, Values, value
 from headwater.metrics.tallies import BOUNDS_S, AuditTally, Durations, RequestTally
 
 FETCH = 1015

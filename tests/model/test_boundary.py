@@ -14,6 +14,7 @@ from headwater.model.boundary import (
     extended,
 )
 from headwater.model.bucket import OffsetRange
+from tests.cases import cases
 
 OFFSETS = st.integers(0, 2**62)
 RANGES = st.tuples(OFFSETS, OFFSETS).map(lambda pair: OffsetRange(min(pair), max(pair)))
@@ -39,7 +40,7 @@ def test_a_boundary_comes_back_as_it_was(ranges: dict[LakeBucket, OffsetRange]) 
     assert boundary_from_json(boundary.to_json()) == boundary
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",

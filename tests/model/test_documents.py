@@ -5,9 +5,10 @@ import json
 import pytest
 
 from headwater.model.type_json import document_of
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("value", [{"a": [1, None, "é"]}, "\U0001f600", "back\\u", 5])
+@cases("value", [{"a": [1, None, "é"]}, "\U0001f600", "back\\u", 5])
 def test_what_is_json_is_read(value):
     for is_ascii in (True, False):
         text = json.dumps(value, ensure_ascii=is_ascii)
@@ -15,7 +16,7 @@ def test_what_is_json_is_read(value):
         assert document_of(text) == document_of(text.encode()) == value
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     ["", "{", "nul", "[" * 100_000, '{"a":' * 100_000, r'"\ud800"', r'{"\uDFFF": 1}', "9" * 5000],
 )
@@ -26,7 +27,7 @@ def test_what_is_none_is_refused_as_a_wrong_value(text):
         document_of(text.encode())
 
 
-@pytest.mark.parametrize("data", [b'"\xed\xa0\x80"', '"a"'.encode("utf-16"), b'"\xff"'])
+@cases("data", [b'"\xed\xa0\x80"', '"a"'.encode("utf-16"), b'"\xff"'])
 def test_bytes_that_are_no_text_in_utf_8_are_refused(data):
     with pytest.raises(ValueError, match=r"."):
         document_of(data)

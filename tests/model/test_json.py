@@ -9,14 +9,11 @@ from hypothesis import strategies as st
 
 from headwater.errors import InvalidTableError
 from headwater.model.aggregate import AggregateFunction, AggregateKind
-from headwater.model.descriptor import (
-    TableDescriptor,
-    descriptor_from_json,
-    descriptor_to_json,
-)
 from headwater.model.schema import Column, Schema, schema_from_json, schema_to_json, with_column_ids
+from headwater.model.table import TableDescriptor, descriptor_from_json, descriptor_to_json
 from headwater.model.type_json import type_from_json, type_to_json
 from headwater.model.types import ArrayType, IntType, MapType, RowField, RowType, StringType
+from tests.cases import cases
 from tests.rows.strategies import data_types
 
 names = st.text(min_size=1, max_size=8)
@@ -63,7 +60,7 @@ def test_an_aggregate_function_is_read_as_fluss_writes_it():
     assert schema.columns[0].aggregate == AggregateFunction(AggregateKind.LISTAGG, ";")
 
 
-@pytest.mark.parametrize(
+@cases(
     "function",
     [
         "sum",
@@ -125,7 +122,7 @@ def test_nested_fields_are_numbered_with_the_columns():
     assert numbered.highest_field_id == 3
 
 
-@pytest.mark.parametrize(
+@cases(
     "broken",
     [
         None,

@@ -26,6 +26,7 @@ from headwater.model.types import (
     TimeType,
     TinyIntType,
 )
+from tests.cases import cases
 
 NANOS = 1748662955428 * 10**6 + 99988
 # What the tests of Apache Fluss expect, and Java's way to write floats.
@@ -67,7 +68,7 @@ FACTS = [
 ]
 
 
-@pytest.mark.parametrize(("data_type", "value", "text"), FACTS)
+@cases(("data_type", "value", "text"), FACTS)
 def test_a_value_is_written_as_fluss_writes_it(data_type, value, text):
     array = pa.array([value], arrow_type(data_type))
 
@@ -85,7 +86,7 @@ def test_years_beyond_four_digits_are_written_as_java_writes_them():
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data_type", "value"),
     [
         (StringType(), "eu"),

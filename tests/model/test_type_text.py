@@ -23,6 +23,7 @@ from headwater.model.types import (
     TimestampType,
     TimeType,
 )
+from tests.cases import cases
 from tests.rows.strategies import data_types
 
 
@@ -38,7 +39,7 @@ def test_every_field_name_and_comment_leads_back_to_itself(name, comment):
     assert parse_type(type_text(data_type)) == data_type
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
     [
         ("int", IntType()),
@@ -104,7 +105,7 @@ def test_the_type_that_was_meant_is_named():
         parse_type("thing")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "place", "why"),
     [
         ("", 1, "expected a type"),
@@ -125,7 +126,7 @@ def test_the_type_that_was_meant_is_named():
         ("VARCHAR(20)", 1, "use STRING"),
         ("TIMESTAMP(3) WITH TIME ZONE", 19, "expected 'LOCAL'"),
         ("TIMESTAMP(12)", 1, "TIMESTAMP precision must be between 0 and 9"),
-        ("ARRAY<" * 40 + "INT" + ">" * 40, 199, "nested more than 32 deep"),
+        ("ARRAY<" * 40 + "INT" + ">" * 40, 199, "nested more than 32 levels deep"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_the_place(text, place, why):

@@ -11,11 +11,13 @@ from headwater.errors import CorruptBatchError, InvalidValueError, RecordTooLarg
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Schema
 from headwater.rows.admission import AdmissionLimits, Expectation, inspect
-from headwater.rows.checksum import crc32c
 from headwater.rows.log_batch import HEADER_BYTES, build_batch, read_header
 from headwater.rows.message import read_layout
 from headwater.rows.projection import Projection, project_batch
+from headwater.rows.row_bytes import crc32c
 from headwater.rows.statistics import encode_statistics
+from tests.cases import cases
+from tests.choices import examples
 from tests.rows.strategies import (
     compressions,
     log_batch_of,
@@ -87,7 +89,7 @@ def test_a_batch_without_records_is_refused():
 def test_change_types_are_refused_where_only_appends_are_allowed():
     data = log_batch_of(ROWS, changes=bytes(3))
 
-    with pytest.raises(CorruptBatchError, match="appended rows only"):
+    with pytest.raises(CorruptBatchError, match="only accepts appended rows"):
         check(data)
 
 
@@ -98,7 +100,7 @@ def test_an_unknown_change_type_is_refused():
         check(data, append_only=False)
 
 
-@pytest.mark.parametrize("statistics", [b"\1", b"\2\0\0", b"\1\1\0\7\0", bytes(40)])
+@cases("statistics", [b"\1", b"\2\0\0", b"\1\1\0\7\0", bytes(40)])
 def test_statistics_that_make_no_sense_are_refused(statistics):
     data = log_batch_of(ROWS, statistics=statistics)
 
@@ -116,14 +118,14 @@ def test_a_batch_with_other_columns_is_refused():
 def test_a_row_count_that_differs_from_the_header_is_refused():
     data = build_batch(message_of(ROWS), schema_id=1, record_count=2)
 
-    with pytest.raises(CorruptBatchError, match="2 records holds 3 rows"):
+    with pytest.raises(CorruptBatchError, match="2 records has 3 rows"):
         check(data)
 
 
 def test_a_null_in_a_column_without_nulls_is_refused():
     data = log_batch_of(pa.record_batch({"id": pa.array([1, None], pa.int32()), "name": ["", ""]}))
 
-    with pytest.raises(InvalidValueError, match="'id' holds 1 nulls"):
+    with pytest.raises(InvalidValueError, match="'id' contains 1 nulls"):
         check(data)
 
 
@@ -131,7 +133,7 @@ def test_a_null_in_a_nested_field_without_nulls_is_refused():
     kind = pa.struct([pa.field("x", pa.int32(), nullable=False)])
     rows = pa.record_batch([pa.array([{"x": 1}, {"x": None}, None], kind)], names=["row"])
 
-    with pytest.raises(InvalidValueError, match=r"'row\.x' holds 1 nulls"):
+    with pytest.raises(InvalidValueError, match=r"'row\.x' contains 1 nulls"):
         check(log_batch_of(rows), rows.schema)
 
 
@@ -142,7 +144,7 @@ def test_text_that_is_not_utf8_is_refused():
         check(log_batch_of(rows))
 
 
-@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+@cases("compression", ["lz4", "zstd"])
 def test_a_decompression_bomb_is_refused_before_it_is_decoded(compression):
     schema = pa.schema([("zeros", pa.int64())])
     zeros = pa.nulls(1 << 18, pa.int64()).fill_null(0)
@@ -150,13 +152,11 @@ def test_a_decompression_bomb_is_refused_before_it_is_decoded(compression):
     data = log_batch_of(rows, compression)
 
     assert len(data) < 1 << 14
-    with pytest.raises(RecordTooLargeError, match="once decompressed"):
+    with pytest.raises(RecordTooLargeError, match="after decompression"):
         check(data, schema)
 
 
-@pytest.mark.parametrize(
-    ("claim", "error"), [(2**62, RecordTooLargeError), (-2, CorruptBatchError)]
-)
+@cases(("claim", "error"), [(2**62, RecordTooLargeError), (-2, CorruptBatchError)])
 def test_a_buffer_that_lies_about_its_length_is_refused(claim, error):
     message = bytearray(message_of(ROWS, "zstd"))
     layout = read_layout(message, message_bytes=len(message))
@@ -178,7 +178,7 @@ def test_a_field_longer_than_its_struct_is_refused():
         check(data, rows.schema)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(data=st.data(), compression=compressions())
 def test_a_damaged_batch_with_a_fitting_checksum_is_admitted_or_refused(data, compression):
     schema = data.draw(schemas())

@@ -1,12 +1,12 @@
 from decimal import Decimal
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatchError
 from headwater.rows.aligned_row import decode_row, encode_row
+from tests.cases import cases
 
 ANY_TYPES = [
     pa.bool_(),
@@ -51,7 +51,7 @@ def test_null_bits_start_behind_eight_reserved_bits():
     assert row == bytes.fromhex("0001000000000000 0000000000000000 0500000000000000")
 
 
-@pytest.mark.parametrize(("fields", "null_bytes"), [(56, 8), (57, 16)])
+@cases(("fields", "null_bytes"), [(56, 8), (57, 16)])
 def test_null_bits_fill_whole_words(fields, null_bytes):
     row = encode_row([pa.int8()] * fields, [1] * fields)
 
@@ -66,7 +66,7 @@ def test_short_text_stays_in_its_slot_and_long_text_moves_to_the_tail():
     assert row[24:] == b"abcdefgh"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("unscaled", "size"),
     [(0, 1), (-1, 1), (127, 1), (128, 2), (-128, 1), (-129, 2), (10**37, 16)],
 )

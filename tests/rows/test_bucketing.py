@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.rows.bucketing import BucketFunction, buckets_of
+from headwater.rows.buckets import BucketFunction, buckets_of
 from headwater.rows.row_bytes import RowBytes
+from tests.cases import cases
 
 ALL = 2**32 - 1
 UUID = b"2bb87d68-baf9-4e64-90f9-f80910419fa6"
@@ -80,7 +81,7 @@ def expected(key: bytes, count: int, function: BucketFunction) -> int:
     return 0 if again == -(2**31) else abs(again) % count
 
 
-@pytest.mark.parametrize("function", BucketFunction)
+@cases("function", BucketFunction)
 def test_keys_go_where_fluss_says_in_its_own_tests(function):
     found = tuple(
         int(buckets_of(RowBytes.of([key]), count, function=function)[0]) for key, count in CASES
@@ -90,7 +91,7 @@ def test_keys_go_where_fluss_says_in_its_own_tests(function):
 
 
 # Computed by Apache Fluss's own classes: bytes after the last whole word have a sign there.
-@pytest.mark.parametrize(
+@cases(
     ("key", "fluss", "paimon"),
     [
         (b"\xac\x02", 325, 220),
@@ -115,7 +116,7 @@ def test_all_keys_at_once_go_where_each_goes_alone(function, keys, count):
     assert found.tolist() == [expected(key, count, function) for key in keys]
 
 
-@pytest.mark.parametrize("function", BucketFunction)
+@cases("function", BucketFunction)
 def test_keys_that_fill_several_blocks_go_where_each_goes_alone(function):
     keys = [str(number**5).encode() for number in range(40_000)]
 
@@ -125,7 +126,7 @@ def test_keys_that_fill_several_blocks_go_where_each_goes_alone(function):
     assert [int(found[i]) for i in sample] == [expected(keys[i], 16, function) for i in sample]
 
 
-@pytest.mark.parametrize("function", BucketFunction)
+@cases("function", BucketFunction)
 def test_a_very_long_key_among_short_ones_goes_where_it_goes_alone(function):
     keys = [b"a", bytes(range(256)) * 1200, b"abcd"]
 

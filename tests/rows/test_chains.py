@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.rows.chains import follow_chain
+from headwater.rows.row_bytes import follow_chain
 
 lengths_lists = st.lists(st.integers(1, 9), max_size=30)
 decoys = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 9)), max_size=20)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from headwater.rows.changelog import build_changelog, read_changelog
 from headwater.rows.log_batch import ChangeType, read_header
+from tests.cases import cases
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), ("text", pa.string())])
 
@@ -16,7 +16,7 @@ def read_back(rows, types, **options):
     return header, *read_changelog(batch, header, SCHEMA)
 
 
-@pytest.mark.parametrize("codec", [None, pa.Codec("zstd"), pa.Codec("lz4")])
+@cases("codec", [None, pa.Codec("zstd"), pa.Codec("lz4")])
 def test_rows_and_their_changes_are_read_back(codec):
     rows = pa.record_batch([[1, 1, 2], ["a", None, "é" * 100]], schema=SCHEMA)
     types = np.array([ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE])

@@ -1,11 +1,11 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.rows.checksum import crc32c, crc32c_of_parts
+from headwater.rows.row_bytes import crc32c, crc32c_of_parts
+from tests.cases import cases
 
 
-@pytest.mark.parametrize("kind", [bytes, bytearray, lambda data: memoryview(b"__" + data)[2:]])
+@cases("kind", [bytes, bytearray, lambda data: memoryview(b"__" + data)[2:]])
 def test_the_check_value_of_the_castagnoli_polynomial_is_met(kind):
     assert crc32c(kind(b"123456789")) == 0xE3069283
 

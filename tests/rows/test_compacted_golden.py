@@ -27,9 +27,7 @@ from headwater.model.types import (
     TimeType,
     TinyIntType,
 )
-from headwater.rows.compacted.decode import RowDecoder
-from headwater.rows.compacted.encode import RowEncoder
-from headwater.rows.compacted.keys import KeyDecoder, KeyEncoder
+from headwater.rows.compacted.coders import KeyDecoder, KeyEncoder, RowDecoder, RowEncoder
 from headwater.rows.kv_batch import (
     build_kv_batch,
     check_kv_crc,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from headwater.errors import InvalidValueError
 from headwater.model.arrow import arrow_type
 from headwater.model.types import BigIntType, IntType, StringType
-from headwater.rows.compacted.keys import KeyDecoder, KeyEncoder
+from headwater.rows.compacted.coders import KeyDecoder, KeyEncoder
 from headwater.rows.row_bytes import RowBytes
 from tests.rows import compacted_reference as reference
 from tests.rows.strategies import is_storable, scalar_types, values
@@ -56,7 +56,7 @@ def test_the_key_of_a_small_number_is_one_byte():
 def test_a_null_in_a_key_is_refused():
     columns = [pa.array([1, 2], pa.int64()), pa.array(["a", None])]
 
-    with pytest.raises(InvalidValueError, match=r"column 1 \(STRING\) of a key holds 1 nulls"):
+    with pytest.raises(InvalidValueError, match=r"column 1 \(STRING\) of a key contains 1 nulls"):
         KeyEncoder.of([BigIntType(), StringType()]).encode(columns)
 
 

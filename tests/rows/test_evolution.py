@@ -11,7 +11,7 @@ from headwater.errors import InvalidTableError
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Column, Schema
 from headwater.model.types import BigIntType, IntType, StringType
-from headwater.rows.evolution import adapted, decoder_of, encoder_of, key_encoder_of
+from headwater.rows.compacted.coders import adapted, decoder_of, encoder_of, key_encoder_of
 from tests.rows.strategies import record_batches, schemas
 
 A = Column(name="a", type=IntType(nullable=False), column_id=0)

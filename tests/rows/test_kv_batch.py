@@ -17,6 +17,7 @@ from headwater.rows.kv_batch import (
     read_kv_records,
 )
 from headwater.rows.row_bytes import PADDING, RowBytes
+from tests.cases import cases
 from tests.rows.compacted_reference import varint
 
 pairs = st.lists(st.tuples(st.binary(max_size=200), st.binary(max_size=40)), max_size=12)
@@ -113,15 +114,15 @@ def changed(batch: bytes, at: int, kind: str, value: int) -> bytes:
 TWO = batch_of((b"a", b"one"), (b"bb", b"two"))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("batch", "why"),
     [
         (TWO[: HEADER_BYTES - 1], "inside its header"),
         (changed(TWO, 4, "<B", 1), "version 1"),
         (changed(TWO, 0, "<i", len(TWO) - 3), "were sent"),
         (changed(TWO, 0, "<i", -1), "were sent"),
-        (changed(TWO, 24, "<i", -1), "claims -1 records"),
-        (changed(TWO, 24, "<i", 1000), "claims 1000 records"),
+        (changed(TWO, 24, "<i", -1), "declares -1 records"),
+        (changed(TWO, 24, "<i", 1000), "declares 1000 records"),
         (changed(TWO, 24, "<i", 1), "end at byte"),
         (changed(TWO, 24, "<i", 3), "too short|no record|end at byte"),
         (changed(TWO, 28, "<i", 0), "too short"),

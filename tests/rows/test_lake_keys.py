@@ -27,8 +27,9 @@ from headwater.model.types import (
     TinyIntType,
 )
 from headwater.rows.aligned_row import encode_row
-from headwater.rows.lake_keys import IcebergKeys, PaimonKeys
-from headwater.rows.murmur import murmur3_32
+from headwater.rows.buckets import murmur3_32
+from headwater.rows.keys import IcebergKeys, PaimonKeys
+from tests.cases import cases
 from tests.rows.strategies import arrays, scalar_types
 
 NANOS_OF = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -146,7 +147,7 @@ def test_a_paimon_key_of_one_number_is_a_header_and_a_slot():
 
 
 # From appendix B of Iceberg's table specification.
-@pytest.mark.parametrize(
+@cases(
     ("data_type", "value", "hashed"),
     [
         (IntType(), 34, 2017239379),
@@ -179,7 +180,7 @@ def test_iceberg_keys_of_floats_are_their_bytes():
     assert doubles.to_list() == [np.float64(each).tobytes() for each in (1.5, 2.0)]
 
 
-@pytest.mark.parametrize("data_type", [BooleanType(), TinyIntType(), TimestampLtzType()])
+@cases("data_type", [BooleanType(), TinyIntType(), TimestampLtzType()])
 def test_types_that_fluss_gives_no_bucket_in_iceberg_are_refused(data_type):
     with pytest.raises(UnsupportedError, match="bucket key"):
         IcebergKeys.of([data_type])
@@ -190,7 +191,7 @@ def test_iceberg_takes_exactly_one_bucket_key():
         IcebergKeys.of([IntType(), IntType()])
 
 
-@pytest.mark.parametrize("values", [["a", None], ["a", ""]])
+@cases("values", [["a", None], ["a", ""]])
 def test_iceberg_keys_that_are_null_or_empty_are_refused(values):
     with pytest.raises(InvalidValueError, match="null or empty"):
         IcebergKeys.of([StringType()]).encode([pa.array(values)])

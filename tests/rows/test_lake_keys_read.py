@@ -13,9 +13,9 @@ from headwater.model.types import (
     IntType,
     StringType,
 )
-from headwater.rows.lake_keys import IcebergKeys, PaimonKeys
-from headwater.rows.lake_keys_read import IcebergKeyReader, PaimonKeyReader
+from headwater.rows.keys import IcebergKeyReader, IcebergKeys, PaimonKeyReader, PaimonKeys
 from headwater.rows.row_bytes import RowBytes
+from tests.cases import cases
 from tests.rows.strategies import arrays, scalar_types
 
 
@@ -85,7 +85,7 @@ def _iceberg(data_type) -> IcebergKeyReader:
     return IcebergKeyReader.of([data_type])
 
 
-@pytest.mark.parametrize("types", [[BooleanType()], [IntType(), DoubleType()]])
+@cases("types", [[BooleanType()], [IntType(), DoubleType()]])
 def test_keys_that_iceberg_does_not_know_have_no_reader(types):
     with pytest.raises(UnsupportedError):
         IcebergKeyReader.of(types)

@@ -14,6 +14,7 @@ from headwater.rows.log_batch import (
     read_sections,
     stamped,
 )
+from tests.cases import cases
 
 PLAIN = build_batch(b"message", schema_id=3, record_count=2, writer_id=5, sequence=6)
 
@@ -62,7 +63,7 @@ def test_batches_follow_each_other():
     assert positions == [0, len(PLAIN), 2 * len(PLAIN)]
 
 
-@pytest.mark.parametrize("cut", [1, HEADER_BYTES - 1, HEADER_BYTES, len(PLAIN) - 1])
+@cases("cut", [1, HEADER_BYTES - 1, HEADER_BYTES, len(PLAIN) - 1])
 def test_a_truncated_batch_is_refused(cut):
     with pytest.raises(CorruptBatchError):
         list(iterate(PLAIN + PLAIN[:cut]))
@@ -77,12 +78,12 @@ def test_any_flipped_bit_behind_the_checksum_is_noticed(at, bit):
         check_crc(bytes(data), read_header(bytes(data)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("at", "value", "reason"),
     [
         (8, struct.pack("<i", -1), "has 11 bytes"),
         (12, b"\2", "version 2"),
-        (44, struct.pack("<i", -1), "counts -1 records"),
+        (44, struct.pack("<i", -1), "has -1 records"),
         (28, struct.pack("<i", 5), "last offset delta of 5"),
     ],
 )
@@ -93,7 +94,7 @@ def test_a_header_that_contradicts_itself_is_refused(at, value, reason):
         read_header(data)
 
 
-@pytest.mark.parametrize("length", [-1, 8])
+@cases("length", [-1, 8])
 def test_statistics_longer_than_the_batch_are_refused(length):
     data = build_batch(b"message", schema_id=1, record_count=1, statistics=b"")
     data = data[:48] + struct.pack("<i", length) + data[52:]

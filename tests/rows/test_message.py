@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatchError
 from headwater.rows.message import MessageTemplate, metadata_bytes, read_layout
+from tests.cases import cases
 from tests.rows.strategies import COMPRESSIONS, compressions, message_of
 
 ROWS = pa.record_batch({"id": pa.array([1, 2, 3], pa.int32()), "name": ["a", None, "c"]})
@@ -17,7 +18,7 @@ def layout_of(message):
     return read_layout(message, message_bytes=len(message))
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@cases("compression", COMPRESSIONS)
 def test_a_layout_tells_rows_nodes_buffers_and_codec(compression):
     layout = layout_of(message_of(ROWS, compression))
 
@@ -59,7 +60,7 @@ def test_a_written_layout_reads_back(pairs, body_words, codec):
     assert np.array_equal(layout.buffers, buffers)
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@cases("compression", COMPRESSIONS)
 def test_pyarrow_reads_metadata_that_we_wrote(compression):
     message = message_of(ROWS, compression)
     layout = layout_of(message)
@@ -101,7 +102,7 @@ def test_a_schema_message_is_refused():
         layout_of(message)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("buffers", "reason"),
     [
         ([(0, 8), (64, 8)], "outside"),
@@ -134,5 +135,5 @@ def test_a_vector_larger_than_its_metadata_is_refused():
     message = bytearray(MessageTemplate.of(0, 0, codec=None).words.tobytes())
     struct.pack_into("<I", message, 8 + 92, 2**28)
 
-    with pytest.raises(CorruptBatchError, match="claims 268435456 nodes"):
+    with pytest.raises(CorruptBatchError, match="declares 268435456 nodes"):
         layout_of(bytes(message))

@@ -1,10 +1,9 @@
 """Rows as messages: which are compressed."""
 
 import pyarrow as pa
-import pytest
 
-from headwater.rows.message import read_layout
-from headwater.rows.message_write import PLAIN_BYTES_MAX, MessageWriter
+from headwater.rows.message import PLAIN_BYTES_MAX, MessageWriter, read_layout
+from tests.cases import cases
 
 SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
 
@@ -18,8 +17,8 @@ def read_back(message: memoryview) -> pa.RecordBatch:
     return pa.ipc.open_stream(stream).read_next_batch()
 
 
-@pytest.mark.parametrize("codec", [None, pa.Codec("zstd"), pa.Codec("lz4")])
-@pytest.mark.parametrize("count", [1, 2, 1000])
+@cases("codec", [None, pa.Codec("zstd"), pa.Codec("lz4")])
+@cases("count", [1, 2, 1000])
 def test_rows_are_read_back_however_they_were_written(codec, count):
     message = MessageWriter(SCHEMA, codec).write(rows_of(count), plain_bytes_max=PLAIN_BYTES_MAX)
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.rows.bucketing import BucketFunction, buckets_of
-from headwater.rows.one_bucket import fluss_bucket
+from headwater.rows.buckets import BucketFunction, buckets_of, fluss_bucket
 from headwater.rows.row_bytes import RowBytes
 
 

@@ -1,11 +1,24 @@
 """A row that is read alone is as it is among many."""
 
+from datetime import date, datetime
+
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatchError
-from headwater.model.types import ArrayType, BigIntType, IntType, StringType
-from headwater.rows.compacted.decode import RowDecoder
+from headwater.model.arrow import arrow_type
+from headwater.model.types import (
+    ArrayType,
+    BigIntType,
+    BooleanType,
+    DateType,
+    DoubleType,
+    IntType,
+    StringType,
+    TimestampType,
+)
+from headwater.rows.compacted.coders import RowDecoder, RowEncoder
 from headwater.rows.compacted.one_row import OneRowDecoder
 from headwater.rows.row_bytes import RowBytes
 from tests.rows import compacted_reference as reference
@@ -48,6 +61,32 @@ def test_a_damaged_row_is_not_read_otherwise_than_among_many(given_row, data):
     found = None if decoder is None else decoder.decode(bytes(damaged))
 
     assert found is None or shown(found) == shown(among_many(types, bytes(damaged)))
+
+
+@given(rows(), st.data())
+def test_plain_values_of_a_row_are_what_arrow_shows_of_it(given_row, data):
+    types, row = given_row
+    damaged = bytearray(row)
+    if data.draw(st.booleans()):
+        damaged[data.draw(st.integers(0, len(row) - 1))] ^= data.draw(st.integers(1, 255))
+    decoder = OneRowDecoder.of(types)
+    plain = None if decoder is None else decoder.plain(bytes(damaged))
+
+    if plain is not None:
+        expected = [each[0].as_py() for each in among_many(types, bytes(damaged))]
+        assert repr(plain) == repr(expected)
+        assert list(map(type, plain)) == list(map(type, expected))
+
+
+def test_plain_values_are_read_of_all_that_is_common():
+    types = [IntType(), StringType(), DateType(), TimestampType(), DoubleType(), BooleanType()]
+    values = (5, "x", date(2026, 3, 1), datetime(2026, 3, 1, 12, 30), 0.5, True)
+    columns = [
+        pa.array([value], arrow_type(kind)) for value, kind in zip(values, types, strict=True)
+    ]
+    (row,) = RowEncoder.of(types).encode(columns).to_list()
+
+    assert OneRowDecoder.of(types).plain(row) == list(values)
 
 
 def test_simple_rows_are_read_alone():

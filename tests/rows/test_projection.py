@@ -10,6 +10,8 @@ from headwater.model.types import BigIntType, IntType, StringType
 from headwater.rows.log_batch import build_batch, check_crc, read_header, read_sections
 from headwater.rows.projection import WHOLE_READ_BYTES_MAX, Projection, project_batch
 from headwater.rows.statistics import encode_statistics
+from tests.cases import cases
+from tests.choices import examples
 from tests.rows.strategies import (
     COMPRESSIONS,
     compressions,
@@ -77,7 +79,7 @@ def projections(draw):
     return stored, wanted
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(drawn=projections(), compression=compressions(), data=st.data())
 def test_a_projected_batch_equals_what_arrow_selects(drawn, compression, data):
     stored, wanted = drawn
@@ -113,8 +115,8 @@ def wide_rows():
     return pa.record_batch(columns, schema=arrow_schema(WIDE))
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("positions", [[1], [4, 0], [2, 3], [3, 2, 1], [0, 1, 2, 3, 4]])
+@cases("compression", COMPRESSIONS)
+@cases("positions", [[1], [4, 0], [2, 3], [3, 2, 1], [0, 1, 2, 3, 4]])
 def test_a_large_batch_is_read_in_runs_of_the_wanted_columns(compression, positions):
     rows = wide_rows()
     stored = StoredBatch(log_batch_of(rows, compression))
@@ -155,7 +157,7 @@ def test_metadata_behind_long_statistics_is_read_on_demand():
     assert decode(b"".join(parts), wanted).equals(expected(rows, WIDE, wanted))
 
 
-@pytest.mark.parametrize("statistics", [None, b""])
+@cases("statistics", [None, b""])
 def test_an_empty_batch_passes_as_a_bare_header(statistics):
     data = build_batch(b"", schema_id=3, record_count=0, base_offset=41, statistics=statistics)
 
@@ -180,7 +182,7 @@ def test_a_batch_of_another_schema_is_refused():
     data = log_batch_of(wide_rows().slice(0, 3))
     other = schema_of([StringType()])
 
-    with pytest.raises(CorruptBatchError, match="asks for"):
+    with pytest.raises(CorruptBatchError, match="requires"):
         project(data, other, other.columns)
 
 

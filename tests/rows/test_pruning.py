@@ -3,7 +3,6 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,13 +18,15 @@ from headwater.model.types import (
     TimestampType,
     TimeType,
 )
-from headwater.rows.pruning import may_match
 from headwater.rows.statistics import (
     BatchStatistics,
     ColumnStatistics,
     decode_statistics,
     encode_statistics,
+    may_match,
 )
+from tests.cases import cases
+from tests.choices import examples
 from tests.rows.strategies import schema_of
 
 F = LeafFunction
@@ -148,7 +149,7 @@ def statistics_of(values):
     return decode_statistics(encode_statistics(rows, SCHEMA, range(len(KINDS))), SCHEMA)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(values=columns(), predicate=predicates())
 def test_a_batch_with_a_matching_row_is_never_pruned(values, predicate):
     literals = [
@@ -167,7 +168,7 @@ def kept(leaf, *, low, high, null_count=0):
     return may_match(leaf, statistics, record_count=10)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("function", "pruned", "kept_literal"),
     [
         (F.EQUAL, 9, 7),
@@ -183,13 +184,13 @@ def test_a_comparison_outside_the_bounds_prunes(function, pruned, kept_literal):
     assert kept(Leaf(function, 0, (kept_literal,)), low=5, high=8)
 
 
-@pytest.mark.parametrize("function", [F.NOT_EQUAL, F.NOT_IN])
+@cases("function", [F.NOT_EQUAL, F.NOT_IN])
 def test_a_batch_of_one_value_is_pruned_when_that_value_is_excluded(function):
     assert not kept(Leaf(function, 0, (5,)), low=5, high=5)
     assert kept(Leaf(function, 0, (5,)), low=5, high=6)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("prefix", "expected"), [("b", True), ("ap", True), ("d", False), ("a", True), ("aa", False)]
 )
 def test_a_prefix_outside_the_bounds_prunes(prefix, expected):
@@ -202,7 +203,7 @@ def test_null_counts_answer_tests_for_null():
     assert kept(Leaf(F.IS_NULL, 0), low=1, high=2, null_count=1)
 
 
-@pytest.mark.parametrize("literal", [None, math.nan, "text", Decimal("NaN")])
+@cases("literal", [None, math.nan, "text", Decimal("NaN")])
 def test_a_literal_without_order_keeps_the_batch(literal):
     assert kept(Leaf(F.EQUAL, 0, (literal,)), low=5, high=8)
 
@@ -211,12 +212,12 @@ def test_unknown_bounds_keep_the_batch():
     assert kept(Leaf(F.EQUAL, 0, (5,)), low=None, high=None)
 
 
-@pytest.mark.parametrize("function", F)
+@cases("function", F)
 def test_a_column_without_statistics_keeps_the_batch(function):
     assert may_match(Leaf(function, 7, (1,)), BatchStatistics(), record_count=10)
 
 
-@pytest.mark.parametrize("function", F)
+@cases("function", F)
 def test_a_column_absent_from_the_batch_is_null_in_every_row(function):
     leaf = Leaf(function, 7, (1,))
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from headwater.errors import UnsupportedError
 from headwater.model.arrow import arrow_type
-from headwater.rows.message import read_layout
-from headwater.rows.shape import Shape, null_column, shape_of, struct_members
+from headwater.rows.message import Shape, null_column, read_layout, shape_of, struct_members
+from tests.cases import cases
 from tests.rows.strategies import data_types, message_of
 
 
@@ -34,7 +34,7 @@ def test_a_null_column_has_the_nodes_that_arrow_writes(data_type, count):
     assert len(column.buffer_lengths) == shape_of(kind).buffer_count
 
 
-@pytest.mark.parametrize("kind", [pa.string_view(), pa.dictionary(pa.int8(), pa.string())])
+@cases("kind", [pa.string_view(), pa.dictionary(pa.int8(), pa.string())])
 def test_types_that_fluss_does_not_know_have_no_shape(kind):
     with pytest.raises(UnsupportedError):
         shape_of(kind)

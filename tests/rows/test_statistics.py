@@ -27,6 +27,7 @@ from headwater.model.types import (
     TinyIntType,
 )
 from headwater.rows.statistics import decode_statistics, encode_statistics
+from tests.cases import cases
 from tests.rows.strategies import record_batches, scalar_types, schema_of, schemas
 
 # Written by Fluss itself for the rows below.
@@ -189,7 +190,7 @@ def test_a_block_names_columns_in_the_order_that_was_asked():
     assert struct.unpack_from("<Bhhh", block) == (1, 2, 4, 1)
 
 
-@pytest.mark.parametrize(("count", "columns"), [(0, [0]), (3, [])])
+@cases(("count", "columns"), [(0, [0]), (3, [])])
 def test_nothing_is_written_without_rows_or_columns(count, columns):
     rows = rows_of(GOLDEN_SCHEMA, GOLDEN_COLUMNS).slice(0, count)
 
@@ -222,7 +223,7 @@ def test_a_timestamp_whose_milliseconds_overflow_has_no_bound():
     assert (column.minimum, column.maximum) == (5_000_000_000, None)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("values", "low", "high"),
     [
         ([0.0, -0.0], -0.0, 0.0),
@@ -238,7 +239,7 @@ def test_negative_zero_lies_below_zero(values, low, high):
     assert repr((column.minimum, column.maximum)) == repr((low, high))
 
 
-@pytest.mark.parametrize("kind", [FloatType(), DoubleType()])
+@cases("kind", [FloatType(), DoubleType()])
 def test_nan_lies_above_infinity(kind):
     column = column_of(kind, [math.inf, math.nan, 1.0])
 

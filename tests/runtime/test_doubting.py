@@ -1,6 +1,6 @@
 """A clock that leaps is believed after a while, and not before."""
 
-from headwater.runtime.doubting import BELIEVED_AFTER_S, JUMP_MS, UNSEEN_S_MAX, DoubtingClock
+from headwater.runtime.jumps import BELIEVED_AFTER_S, JUMP_MS, UNSEEN_S_MAX, DoubtingClock
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 

@@ -5,9 +5,8 @@ import logging
 import subprocess
 import sys
 
-import pytest
-
 from headwater.runtime.events import JsonFormat, TextFormat
+from tests.cases import cases
 
 
 def record(event="tiered", *, cause=None, **fields):
@@ -18,7 +17,7 @@ def record(event="tiered", *, cause=None, **fields):
     return made
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "shown"),
     [(5, "5"), ("plain", "plain"), ("two words", '"two words"'), ("", '""'), ("a\nb", '"a\\nb"')],
 )

@@ -122,7 +122,7 @@ def test_whoever_waits_is_told_when_the_loop_is_closed_meanwhile():
         waiting.wait()
         loop.close()
 
-        with pytest.raises(ClosedError, match="meanwhile"):
+        with pytest.raises(ClosedError, match="in the meantime"):
             outcome.result()
 
 

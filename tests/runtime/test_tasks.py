@@ -104,4 +104,4 @@ async def test_work_that_fails_after_its_waiter_was_cancelled_is_told_in_one_lin
     gc.collect()
 
     assert unheard == []
-    assert [each.message for each in caplog.records] == ["failed after it was cancelled"]
+    assert [each.message for each in caplog.records] == ["failed after cancellation"]

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.config.server import ServerSettings
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.server.server import Server
 from headwater.store.local import LocalDisk
 from headwater.wire import fluss_pb2 as pb
@@ -95,8 +95,8 @@ async def running(directory: Path, **given) -> AsyncIterator[Server]:
 
 
 @asynccontextmanager
-async def connected(server: Server) -> AsyncIterator[Connection]:
-    connection = await Connection.open(HOST, server.port)
+async def connected(server: Server) -> AsyncIterator[TcpConnection]:
+    connection = await TcpConnection.open(HOST, server.port)
     try:
         yield connection
     finally:
@@ -197,7 +197,7 @@ class RawClient:
 # ---- tables and rows
 
 
-async def create_table(connection: Connection, content: bytes | None = None) -> int:
+async def create_table(connection: TcpConnection, content: bytes | None = None) -> int:
     await connection.call(
         pb.CreateTableRequest(
             table_path=TABLE, table_json=content or table_json(), ignore_if_exists=True
@@ -208,7 +208,7 @@ async def create_table(connection: Connection, content: bytes | None = None) -> 
     return info.table_id
 
 
-async def drop_table(connection: Connection) -> None:
+async def drop_table(connection: TcpConnection) -> None:
     request = pb.DropTableRequest(table_path=TABLE, ignore_if_not_exists=False)
     await connection.call(request, pb.DropTableResponse)
 
@@ -222,7 +222,7 @@ def partitioned_json(**properties: str) -> bytes:
     return json.dumps(table).encode()
 
 
-async def partitions(connection: Connection) -> dict[str, int]:
+async def partitions(connection: TcpConnection) -> dict[str, int]:
     request = pb.ListPartitionInfosRequest(table_path=TABLE)
     answer = await connection.call(request, pb.ListPartitionInfosResponse)
     return {
@@ -232,19 +232,19 @@ async def partitions(connection: Connection) -> dict[str, int]:
 
 
 async def append(
-    connection: Connection, table_id: int, *, bucket: int = 0, rows: int = 10, **batch
+    connection: TcpConnection, table_id: int, *, bucket: int = 0, rows: int = 10, **batch
 ) -> pb.ProduceLogBucketResponse:
     records = batch_of([(bucket, number) for number in range(rows)], **batch)
     answer = await connection.call(produce(table_id, bucket, records), pb.ProduceLogResponse)
     return answer.buckets_resp[0]
 
 
-async def fill(connection: Connection, table_id: int, *, bucket: int = 0, batches: int) -> None:
+async def fill(connection: TcpConnection, table_id: int, *, bucket: int = 0, batches: int) -> None:
     for _ in range(batches):
         assert not (await append(connection, table_id, bucket=bucket)).error_code
 
 
-async def earliest(connection: Connection, table_id: int, bucket: int = 0) -> int:
+async def earliest(connection: TcpConnection, table_id: int, bucket: int = 0) -> int:
     request = pb.ListOffsetsRequest(
         follower_server_id=-1, offset_type=0, table_id=table_id, bucket_id=[bucket]
     )
@@ -252,7 +252,7 @@ async def earliest(connection: Connection, table_id: int, bucket: int = 0) -> in
     return answer.buckets_resp[0].offset
 
 
-async def error_at(connection: Connection, table_id: int, offset: int, bucket: int = 0):
+async def error_at(connection: TcpConnection, table_id: int, offset: int, bucket: int = 0):
     answer = await fetch(connection, table_id, bucket, offset)
     return answer.error_code, answer.error_message
 

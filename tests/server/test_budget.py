@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headwater.server.budget import Budget
+from headwater.server.memory import Budget
 
 TOTAL = 100
 STEPS = ("begins", "ends")

@@ -115,7 +115,7 @@ async def test_a_damaged_file_costs_only_its_own_rows(tmp_path, caplog, position
     assert (code, victim.name in message) == (DAMAGED, True), message
     assert (before[0], behind[0], other.error_code) == (0, 0, 0)
     assert str(last + 1) in message, "where to go on"
-    assert events_named(caplog, "log is damaged") or events_named(caplog, "segment set aside")
+    assert events_named(caplog, "log damaged") or events_named(caplog, "segment set aside")
 
 
 async def test_a_segment_that_is_gone_is_named_and_logged_at_the_start(tmp_path, caplog):
@@ -127,7 +127,7 @@ async def test_a_segment_that_is_gone_is_named_and_logged_at_the_start(tmp_path,
         code, message = await error_at(connection, table_id, first_offset(victim))
         other = await fetch(connection, table_id, 1, 0)
 
-    (event,) = events_named(caplog, "log is damaged")
+    (event,) = events_named(caplog, "log damaged")
     assert (code, victim.name in message) == (DAMAGED, True)
     assert (event["bucket"], victim.name in event["fault"]) == (f"table {table_id} bucket 0", True)
     assert not other.error_code

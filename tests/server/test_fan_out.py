@@ -8,7 +8,8 @@ import pytest
 from headwater import aio
 from headwater.config.server import ServerSettings
 from headwater.errors import StorageError
-from headwater.server.fan_out import (
+from headwater.server.connection import Session
+from headwater.server.readers import (
     FETCHES_PER_TURN,
     KEPT_OVERHEAD_BYTES,
     KEPT_READ_BYTES_MAX,
@@ -16,11 +17,10 @@ from headwater.server.fan_out import (
     SharedReads,
 )
 from headwater.server.server import Server
-from headwater.server.session import Session
 from headwater.store.local import LocalDisk
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, ApiKey
-from headwater.wire.fetch_answer import EncodedBucket, decode_fetch_answer
+from headwater.wire.fetch import EncodedBucket, decode_fetch_answer
 from headwater.wire.frames import RequestFrame, ResponseKind
 from tests.flows.appending import batch_of, produce
 from tests.log.support import InterposedDisk

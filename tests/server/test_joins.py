@@ -5,12 +5,11 @@ import shutil
 import pyarrow as pa
 
 from headwater import aio
-from headwater.audit.auditing import audit_storage
-from headwater.audit.files.walking import audit_files
-from headwater.audit.report import Notes
-from headwater.audit.watching import no_watch
+from headwater.audit.files.walk import audit_files
+from headwater.audit.report import Notes, no_watch
+from headwater.audit.tables import audit_storage
 from headwater.client.table import AsyncTable
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.rows.log_batch import iterate
 from headwater.server.tablets import StorageSettings
 from tests.flows.appending import fetch

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from headwater.server.keep_alive import IDLE_S, acknowledge, keep_alive
+from headwater.server.connection import IDLE_S, acknowledge, keep_alive
 
 
 def test_a_connection_is_probed_when_its_client_is_silent():

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.config.choices import LakeFormat
 from headwater.config.lake import local_catalog
+from headwater.config.options import LakeFormat
 from headwater.errors import RequestError
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.spi import LakeSnapshot
 from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
 from headwater.server.catalog.lake_entries import reported_snapshot
-from headwater.server.lake.checks import Standing
-from headwater.tiering.others import OFFSETS_PROPERTY
-from headwater.tiering.runner import Here
+from headwater.server.lake import Standing
+from headwater.tiering.round import OFFSETS_PROPERTY
 from headwater.tiering.service import TieringService
+from headwater.tiering.task import LocalRunner
 from tests.union.storage import Storage
 
 BUCKET = LakeBucket(None, 0)
@@ -54,7 +54,7 @@ def table(storage, lake_format):
 
 def tier(storage):
     async def once(client):
-        await TieringService(client, Here(client)).run_once()
+        await TieringService(client, LocalRunner(client)).run_once()
 
     storage.client.run(once)
 

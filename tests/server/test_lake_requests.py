@@ -7,7 +7,7 @@ import pytest
 
 import headwater
 from headwater import errors
-from headwater.client.lake.values import FailedRound, FinishedRound
+from headwater.cluster.lake import FailedRound, FinishedRound
 from headwater.config.server import ServerSettings
 from headwater.model.boundary import LakeBucket
 from headwater.model.path import TablePath
@@ -55,7 +55,7 @@ def test_only_files_that_were_prepared_for_the_table_are_read(storage, filled, t
         (1, prepared.replace("file:", "s3:")),
         (other, prepared),
     ):
-        with pytest.raises(errors.RequestError, match="not one that this server prepared"):
+        with pytest.raises(errors.RequestError, match="did not prepare"):
             storage.lake.commit(table_id, 5, path)
     assert storage.lake.snapshot("t") is None
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_gone_or_damaged_is_no_snapshot(storage, filled):
     with pytest.raises(errors.StorageError):
         storage.lake.commit(1, 5, prepared)
     file.unlink()
-    with pytest.raises(errors.RequestError, match="Prepare the offsets anew"):
+    with pytest.raises(errors.RequestError, match="Prepare the offsets again"):
         storage.lake.commit(1, 5, prepared)
 
 
@@ -76,7 +76,7 @@ def test_offsets_that_go_back_are_refused(storage, filled):
     late = storage.lake.prepare("t", 1, {FIRST: 5})
     storage.lake.commit(1, 7, storage.lake.prepare("t", 1, {FIRST: 9}))
 
-    with pytest.raises(errors.TieringFencedError, match="ends at 9 already"):
+    with pytest.raises(errors.TieringFencedError, match="already ends at 9"):
         storage.lake.commit(1, 6, late)
 
     assert storage.lake.snapshot("t").snapshot_id == 7
@@ -87,7 +87,7 @@ def test_a_table_that_was_made_anew_takes_no_offsets_of_the_old_one(storage, fil
     storage.drop_table("t")
     storage.create_table("t", {"id": "BIGINT"}, options=TIERED)
 
-    with pytest.raises(errors.TableMissingError, match="made anew"):
+    with pytest.raises(errors.TableMissingError, match="created again"):
         storage.lake.prepare("t", 1, {FIRST: 1})
     with pytest.raises(errors.MissingError):
         storage.lake.commit(1, 5, prepared)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.model.table import TableInfo
 from headwater.server.tablets import StorageSettings
 from headwater.wire import fluss_pb2 as pb

@@ -8,9 +8,9 @@ import pytest
 
 from headwater.errors import RecordTooLargeError, RequestError
 from headwater.rows.log_batch import build_batch
-from headwater.rows.message_write import MessageWriter
-from headwater.runtime.turns import CALLS_PER_TURN, ITEMS_PER_TURN
-from headwater.server.session import Session
+from headwater.rows.message import MessageWriter
+from headwater.runtime.tasks import CALLS_PER_TURN, ITEMS_PER_TURN
+from headwater.server.connection import Session
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind, request_head
@@ -281,6 +281,6 @@ async def test_a_request_of_many_batches_that_grow_is_refused(tmp_path):
             ]
 
     told = [answer.buckets_resp[0].error_message for answer in answers]
-    assert "of a request take more than 62914560 bytes once decompressed" in told[0]
-    assert "A batch takes more than 41943040 bytes once decompressed" in told[1]
+    assert "of a request take more than 62914560 bytes after decompression" in told[0]
+    assert "A batch takes more than 41943040 bytes after decompression" in told[1]
     assert not told[2]

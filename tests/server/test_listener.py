@@ -3,8 +3,8 @@
 import pytest
 
 from headwater.config.server import ServerSettings
+from headwater.server.connection import Session
 from headwater.server.listener import Listener
-from headwater.server.session import Session
 from tests.server.support import FakeClock
 
 
@@ -82,7 +82,7 @@ async def test_a_client_that_comes_while_the_server_stops_is_turned_away():
     await listener.stop()
     listener.opened(client)
 
-    assert client.dropped == ["the server stops"]
+    assert client.dropped == ["the server is stopping"]
 
 
 async def test_the_address_with_most_strangers_makes_room_and_a_login_on_its_way_stays():

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.errors import AuthenticationError, DisconnectedError, HeadwaterError
 from headwater.server import connection as served
 from headwater.server.logins import (
@@ -17,9 +17,9 @@ from headwater.server.logins import (
     USER_PAUSE_MAX_S,
     Guesses,
     Logins,
+    Users,
     network_of,
 )
-from headwater.server.security import Users
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
 from tests.clocks import InstantClock
@@ -43,11 +43,11 @@ def plain(user: str, password: str) -> pb.AuthenticateRequest:
     return pb.AuthenticateRequest(protocol="PLAIN", token=f"\0{user}\0{password}".encode())
 
 
-async def logged_in(server, user="ann", password="secret") -> Connection:
-    return await Connection.open(HOST, server.port, credentials=(user, password))
+async def logged_in(server, user="ann", password="secret") -> TcpConnection:
+    return await TcpConnection.open(HOST, server.port, credentials=(user, password))
 
 
-async def databases(connection: Connection) -> list[str]:
+async def databases(connection: TcpConnection) -> list[str]:
     answer = await connection.call(pb.ListDatabasesRequest(), pb.ListDatabasesResponse)
     return list(answer.database_name)
 
@@ -169,7 +169,7 @@ async def test_an_empty_password_never_opens_the_door():
 
 
 def _hash_of_nothing() -> str:
-    from headwater.server import security  # noqa: PLC0415 - only for this
+    from headwater.server import logins as security  # noqa: PLC0415 - only for this
 
     return security.hash_password("")
 

@@ -8,8 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headwater.config.server import ServerSettings
 from headwater.errors import ConflictError, InvalidOptionError, TableMissingError
-from headwater.metrics.declared import METRICS
-from headwater.metrics.reading import Spread
+from headwater.metrics.exposition import METRICS, Spread
 from headwater.server import metrics_listener
 from headwater.server.metrics import TABLES_SHOWN_MAX, ServerMetrics, _largest
 from tests.flows.appending import fetch, table_json
@@ -176,7 +175,7 @@ async def test_a_full_disk_makes_the_server_unwell(tmp_path):
         free = (await metrics(server))["headwater_disk_free_bytes",]
 
         assert 0 < free < 1 << 60
-        assert await get(server, "/health") == (503, "The disk is full: no rows are taken.\n")
+        assert await get(server, "/health") == (503, "The disk is full: writes are rejected.\n")
 
 
 async def test_what_retention_deletes_is_counted(tmp_path):

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from headwater.config.server import MIB, ServerSettings
-from headwater.server.budget import Budget
 from headwater.server.connection import REQUESTS_PER_TURN, Connection
+from headwater.server.memory import Budget
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
 from headwater.wire.frames import SMALL_FRAME_BYTES_MAX, ResponseKind

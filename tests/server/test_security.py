@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.client.connection import Connection
+from headwater.cluster.links import TcpConnection
 from headwater.config.server import ServerSettings
 from headwater.errors import (
     AuthenticationError,
@@ -15,9 +15,10 @@ from headwater.errors import (
     InvalidOptionError,
     RequestError,
 )
-from headwater.server.security import Users
+from headwater.server.logins import Users
 from headwater.server.server import Server, check_exposure
 from headwater.wire import fluss_pb2 as pb
+from tests.cases import cases
 from tests.server.support import HOST, append, connected, create_table, running
 
 ANN = Users({}).with_user("ann", "secret")
@@ -60,9 +61,7 @@ def test_the_same_password_is_stored_differently_each_time():
     assert again._hashes["ann"] != ANN._hashes["ann"]
 
 
-@pytest.mark.parametrize(
-    ("name", "password"), [("ann", "Secret"), ("ann", ""), ("eve", "secret"), ("", "")]
-)
+@cases(("name", "password"), [("ann", "Secret"), ("ann", ""), ("eve", "secret"), ("", "")])
 def test_a_wrong_name_and_a_wrong_password_get_the_same_answer(name, password):
     with pytest.raises(AuthenticationError, match="The user name or the password is wrong"):
         ANN.check(name, password)
@@ -76,7 +75,7 @@ def test_another_password_replaces_the_one_before():
         changed.check("ann", "secret")
 
 
-@pytest.mark.parametrize("name", ["", "a:b", "a b", "a\n", "x" * 129])
+@cases("name", ["", "a:b", "a b", "a\n", "x" * 129])
 def test_a_name_that_would_break_the_file_is_refused(name):
     with pytest.raises(InvalidNameError):
         ANN.with_user(name, "secret")
@@ -124,7 +123,7 @@ def test_a_file_that_is_not_there_holds_nobody(tmp_path):
     assert len(Users.load(tmp_path / "users")) == 0
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "192.0.2.1", "example.org"])
+@cases("host", ["0.0.0.0", "", "::", "192.0.2.1", "example.org"])
 def test_listening_beyond_the_machine_asks_for_users(host):
     with pytest.raises(RequestError, match="--users"):
         check_exposure(ServerSettings(host=host), None)
@@ -132,7 +131,7 @@ def test_listening_beyond_the_machine_asks_for_users(host):
         check_exposure(ServerSettings(host=host), Users({}))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("host", "users", "insecure"),
     [
         ("127.0.0.1", None, False),
@@ -158,7 +157,7 @@ async def test_only_a_user_gets_past_the_door(tmp_path):
         async with connected(server) as nobody:
             with pytest.raises(AuthenticationError):
                 await nobody.call(pb.ListDatabasesRequest(), pb.ListDatabasesResponse)
-        ann = await Connection.open(HOST, server.port, credentials=("ann", "secret"))
+        ann = await TcpConnection.open(HOST, server.port, credentials=("ann", "secret"))
         answer = await ann.call(pb.ListDatabasesRequest(), pb.ListDatabasesResponse)
         await ann.close()
 

@@ -12,7 +12,7 @@ from headwater.aio import connect
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings, limit_named, limits_for
 from headwater.errors import InvalidOptionError, RetryLaterError
-from headwater.server.answers import LOOKS_MAX, SHRUNK_BYTES_MIN, Answers, Memory
+from headwater.server.memory import LOOKS_MAX, SHRUNK_BYTES_MIN, Answers, Memory
 from headwater.wire.apis import ApiKey
 from tests.clocks import InstantClock
 from tests.server.support import HOST, KIB, encoded, fetch_request, running

@@ -9,8 +9,8 @@ import pytest
 
 from headwater import aio
 from headwater.client.client import AsyncClient
-from headwater.kv.settings import KvSettings
-from headwater.log.settings import LogSettings
+from headwater.kv.store import KvSettings
+from headwater.log.retention import LogSettings
 from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings
 from headwater.wire import fluss_pb2 as pb

@@ -5,8 +5,8 @@ import errno
 
 import pytest
 
-from headwater.log.settings import LogSettings
-from headwater.runtime.doubting import BELIEVED_AFTER_S
+from headwater.log.retention import LogSettings
+from headwater.runtime.jumps import BELIEVED_AFTER_S
 from headwater.server.tablets import StorageSettings
 from headwater.store.local import LocalDisk
 from headwater.wire import fluss_pb2 as pb

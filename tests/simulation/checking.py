@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from headwater.client.client import AsyncClient
-from headwater.client.reading.log_batch import LogBatch
-from headwater.client.reading.log_scan import LogScan
 from headwater.client.table import AsyncTable
 from headwater.config.client import ClientSettings
 from headwater.lake.lakes import lake_spec
+from headwater.read.log_scan import LogScan
+from headwater.read.offsets import LogBatch
 from headwater.rows.log_batch import ChangeType
 from headwater.testing.key_checker import check_keys
 from headwater.testing.log_checker import check_log

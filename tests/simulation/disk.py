@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headwater.store.disk import TEMPORARY_SUFFIX, Part, parent_of
-from headwater.store.memory import Change, ChangeKind, Fate, MemoryDisk, MemoryFile
+from headwater.store.memory import ChangeKind, DiskChange, Fate, MemoryDisk, MemoryFile
 
 TORN = ("part", "zeros", "noise")
 
@@ -112,7 +112,7 @@ class _Drawn:
         self._is_torn = is_torn
         self._cut: set[str] = set()
 
-    def fate(self, change: Change) -> bytes | None:
+    def fate(self, change: DiskChange) -> bytes | None:
         if change.kind not in (ChangeKind.WRITE, ChangeKind.TRUNCATE):
             return b"" if self._chance.random() < 0.5 else None
         if change.path in self._cut:

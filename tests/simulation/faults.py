@@ -3,8 +3,8 @@
 import random
 from collections.abc import Callable
 
-from headwater.server.lake.states import BACKOFF_FIRST_MS
-from headwater.tiering.steps import Step
+from headwater.server.tiering import BACKOFF_FIRST_MS
+from headwater.tiering.progress import RoundStep
 from tests.simulation.actors.auditor import audit_image
 from tests.simulation.actors.tierers import Tierers
 from tests.simulation.loop import OUTSIDE, Fuse, Process
@@ -19,7 +19,7 @@ HANDLES_MAX_LOG2 = 9
 # So soon after it has come to a step somebody is struck, in handles.
 SOON = (0, 0, 1, 2, 3, 4, 5, 6, 8, 12)
 # Those who hang there hold rows that others will tier, too.
-DECISIVE = (Step.WRITE, Step.PREPARE, *[Step.COMMIT] * 5) * 4
+DECISIVE = (RoundStep.WRITE, RoundStep.PREPARE, *[RoundStep.COMMIT] * 5) * 4
 # When the lease is over a table rests, before somebody else is given it.
 TAKEN_AFTER_S = LEASE_S + BACKOFF_FIRST_MS / 1000
 TIERER_PAUSES_S = (3.0, *(TAKEN_AFTER_S + more for more in (2.0, 3.0, 4.0, 6.0, 8.0, 14.0)))
@@ -169,7 +169,7 @@ class Fates:
 
     def _trap(self, strike: Callable[[Process], None]) -> None:
         assert self._tierers is not None
-        step, handles = self._chance.choice((*Step, *DECISIVE)), self._chance.choice(SOON)
+        step, handles = self._chance.choice((*RoundStep, *DECISIVE)), self._chance.choice(SOON)
 
         def sprung(process: Process) -> None:
             if handles:

@@ -22,8 +22,8 @@ from headwater.lake.lakes import Lakes
 from headwater.lake.spi import LakeSnapshot
 from headwater.model.boundary import Boundary, TieringEpoch, boundary_from_json
 from headwater.model.path import TablePath
-from headwater.tiering import committing
-from headwater.tiering.deciding import Decision, Fenced, Moved
+from headwater.tiering import commit as committing
+from headwater.tiering.commit import Decision, Fenced, Moved
 from tests.lake import plain_table
 from tests.lake.plain_lake import PlainLake, hooks
 from tests.lake.plain_table import DataFile, PlainTable, Stored

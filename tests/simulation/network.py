@@ -5,11 +5,10 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from headwater.embedded.link import PEER, _never_full
+from headwater.embedded.storage import PEER, _never_full
 from headwater.errors import DisconnectedError, error_of_code
-from headwater.server.connection import Answer, Part, Serve
+from headwater.server.connection import Answer, Part, Serve, Session
 from headwater.server.listener import ANSWER_WITHIN_S
-from headwater.server.session import Session
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import Api
 from headwater.wire.frames import RequestFrame, ResponseKind

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
-from headwater.kv.settings import KvSettings
-from headwater.log.settings import LogSettings
+from headwater.kv.store import KvSettings
+from headwater.log.retention import LogSettings
 from headwater.server.tablets import StorageSettings
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.plan import TieringSettings
 from tests.simulation.machine import Setup
 
 LEASE_S = 6.0

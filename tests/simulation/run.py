@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from headwater.log import state
-from headwater.runtime.ids import chance_from
+from headwater.runtime.clock import chance_from
 from tests.simulation.actors.auditor import audit_again_and_again, audit_image
 from tests.simulation.actors.readers import (
     come_back,

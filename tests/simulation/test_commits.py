@@ -1,10 +1,9 @@
 """Histories of a lake table in which something went back, or came late, are found out."""
 
-import pytest
-
 from headwater.model.boundary import Boundary, LakeBucket, TableIdentity, TieringEpoch
 from headwater.model.bucket import OffsetRange
 from headwater.model.path import TablePath
+from tests.cases import cases
 from tests.simulation.commits import Committed, faults_of
 
 TABLE = TablePath("fluss", "t")
@@ -39,7 +38,7 @@ def test_upkeep_may_come_while_others_write():
     assert list(faults_of([FIRST, kept])) == []
 
 
-@pytest.mark.parametrize(
+@cases(
     ("second", "fault"),
     [
         (commit(2, turn=0, end=9), "comes after one of"),

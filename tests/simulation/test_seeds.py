@@ -4,12 +4,14 @@ from collections import Counter
 
 import pytest
 
+from tests.cases import cases
+from tests.choices import EVERYTHING
 from tests.figures import note, times
 from tests.simulation.run import run_seed
 from tests.simulation.seeds import FOUND
 
-SHORT_SEEDS = 20
-SHORT_CHUNK = 10
+SHORT_SEEDS = 20 if EVERYTHING else 10
+SHORT_CHUNK = 10  # fewer may see no tierer contested
 LONG_FIRST = 100_000
 LONG_SEEDS = times(240)
 LONG_CHUNK = 20
@@ -44,7 +46,7 @@ def test_a_few_seeds_find_nothing(first):
     assert set(DONE) <= set(+done), f"without effect: {done}"
 
 
-@pytest.mark.parametrize(("seed", "found"), FOUND)
+@cases(("seed", "found"), FOUND)
 def test_what_a_seed_found_once_is_not_found_again(seed, found):
     assert run(range(seed, seed + 1))[0] == []
 

@@ -7,11 +7,11 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 from headwater.client.client import AsyncClient
-from headwater.client.cluster import Cluster
-from headwater.client.pool import Address, Pool
 from headwater.client.table import AsyncTable
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.links import Address, Pool
 from headwater.config.client import ClientSettings
-from headwater.embedded.link import PEER
+from headwater.embedded.storage import PEER
 from headwater.errors import HeadwaterError, RetryLaterError
 from headwater.testing.history import LogHistory
 from headwater.testing.key_history import KeyHistory

@@ -23,8 +23,8 @@ LONGER = (
 )
 PROBE = """
 import os, socket
-from headwater.store import durable
-print(hasattr(os, "fdatasync"), hasattr(socket, "TCP_QUICKACK"), durable._full_sync)
+from headwater.store import local
+print(hasattr(os, "fdatasync"), hasattr(socket, "TCP_QUICKACK"), local._full_sync)
 """
 
 

@@ -9,14 +9,13 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headwater.kv.heap import LENGTH_BYTES
-from headwater.kv.location import segment_of
+from headwater.kv.heap import LENGTH_BYTES, segment_of
 from headwater.kv.store import KvStore
 from headwater.log.log import Log
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.model.arrow import arrow_schema
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Column, Schema, with_column_ids
+from headwater.model.table import TableDescriptor
 from headwater.rows.changelog import read_changelog
 from headwater.rows.kv_batch import build_kv_batch
 from headwater.rows.row_bytes import RowBytes
@@ -24,10 +23,10 @@ from headwater.store.disk import Disk
 from headwater.store.memory import Fate, MemoryDisk
 from headwater.tablet.keyed_table import KeyedTable
 from headwater.tablet.log_tablet import LogTablet
-from headwater.tablet.lookups import HeldValues, Room, Values
 from headwater.tablet.pk_tablet import PkTablet, PutRules
 from headwater.tablet.replay import recover_state
-from headwater.tablet.state_upkeep import StateUpkeep
+from headwater.tablet.state_read import HeldValues, Room, Values
+from headwater.tablet.state_upkeep import StateFiles, StateUpkeep
 from tests.tablet.support import HeldExecutor, ManualClock, settle
 
 T = TypeVar("T")
@@ -121,6 +120,7 @@ class Bucket:
         )
         executor = self.jobs if self.is_stepped else DirectExecutor()
         self.log_tablet = LogTablet(self.log, executor=executor, clock=self.clock)
+        files = StateFiles(recovered.state, self.store, executor=self.jobs)
         self.tablet = PkTablet(
             self.log_tablet,
             self.table,
@@ -128,13 +128,9 @@ class Bucket:
             ids=recovered.ids,
             executor=executor,
             clock=self.clock,
+            make_room=files.make_room,
         )
-        self.upkeep = StateUpkeep(
-            self.tablet,
-            self.store,
-            executor=self.jobs,
-            saved_offset=recovered.replayed_from,
-        )
+        self.upkeep = StateUpkeep(self.tablet, files, saved_offset=recovered.replayed_from)
         self.replayed_from = recovered.replayed_from
 
     def restart(self) -> None:
@@ -234,6 +230,16 @@ class Bucket:
         rows = RowBytes.of([value[2:] for value in values])
         decoded = self.table.decode(rows, ids, wanted=self.table.latest(), enforce_not_null=False)
         return as_tuples(decoded)
+
+    def lookup_now(
+        self, keys: Sequence[Key], *, bytes_max: int = 1 << 30
+    ) -> list[Row | None] | None:
+        """Look up without waiting; None where that cannot be."""
+        values = self.tablet.values_now(self.keys(keys).to_list(), bytes_max=bytes_max)
+        if values is None:
+            return None
+        rows = iter(self.rows([value for value in values if value is not None]))
+        return [None if value is None else next(rows) for value in values]
 
     def lookup(self, keys: Sequence[Key]) -> list[Row | None]:
         values = as_list(self.tend(self.tablet.lookup(self.keys(keys).to_list(), Room(1 << 30))))

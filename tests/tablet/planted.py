@@ -9,14 +9,13 @@ import pyarrow as pa
 import pytest
 
 from headwater.kv.merge import engine
-from headwater.kv.merge.picking import FirstRow, LastRow
-from headwater.kv.merge.rounds import Rounds
-from headwater.kv.merge.turns import Turns
-from headwater.kv.merge.writes import Writes
-from headwater.kv.snapshot import Snapshot
+from headwater.kv.merge.aggregate import Rounds
+from headwater.kv.merge.batch import Turns, Writes
+from headwater.kv.merge.engine import FirstRow, LastRow
+from headwater.kv.store import Snapshot
 from headwater.model.aggregate import AggregateFunction
 from headwater.tablet import replay
-from headwater.tablet.merging import Prepared
+from headwater.tablet.merge import PreparedPut
 from headwater.tablet.pk_tablet import PkTablet
 from headwater.tablet.replay import _Replay
 from headwater.tablet.state_upkeep import StateUpkeep
@@ -39,7 +38,7 @@ def deleted_in_the_log_only(patch: pytest.MonkeyPatch) -> None:
     """Leave rows in the state whose removal is in the log."""
     apply = PkTablet._apply
 
-    def applied(tablet: PkTablet, prepared: Prepared, end_offset: int) -> None:
+    def applied(tablet: PkTablet, prepared: PreparedPut, end_offset: int) -> None:
         apply(tablet, replace(prepared, removed=prepared.removed[:0]), end_offset)
 
     patch.setattr(PkTablet, "_apply", applied)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.kv.snapshot import IdRange
-from headwater.tablet.auto_ids import AutoIds
+from headwater.kv.store import IdRange
+from headwater.tablet.keyed_table import AutoIds
 
 
 class Counter:

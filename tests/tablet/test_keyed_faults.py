@@ -11,6 +11,7 @@ from headwater.model.schema import Column, Schema
 from headwater.model.types import IntType, StringType
 from headwater.store.memory import MemoryDisk
 from headwater.tablet.pk_tablet import PutRules
+from tests.cases import cases
 from tests.log.support import Fault, InterposedDisk
 from tests.tablet.keyed_bucket import Bucket, Row, Versions
 from tests.tablet.support import settle
@@ -141,7 +142,7 @@ def put_with(fault: Fault, text: str) -> bool:
     return bool(fault.failed)
 
 
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+@cases("code", [errno.EIO, errno.ENOSPC])
 def test_whichever_operation_of_upkeep_fails_the_rows_are_right_now_and_after_a_crash(code):
     number = 1
     while tended_with(Fault(number, code=code)):
@@ -274,7 +275,7 @@ def given_up(text: str, *, steps: int, cancel_count: int) -> str:
         return "all" if rows == after else "nothing"
 
 
-@pytest.mark.parametrize("steps", range(12))
+@cases("steps", range(12))
 def test_upkeep_that_is_given_up_at_any_step_leaves_the_rows_right(steps):
     with filled(is_stepped=True) as bucket:
         for number in range(10):

@@ -16,13 +16,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from headwater.config.choices import ChangelogImage
+from headwater.config.options import ChangelogImage
 from headwater.kv import state as kv_state
 from headwater.model.schema import Column, Schema
 from headwater.model.types import BigIntType, IntType, StringType
-from headwater.rows.compacted.keys import KeyDecoder
+from headwater.rows.compacted.coders import KeyDecoder
 from headwater.rows.row_bytes import RowBytes
-from headwater.store.memory import Change
+from headwater.store.memory import DiskChange
 from tests.figures import times
 from tests.kv.merge.oracle import Oracle
 from tests.tablet.keyed_bucket import Bucket, Key, Records, Row, Versions
@@ -231,7 +231,11 @@ class KeyedMachine(RuleBasedStateMachine):
 
     @rule(bytes_max=st.sampled_from((1, 4_000)))
     def delete_old_log(self, bytes_max: int) -> None:
-        self.bucket.run(self.bucket.log_tablet.expire(ttl_ms=None, bytes_max=bytes_max))
+        needed_from = self.bucket.upkeep.needed_from
+        expiring = self.bucket.log_tablet.expire(
+            ttl_ms=None, bytes_max=bytes_max, kept_from=needed_from
+        )
+        self.bucket.run(expiring)
 
         assert self.bucket.log.start_offset <= self.bucket.store.rebuild_offset
 
@@ -261,7 +265,7 @@ class KeyedMachine(RuleBasedStateMachine):
             for at, change in enumerate(changes[: kept + 1])
         }
 
-        def fate(change: Change) -> bytes | None:
+        def fate(change: DiskChange) -> bytes | None:
             if "/kv/" in change.path:
                 return None if change.number % 13 in lost else change.data
             return fates.get(change.number)

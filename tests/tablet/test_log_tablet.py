@@ -17,11 +17,12 @@ from headwater.errors import (
     RetryLaterError,
     StoppingError,
 )
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.runtime.clock import SystemClock
 from headwater.store.local import LocalDisk
 from headwater.store.memory import MemoryDisk
-from headwater.tablet.log_tablet import INLINE_DECODED_BYTES_MAX, LogTablet, Receipt
+from headwater.tablet.log_tablet import INLINE_DECODED_BYTES_MAX, AppendReceipt, LogTablet
+from tests.cases import cases
 from tests.log.support import InterposedDisk, batch, messages, open_log
 from tests.tablet.support import HeldExecutor, ManualClock, settle
 
@@ -95,12 +96,12 @@ def started(work):
 async def test_an_append_is_durable_when_it_is_acked(tablet):
     receipts = [await put(tablet, "a", "b"), await put(tablet, "c")]
 
-    assert receipts == [Receipt(0), Receipt(2)]
+    assert receipts == [AppendReceipt(0), AppendReceipt(2)]
     assert tablet.high_watermark == 3
     assert messages(tablet.log) == {0: "a", 1: "b", 2: "c"}
 
 
-@pytest.mark.parametrize("acks", [0, 1])
+@cases("acks", [0, 1])
 async def test_an_append_that_does_not_wait_is_readable_once_durable(acks):
     executor, clock = HeldExecutor(), ManualClock()
     tablet = LogTablet(open_log(MemoryDisk()), executor=executor, clock=clock)
@@ -111,7 +112,7 @@ async def test_an_append_that_does_not_wait_is_readable_once_durable(acks):
     await clock.wake_all()
     await executor.run_next()
 
-    assert receipt == Receipt(0)
+    assert receipt == AppendReceipt(0)
     assert before == (0, b"")
     assert tablet.high_watermark == 1
     assert await tablet.read(0, bytes_max=100, up_to=1)
@@ -140,7 +141,7 @@ async def test_a_large_append_that_is_not_admitted_is_not_written(tablet):
 
     with pytest.raises(CorruptBatchError):
         await put(tablet, "x" * LARGE, admission=Admitting(check))
-    assert await put(tablet, "next") == Receipt(0)
+    assert await put(tablet, "next") == AppendReceipt(0)
 
 
 async def test_values_are_checked_beside_the_loop_if_they_are_large_once_decoded(tablet):
@@ -172,7 +173,7 @@ async def test_appends_land_in_the_order_in_which_they_came(tablet):
 
     receipts = await asyncio.gather(*(put(tablet, text) for text in texts))
 
-    assert receipts == [Receipt(number) for number in range(9)]
+    assert receipts == [AppendReceipt(number) for number in range(9)]
     assert list(messages(tablet.log).values()) == texts
 
 
@@ -189,7 +190,7 @@ async def test_a_small_append_does_not_overtake_a_large_one_in_admission():
     await settle()
     await executor.run_next()
 
-    assert (await large, await small) == (Receipt(0), Receipt(1))
+    assert (await large, await small) == (AppendReceipt(0), AppendReceipt(1))
 
 
 async def test_a_cancelled_append_leaves_the_turn_to_the_next():
@@ -203,7 +204,7 @@ async def test_a_cancelled_append_leaves_the_turn_to_the_next():
     large.cancel()
     await settle()
 
-    assert await small == Receipt(0)
+    assert await small == AppendReceipt(0)
     assert messages(tablet.log) == {0: "y"}
 
 
@@ -217,7 +218,7 @@ async def test_a_resend_that_is_not_durable_yet_waits_as_well():
 
     await executor.run_next()
 
-    assert [await task for task in tasks] == [Receipt(0), Receipt(0)]
+    assert [await task for task in tasks] == [AppendReceipt(0), AppendReceipt(0)]
     assert tablet.log.end_offset == 1
 
 
@@ -246,7 +247,7 @@ async def test_listeners_hear_of_every_advance_until_they_leave(tablet):
     assert heard == [1, 2]
 
 
-@pytest.mark.parametrize("acks", [0, 1])
+@cases("acks", [0, 1])
 async def test_rows_that_a_reader_waits_for_are_made_durable_without_delay(acks):
     executor, clock = HeldExecutor(), ManualClock()
     tablet = LogTablet(open_log(MemoryDisk()), executor=executor, clock=clock)
@@ -364,7 +365,7 @@ async def test_a_cancelled_write_keeps_the_turn_until_its_thread_has_ended():
 
     assert tablet.log.end_offset == 0
     await executor.run_next()
-    assert await small == Receipt(1)
+    assert await small == AppendReceipt(1)
 
 
 @pytest.mark.parametrize("operation", ["sync_directory", "create"])

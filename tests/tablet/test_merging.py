@@ -8,7 +8,7 @@ from headwater.errors import RecordTooLargeError
 from headwater.model.schema import Column, Schema
 from headwater.model.types import IntType, StringType
 from headwater.rows.kv_batch import KvRecords
-from headwater.tablet import merging
+from headwater.tablet import merge as merging
 from tests.tablet.keyed_bucket import Bucket, Versions
 
 SCHEMA = Schema(

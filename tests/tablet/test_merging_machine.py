@@ -13,7 +13,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from headwater.config.choices import ChangelogImage, DeleteBehavior, MergeEngine
+from headwater.config.options import ChangelogImage, DeleteBehavior, MergeEngine
 from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.schema import Column, Schema
 from headwater.model.types import BigIntType, IntType, StringType

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import DamagedRangeError
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.model.arrow import arrow_schema
 from headwater.model.predicate import Leaf, LeafFunction
 from headwater.model.schema import Schema
@@ -20,6 +20,8 @@ from headwater.store.memory import MemoryDisk
 from headwater.tablet import selection as selection_module
 from headwater.tablet.log_tablet import INLINE_READ_BYTES_MAX, INLINE_ROWS_MAX, LogTablet
 from headwater.tablet.selection import Selection, select
+from tests.cases import cases
+from tests.choices import examples
 from tests.log.support import content, flip, open_log
 from tests.rows.strategies import log_batch_of, schema_of
 from tests.tablet.support import HeldExecutor, ManualClock, settle
@@ -107,8 +109,8 @@ STATISTICS_BYTE = 60
 LAST_BYTE = 300
 
 
-@pytest.mark.parametrize("at", [STATISTICS_BYTE, LAST_BYTE])
-@pytest.mark.parametrize(
+@cases("at", [STATISTICS_BYTE, LAST_BYTE])
+@cases(
     "selection", [wanting(0), wanting(predicate=at_least(0)), wanting(1, predicate=at_least(999))]
 )
 def test_a_damaged_batch_is_set_aside_and_neither_served_nor_skipped(at, selection):
@@ -121,7 +123,7 @@ def test_a_damaged_batch_is_set_aside_and_neither_served_nor_skipped(at, selecti
     assert log.faults
 
 
-@pytest.mark.parametrize("selection", [wanting(0), wanting(0, predicate=at_least(0))])
+@cases("selection", [wanting(0), wanting(0, predicate=at_least(0))])
 def test_what_is_good_before_the_damage_is_still_served(selection):
     log, _ = damaged(2, at=LAST_BYTE)
 
@@ -202,8 +204,8 @@ def test_the_batch_that_did_not_fit_comes_first_next_time():
     assert selected.pruned_up_to == 9
 
 
-@pytest.mark.parametrize("bytes_max", [-(2**31), -1, 0, 1])
-@pytest.mark.parametrize("selection", [EVERYTHING, wanting(0), wanting(predicate=at_least(0))])
+@cases("bytes_max", [-(2**31), -1, 0, 1])
+@cases("selection", [EVERYTHING, wanting(0), wanting(predicate=at_least(0))])
 def test_one_batch_is_given_whatever_the_limit_or_none_at_all(bytes_max, selection):
     log = log_of(counted(3))
 
@@ -251,7 +253,7 @@ def read_through(log, selection, columns, bytes_max):
     return found
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     batches=st.lists(st.lists(numbers, min_size=1, max_size=4), min_size=1, max_size=15),
     columns=st.sampled_from([(), (0,), (1,), (1, 0)]),

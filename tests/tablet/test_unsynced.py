@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from headwater.kv.location import ABSENT, base_location
-from headwater.tablet.unsynced import DURABLE, Unsynced
+from headwater.kv.heap import ABSENT, base_location
+from headwater.tablet.state_read import DURABLE, Unsynced
 
 FIRST = base_location(1, 3) + 32
 
@@ -60,3 +60,14 @@ def test_a_sync_makes_durable_what_came_before_it():
 
     assert offset_for(unsynced, FIRST, ABSENT) == DURABLE
     assert offset_for(unsynced, FIRST + 100) == 9
+
+
+def test_one_row_may_be_shown_where_many_would_not_wait():
+    unsynced = Unsynced()
+    unsynced.note(7, location=FIRST, size=100, removes=True)
+    unsynced.note(9, location=FIRST + 100, size=100, removes=False)
+
+    for location in (FIRST - 1, FIRST, FIRST + 99, FIRST + 100, FIRST + 199, FIRST + 200, ABSENT):
+        for synced_offset in (0, 6, 7, 8, 9, 10):
+            expected = offset_for(unsynced, location) <= synced_offset
+            assert unsynced.shows(location, synced_offset=synced_offset) == expected

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+from headwater.testing.history import OperationOutcome
 from headwater.testing.key_history import KeyHistory, KeyOperation, Verb
-from headwater.testing.operations import Outcome
 
 CLIENTS = 5
 VERBS = ("put", "get", "delete", "get", "put")
@@ -114,7 +114,7 @@ def small_histories(draw: st.DrawFn) -> list[KeyOperation]:
             value=draw(st.sampled_from(values)) if verb is Verb.GET else value,
             begin=begin,
             end=None if is_unknown else end,
-            outcome=Outcome.UNKNOWN if is_unknown else Outcome.DONE,
+            outcome=OperationOutcome.UNKNOWN if is_unknown else OperationOutcome.DONE,
         )
         operations.append(operation)
     return operations

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from headwater.testing.journal import Event
-from headwater.testing.violation import ViolationKind
+from headwater.testing.history import Event, ViolationKind
 from tests.testing.log_world import FINAL
 
 Events = list[Event]

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.testing.key_checker import check_keys
+from headwater.testing.key_checker import check_keys, first_failure
 from headwater.testing.key_history import KeyHistory, Verb
-from headwater.testing.linearizing import first_failure
 from headwater.testing.log_checker import LogHistory, check_log
 from tests.figures import note, times
 from tests.testing import key_world, log_world

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 
 from headwater.errors import InvalidValueError
-from headwater.testing.history import LogHistory
+from headwater.testing.history import LogHistory, OperationOutcome
 from headwater.testing.key_checker import check_keys
 from headwater.testing.key_history import KeyHistory
 from headwater.testing.log_checker import check_log
-from headwater.testing.operations import Outcome
 from tests.testing import key_world, log_world
 
 
@@ -68,7 +67,7 @@ def test_a_file_that_is_no_history_is_refused_with_its_line(tmp_path, line):
     path = tmp_path / "other.jsonl"
     path.write_text(line + "\n")
 
-    with pytest.raises(InvalidValueError, match="no line of a history"):
+    with pytest.raises(InvalidValueError, match="not a line of a history"):
         LogHistory.load(path)
 
 
@@ -82,7 +81,10 @@ def test_histories_of_several_processes_are_judged_together():
     merged = LogHistory.merge(writer, other, reader)
 
     assert check_log(merged, final_reader="final") == []
-    assert [merged.outcomes[n] for n in range(2)] == [Outcome.DONE, Outcome.FAILED]
+    assert [merged.outcomes[n] for n in range(2)] == [
+        OperationOutcome.DONE,
+        OperationOutcome.FAILED,
+    ]
 
 
 def test_times_put_the_events_of_several_processes_in_order():
@@ -112,7 +114,7 @@ def test_an_operation_ends_once_but_may_be_answered_after_it_was_given_up():
     history.lose(operation)
     history.ack(operation)
 
-    with pytest.raises(InvalidValueError, match="ended as done before"):
+    with pytest.raises(InvalidValueError, match="already ended as done"):
         history.fail(operation)
     with pytest.raises(InvalidValueError, match="no operation 7"):
         history.ack(7)
@@ -134,4 +136,4 @@ def test_lines_are_plain_json_that_other_programs_can_write(tmp_path):
 
     (operation,) = KeyHistory.load(path).operations()
 
-    assert (operation.key, operation.value, operation.outcome) == ("k", "v", Outcome.DONE)
+    assert (operation.key, operation.value, operation.outcome) == ("k", "v", OperationOutcome.DONE)

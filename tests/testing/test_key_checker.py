@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.runtime.clock import SystemClock
-from headwater.testing.journal import Event
-from headwater.testing.key_checker import KeyHistory, ViolationKind, check_keys
-from headwater.testing.linearizing import first_failure
+from headwater.testing.history import Event
+from headwater.testing.key_checker import KeyHistory, ViolationKind, check_keys, first_failure
+from tests.choices import examples
 from tests.testing.key_world import KeyWorld, small_histories, some_order_explains, tapes
 
 NOT_LINEARIZABLE = ViolationKind.NOT_LINEARIZABLE
@@ -98,7 +98,7 @@ def at_once(events: list[Event], inserted: list[Event], place: int) -> KeyHistor
     return KeyHistory.of_events(first, second)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(tapes)
 def test_registers_that_keep_their_promises_have_no_violation(tape):
     assert check_keys(KeyWorld().play(tape)) == []
@@ -119,7 +119,7 @@ def test_a_planted_fault_is_found_by_its_name(fault, kind, tape, place):
     assert kind in {violation.kind for violation in found if violation.key == "k0"}
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(small_histories())
 def test_the_search_agrees_with_one_that_tries_every_order(operations):
     assert (first_failure(operations) is None) == some_order_explains(operations)
@@ -178,8 +178,9 @@ def test_a_violation_names_the_fewest_operations_and_what_could_have_been():
 
     assert violation.operations == (14, 24, 100)
     assert violation.message == (
-        "No order explains key 'k0': #100 of planter [200..201] saw 'v7', when there could only "
-        "be 'v12'. Given: #14 of planter [28..29] put 'v7'; #24 of planter [48..49] put 'v12'."
+        "No order explains key 'k0': #100 of planter [200..201] saw 'v7', when only "
+        "'v12' was possible. Given: #14 of planter [28..29] put 'v7'; "
+        "#24 of planter [48..49] put 'v12'."
     )
 
 

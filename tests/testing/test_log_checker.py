@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from headwater.errors import InvalidValueError
 from headwater.testing.log_checker import LogHistory, ViolationKind, check_log
+from tests.cases import cases
+from tests.choices import examples
 from tests.testing.log_faults import FAULTS
 from tests.testing.log_world import FINAL, LIVELY, LogWorld, tapes
 
@@ -24,7 +26,7 @@ def history_of(values: list[str], *, start: int = 0) -> LogHistory:
     return history
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(tapes)
 def test_a_log_that_keeps_its_promises_has_no_violation(tape):
     history = LogWorld().play(tape)
@@ -70,7 +72,7 @@ def test_what_retention_cannot_have_dropped_is_missed():
 
     assert violation.kind is ViolationKind.LOST
     assert violation.message == (
-        "'w/5' was acknowledged at offset 4 of bucket 0 and is not there at the end."
+        "'w/5' was acknowledged at offset 4 of bucket 0 and is missing at the end."
     )
     assert (violation.bucket, violation.offset, violation.operations) == (0, 4, (2,))
 
@@ -88,7 +90,7 @@ def test_an_unknown_write_may_stand_behind_later_ones_but_an_acknowledged_one_no
     assert kinds(history) == {ViolationKind.REORDERED}
 
 
-@pytest.mark.parametrize(("start", "end"), [(0, 3), (-1, 2), (1, 2), (0, 1)])
+@cases(("start", "end"), [(0, 3), (-1, 2), (1, 2), (0, 1)])
 def test_the_last_reader_saw_no_more_and_no_less_than_there_is(start, end):
     history = history_of(["w/1", "w/2"])
     history.end(bucket=0, start=start, end=end)

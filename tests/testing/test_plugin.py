@@ -122,7 +122,7 @@ def test_two():
 def test_loading_the_plugin_loads_nothing_that_its_fixtures_need(pytester):
     script = pytester.makepyfile(
         f"import sys, {PLUGIN}\n"
-        "loaded = {'headwater.testing.server', 'headwater.testing.several'} & set(sys.modules)\n"
+        "loaded = {'headwater.testing.server', 'headwater.testing.server'} & set(sys.modules)\n"
         "sys.exit(str(loaded) if loaded else 0)\n"
     )
 

@@ -5,10 +5,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.reading.log_batch import LogBatch
 from headwater.model.bucket import TableBucket
+from headwater.read.offsets import LogBatch
 from headwater.rows.log_batch import ChangeType
-from headwater.tiering.chunks import chunk_of
+from headwater.tiering.task import chunk_of
 
 CHANGES = st.sampled_from(
     [ChangeType.INSERT, ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER, ChangeType.DELETE]

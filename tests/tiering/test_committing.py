@@ -12,7 +12,7 @@ from headwater.errors import (
 )
 from headwater.lake.spi import WriteResult
 from headwater.model.boundary import TieringEpoch
-from headwater.tiering.committing import ATTEMPTS_MAX, Commitment, Proposal
+from headwater.tiering.commit import ATTEMPTS_MAX, Commitment, Proposal
 from tests.clocks import InstantClock
 from tests.tiering.values import EPOCH, boundary, snapshot
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.model.boundary import TableIdentity, TieringEpoch
-from headwater.tiering.deciding import Adopt, Commit, Differs, Fenced, Moved, decide
+from headwater.tiering.commit import Adopt, CommitAfter, Differs, Fenced, Moved, decide
 from tests.tiering.values import EPOCH, boundary, snapshot
 
 HELD = boundary({0: (0, 4)}, epoch=TieringEpoch(1, 4), round_id="before")
@@ -30,17 +30,17 @@ def decided(head, *, held=HELD, found=None):
 
 
 def test_a_lake_that_is_as_it_was_planned_from_is_committed_to():
-    assert decided(HEAD) == Commit(HEAD)
+    assert decided(HEAD) == CommitAfter(HEAD)
 
 
 def test_an_empty_lake_is_committed_to_if_the_round_was_planned_from_nothing():
-    assert decided(None, held=None) == Commit(None)
+    assert decided(None, held=None) == CommitAfter(None)
 
 
 def test_a_snapshot_of_upkeep_or_of_others_that_carries_the_boundary_on_is_built_on():
     head = snapshot(4, HELD, parent=3)
 
-    assert decided(head) == Commit(head)
+    assert decided(head) == CommitAfter(head)
 
 
 def test_a_round_that_is_found_in_the_lake_is_done():
@@ -80,7 +80,7 @@ def test_a_commit_is_tried_only_where_it_replaces_what_it_was_planned_from(wante
 
     decision = decide(wanted, held=held, head=head, found=None)
 
-    if isinstance(decision, Commit):
+    if isinstance(decision, CommitAfter):
         ranges = {} if now is None else now.ranges
         assert ranges == ({} if held is None else held.ranges)
         assert now is None or (now.epoch <= wanted.epoch and now.table == wanted.table)

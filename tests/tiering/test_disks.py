@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from headwater.errors import HeadwaterError, LakeUnreachableError
-from headwater.lake.lakes import Lakes
-from headwater.lake.registry import open_lake
-from headwater.tiering.progress import Ended, Failed
-from headwater.tiering.runner import Here
+from headwater.lake.lakes import Lakes, open_lake
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import RoundStep, TurnEnded, TurnFailed
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
-from headwater.tiering.steps import Step
+from headwater.tiering.task import LocalRunner
 from tests.tiering.world import World, rows
 
 pytestmark = pytest.mark.torture
@@ -87,10 +85,10 @@ async def run_once(world):
     """Tier all tables once, and return what is told of each."""
     heard = []
     service = TieringService(
-        world.hw, Here(world.hw), settings=QUICK, lakes=world.lakes, listener=heard.append
+        world.hw, LocalRunner(world.hw), settings=QUICK, lakes=world.lakes, listener=heard.append
     )
     await service.run_once()
-    return {each.path.table: each for each in heard if isinstance(each, Ended | Failed)}
+    return {each.path.table: each for each in heard if isinstance(each, TurnEnded | TurnFailed)}
 
 
 async def two_tables(world, lake_format):
@@ -112,7 +110,7 @@ async def check_trouble(world, tables) -> None:
 
     told = await run_once(world)
 
-    assert isinstance(told["other"], Ended)
+    assert isinstance(told["other"], TurnEnded)
     assert isinstance(told["t"].fault, LakeUnreachableError)
     assert "free space" in told["t"].fault.hint
     assert world.head(tables[0]) == head
@@ -124,7 +122,7 @@ async def check_again(world, tables) -> None:
     """Tier when the disk takes files again: every row is there once."""
     told = await run_once(world)
 
-    assert isinstance(told["t"], Ended)
+    assert isinstance(told["t"], TurnEnded)
     for table in tables:
         await world.check(table)
 
@@ -156,7 +154,7 @@ async def test_a_round_that_is_written_waits_for_a_disk_that_cannot_take_its_com
     await table.append(rows(1))
     await world.tier(table, 1)
     await table.append(rows(2))
-    work, pause = await world.paused(table, 2, Step.COMMIT)
+    work, pause = await world.paused(table, 2, RoundStep.COMMIT)
 
     disk.fill() if trouble == "full" else disk.mount_again("ro")
     pause.let_go()
@@ -179,5 +177,5 @@ async def test_a_table_is_made_once_there_is_room(world, disk):
     disk.free()
     told = await run_once(world)
 
-    assert isinstance(told["t"], Ended)
+    assert isinstance(told["t"], TurnEnded)
     await world.check(table)

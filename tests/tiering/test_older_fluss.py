@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from headwater.client.lake.values import Assignment, HeartbeatAnswer
+from headwater.cluster.lake import HeartbeatAnswer, TieringAssignment
 from headwater.errors import TieringFencedError
 from headwater.lake.lakes import lake_spec
-from headwater.lake.table import SYSTEM_COLUMNS
+from headwater.lake.spi import SYSTEM_COLUMNS
 from headwater.model.boundary import Boundary, TableIdentity, TieringEpoch
 from headwater.model.path import TablePath
-from headwater.tiering.confirming import confirmed
-from headwater.tiering.system_columns import with_system_columns
-from headwater.tiering.turn import Turn
+from headwater.tiering.progress import TieringTurn
+from headwater.tiering.round import confirmed
+from headwater.tiering.target import with_system_columns
 from tests.tiering.world import rows
 
 TABLE_ID = 7
@@ -36,8 +36,8 @@ class Server:
 
 def turn(number, *, storage_id=None):
     epoch = TieringEpoch(0, number)
-    assignment = Assignment(path=TablePath("fluss", "t"), table_id=TABLE_ID, epoch=epoch)
-    return Turn(assignment, storage_id)
+    assignment = TieringAssignment(path=TablePath("fluss", "t"), table_id=TABLE_ID, epoch=epoch)
+    return TieringTurn(assignment, storage_id)
 
 
 def held_in(number):

@@ -14,11 +14,17 @@ from headwater.errors import (
 )
 from headwater.model.boundary import TableIdentity, TieringEpoch
 from headwater.model.bucket import OffsetRange
+from headwater.read.offsets import Place
+from headwater.read.split import LogRange, StateAt
 from headwater.tiering.plan import Limits, is_report_behind, plan_round
-from headwater.tiering.shares import LogShare, StateShare
+from tests.cases import cases
 from tests.tiering.values import EPOCH, LIMITS, boundary, bucket, view
 
 OFFSET = st.integers(0, 50)
+
+
+def log(number, start, end):
+    return LogRange.of(Place(None, number), bucket(number), OffsetRange(start, end))
 
 
 def planned(held, seen, *, epoch=EPOCH, limits=LIMITS):
@@ -28,32 +34,32 @@ def planned(held, seen, *, epoch=EPOCH, limits=LIMITS):
 def test_the_first_round_of_a_log_takes_all_that_the_log_holds():
     plan = planned(None, view({0: (3, 9)}))
 
-    assert plan.shares == (LogShare(bucket(0), OffsetRange(3, 9)),)
+    assert plan.splits == (log(0, 3, 9),)
 
 
 def test_a_later_round_goes_on_where_the_lake_ends():
     plan = planned(boundary({0: (0, 4), 1: (0, 6)}), view({0: (0, 9), 1: (2, 6)}))
 
-    assert plan.shares == (LogShare(bucket(0), OffsetRange(4, 9)),)
+    assert plan.splits == (log(0, 4, 9),)
 
 
 def test_the_first_round_of_a_bucket_with_keys_takes_its_rows_at_the_end_of_the_log():
     plan = planned(boundary({0: (0, 4)}), view({0: (2, 4), 1: (5, 9), 2: (0, 0)}, is_keyed=True))
 
-    assert plan.shares == (StateShare(bucket(1), 9),)
+    assert plan.splits == (StateAt.of(Place(None, 1), bucket(1), 9),)
 
 
 def test_a_round_takes_no_more_of_a_bucket_than_it_may():
     plan = planned(None, view({0: (0, 10), 1: (0, 2)}), limits=Limits(rows_max=4))
 
-    assert [share.offsets for share in plan.shares] == [OffsetRange(0, 4), OffsetRange(0, 2)]
+    assert [split.offsets for split in plan.splits] == [OffsetRange(0, 4), OffsetRange(0, 2)]
     assert plan.rows_left == 6
 
 
 def test_nothing_new_is_no_round():
     plan = planned(boundary({0: (0, 4)}), view({0: (0, 4), 1: (0, 0)}))
 
-    assert not plan.shares
+    assert not plan.splits
     assert not plan.needs_claim
 
 
@@ -72,14 +78,14 @@ def test_a_lake_may_begin_anew_with_what_the_log_holds_if_it_is_told_to():
 
     plan = planned(None, view({0: (5, 9)}, reported={0: 7}), limits=limits)
 
-    assert plan.shares == (LogShare(bucket(0), OffsetRange(5, 9)),)
+    assert plan.splits == (log(0, 5, 9),)
     assert plan.replaces_report
 
 
 def test_a_lake_that_lost_what_the_log_still_has_gets_it_again():
     plan = planned(boundary({0: (0, 2)}), view({0: (0, 9)}, reported={0: 7}))
 
-    assert plan.shares == (LogShare(bucket(0), OffsetRange(2, 9)),)
+    assert plan.splits == (log(0, 2, 9),)
     assert plan.replaces_report
 
 
@@ -88,7 +94,7 @@ def test_a_lake_that_is_ahead_of_the_log_is_refused():
         planned(boundary({0: (0, 8)}), view({0: (0, 5)}))
 
 
-@pytest.mark.parametrize("other", [TableIdentity("storage", 8), TableIdentity("other", 7)])
+@cases("other", [TableIdentity("storage", 8), TableIdentity("other", 7)])
 def test_a_lake_table_of_another_table_is_refused_with_a_remedy(other):
     held = boundary({0: (0, 4)}, table=other)
 
@@ -101,7 +107,7 @@ def test_a_turn_that_is_over_is_fenced():
         planned(boundary(epoch=TieringEpoch(1, 6)), view({0: (0, 9)}))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("held", "claims"),
     [
         (None, True),
@@ -115,9 +121,7 @@ def test_a_claim_is_needed_if_others_had_a_turn_that_the_lake_knows_nothing_of(h
     assert planned(held, view({0: (0, 9)})).needs_claim == claims
 
 
-@pytest.mark.parametrize(
-    ("unsettled", "claims"), [(0, False), (1, False), (2, True), (3, True), (None, True)]
-)
+@cases(("unsettled", "claims"), [(0, False), (1, False), (2, True), (3, True), (None, True)])
 def test_turns_that_ended_by_the_word_of_their_tierers_need_no_claim(unsettled, claims):
     held = boundary(epoch=TieringEpoch(1, 2))
 
@@ -138,7 +142,7 @@ def test_the_offsets_of_a_dropped_partition_leave_the_boundary():
 
     plan = planned(held, view({bucket(0, 2): (0, 6)}, partitions={2: "b"}))
 
-    assert set(plan.boundary(plan.shares, epoch=EPOCH, round_id="x").ranges) == {bucket(0, 2)}
+    assert set(plan.boundary(plan.splits, epoch=EPOCH, round_id="x").ranges) == {bucket(0, 2)}
 
 
 def test_a_new_partition_with_keys_takes_its_changes_where_the_lake_may_hold_old_rows_of_it():
@@ -148,11 +152,11 @@ def test_a_new_partition_with_keys_takes_its_changes_where_the_lake_may_hold_old
 
     plan = planned(held, seen)
 
-    assert plan.shares == (
-        LogShare(bucket(0, 2), OffsetRange(0, 6)),
-        StateShare(bucket(0, 3), 9),
+    assert plan.splits == (
+        LogRange.of(Place("b", 0), bucket(0, 2), OffsetRange(0, 6)),
+        StateAt.of(Place("c", 0), bucket(0, 3), 9),
     )
-    assert isinstance(planned(None, seen).shares[0], StateShare)
+    assert isinstance(planned(None, seen).splits[0], StateAt)
 
 
 def test_a_partition_that_a_server_does_not_know_yet_is_not_taken_for_dropped():
@@ -163,7 +167,7 @@ def test_a_partition_that_a_server_does_not_know_yet_is_not_taken_for_dropped():
     assert plan.kept == held
 
 
-@pytest.mark.parametrize(
+@cases(
     ("reported", "is_behind"),
     [({0: 4, 1: 3}, True), ({0: 4}, True), ({}, True), ({0: 4, 1: 9}, False)],
 )
@@ -185,9 +189,9 @@ def test_rounds_until_nothing_is_new_hold_every_offset_exactly_once(drawn, rows_
     logs = {number: (start, high) for number, (_, start, _, high) in drawn.items()}
     held, told = boundary(held_ranges, epoch=TieringEpoch(1, 4)), []
 
-    while (plan := planned(held, view(logs), limits=Limits(rows_max=rows_max))).shares:
-        told += [(each.bucket, offset) for each in plan.shares for offset in _all(each.offsets)]
-        held = plan.boundary(plan.shares, epoch=EPOCH, round_id="next")
+    while (plan := planned(held, view(logs), limits=Limits(rows_max=rows_max))).splits:
+        told += [(each.log_bucket, offset) for each in plan.splits for offset in _all(each.offsets)]
+        held = plan.boundary(plan.splits, epoch=EPOCH, round_id="next")
 
     assert len(told) == len(set(told))
     assert all(held.ranges[bucket(number)].end == high for number, (_, high) in logs.items())

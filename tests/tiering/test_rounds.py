@@ -6,7 +6,7 @@ from headwater.errors import LakeUnreachableError
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.tiering.plan import Limits
-from headwater.tiering.runner import Here
+from headwater.tiering.task import LocalRunner
 from tests.tiering.shaky import Shaking
 from tests.tiering.world import rows
 
@@ -101,7 +101,7 @@ async def test_a_task_that_fails_leaves_no_files_of_the_others(world):
 
     world.lakes = Shaking(before_write=vanish).over(real)
     with pytest.raises(LakeUnreachableError, match="The disk is full"):
-        await world.tier(table, 2, runner=Here(world.hw, parallel=1))
+        await world.tier(table, 2, runner=LocalRunner(world.hw, parallel=1))
 
     assert world.stray_files(table) == set()
     world.lakes = real

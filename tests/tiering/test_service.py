@@ -14,10 +14,10 @@ from headwater.errors import (
 )
 from headwater.lake.lakes import Lakes
 from headwater.model.path import TablePath
-from headwater.tiering.progress import Began, Copied, Ended, Failed, Waits
-from headwater.tiering.runner import Here
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import Copied, TurnBegan, TurnEnded, TurnFailed, Waits
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.task import LocalRunner
 from tests.tiering.world import rows
 
 QUICK = TieringSettings(poll_interval_s=0.01, heartbeat_interval_s=0.02)
@@ -28,7 +28,7 @@ def lake_format(request):
     return request.param
 
 
-class Stuck(Here):
+class Stuck(LocalRunner):
     """Take tasks and never finish them."""
 
     def __init__(self, client):
@@ -43,7 +43,7 @@ class Stuck(Here):
 def service(world, heard=None, *, runner=None, settings=QUICK, lakes=None):
     return TieringService(
         world.hw,
-        runner or Here(world.hw),
+        runner or LocalRunner(world.hw),
         settings=settings,
         lakes=lakes or world.lakes,
         listener=[].append if heard is None else heard.append,
@@ -71,7 +71,7 @@ async def test_once_tiers_every_lake_table_and_leaves_the_others_alone(world, hw
 
     for table in tables:
         await world.check(table)
-    assert {name: each.report.row_count for name, each in of(heard, Ended).items()} == {
+    assert {name: each.report.row_count for name, each in of(heard, TurnEnded).items()} == {
         "a": 3,
         "b": 2,
     }
@@ -85,7 +85,7 @@ async def test_once_goes_on_until_a_table_is_tiered_to_its_end(world):
 
     await service(world, heard, settings=settings).run_once()
 
-    assert [each.report.row_count for each in heard if isinstance(each, Ended)] == [4, 4, 2]
+    assert [each.report.row_count for each in heard if isinstance(each, TurnEnded)] == [4, 4, 2]
     await world.check(table)
 
 
@@ -96,7 +96,7 @@ async def test_once_takes_only_the_tables_that_are_named(world, hw):
 
     await service(world, heard).run_once(tables=[TablePath("fluss", "b")])
 
-    assert set(of(heard, Began)) == {"b"}
+    assert set(of(heard, TurnBegan)) == {"b"}
 
 
 async def test_once_says_why_a_table_that_is_named_is_not_tiered(world, hw):
@@ -106,7 +106,7 @@ async def test_once_says_why_a_table_that_is_named_is_not_tiered(world, hw):
 
     await service(world, heard).run_once(tables=named)
 
-    failed = of(heard, Failed)
+    failed = of(heard, TurnFailed)
     assert isinstance(failed["plain"].fault, InvalidOptionError)
     assert isinstance(failed["nowhere"].fault, TableMissingError)
 
@@ -126,8 +126,8 @@ async def test_one_bad_table_does_not_stop_the_others(world, hw):
     heard = []
     await service(world, heard, lakes=Lakes(opener=open_lake)).run_once()
 
-    (bad,) = of(heard, Failed)
-    assert len(of(heard, Ended)) == 2
+    (bad,) = of(heard, TurnFailed)
+    assert len(of(heard, TurnEnded)) == 2
     state = (await states(hw))[bad]
     assert (state.state, state.failures) == ("failed", 1)
     assert state.last_failure == "LakeUnreachableError: The warehouse cannot be reached."
@@ -143,7 +143,7 @@ async def test_a_round_ends_when_the_server_takes_the_table_away(world, hw):
     await table.set_options({"table.datalake.enabled": False})
     await work
 
-    assert isinstance(of(heard, Failed)["t"].fault, TieringFencedError)
+    assert isinstance(of(heard, TurnFailed)["t"].fault, TieringFencedError)
     assert world.head(table) is None
 
 
@@ -187,13 +187,15 @@ async def test_a_tierer_that_is_stopped_ends_after_its_round(world, hw):
 
     def listen(news):
         heard.append(news)
-        if isinstance(news, Began):
+        if isinstance(news, TurnBegan):
             running.stop()
 
-    running = TieringService(hw, Here(hw), settings=QUICK, lakes=world.lakes, listener=listen)
+    running = TieringService(
+        hw, LocalRunner(hw), settings=QUICK, lakes=world.lakes, listener=listen
+    )
     await running.run_once()
 
-    assert len(of(heard, Ended)) == 1
+    assert len(of(heard, TurnEnded)) == 1
 
 
 async def test_a_running_tierer_takes_what_becomes_due(world, hw):
@@ -201,10 +203,10 @@ async def test_a_running_tierer_takes_what_becomes_due(world, hw):
     ended = asyncio.Queue()
     running = TieringService(
         hw,
-        Here(hw),
+        LocalRunner(hw),
         settings=QUICK,
         lakes=world.lakes,
-        listener=lambda news: isinstance(news, Ended) and ended.put_nowait(news),
+        listener=lambda news: isinstance(news, TurnEnded) and ended.put_nowait(news),
     )
     work = asyncio.create_task(running.run())
 
@@ -233,7 +235,9 @@ async def test_a_tierer_that_has_nothing_to_do_says_what_it_waits_for(world, hw)
             await table.append(rows(1))
             await service(world).run_once()
         before_ms = hw.cluster.clock.now_ms()
-        running = TieringService(hw, Here(hw), settings=QUICK, lakes=world.lakes, listener=listen)
+        running = TieringService(
+            hw, LocalRunner(hw), settings=QUICK, lakes=world.lakes, listener=listen
+        )
         await running.run()
         assert heard[-1].until_ms >= before_ms
 

@@ -8,14 +8,13 @@ import pytest
 
 from headwater.errors import ConflictError
 from headwater.lake.lakes import lake_spec
-from headwater.tiering.runner import Here
-from headwater.tiering.steps import Step
-from headwater.tiering.turn import Target
+from headwater.tiering.progress import LakeTarget, RoundStep
+from headwater.tiering.task import LocalRunner
 from headwater.tiering.upkeep import compact
 from tests.figures import times
 from tests.tiering.world import KilledError, Pause, killing, rows
 
-STEPS = list(Step)
+STEPS = list(RoundStep)
 
 
 class Story:
@@ -64,10 +63,10 @@ class Story:
     async def compact(self):
         info = self.table.info
         if self.turn and self.world.has_lake_table(self.table):
-            target = Target(info, self.world.lakes.of(info), lake_spec(info))
+            target = LakeTarget(info, self.world.lakes.of(info), lake_spec(info))
             head = self.world.head(self.table)
             if head is not None and head.boundary is not None:
-                await compact(target, head, runner=Here(self.world.hw))
+                await compact(target, head, runner=LocalRunner(self.world.hw))
 
     async def check(self):
         has_rows = self.turn and self.world.has_lake_table(self.table)

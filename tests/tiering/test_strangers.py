@@ -6,10 +6,10 @@ import pytest
 
 from headwater.errors import InvalidOptionError, LakeUnreachableError, TableMissingError
 from headwater.model.path import TablePath
-from headwater.tiering.progress import Ended, Failed
-from headwater.tiering.runner import Here
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import TurnEnded, TurnFailed
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.task import LocalRunner
 from tests.tiering.world import rows
 
 QUICK = TieringSettings(poll_interval_s=0.01)
@@ -74,11 +74,11 @@ async def once(world, server, *tables):
     heard = {}
 
     def hear(news):
-        if isinstance(news, Ended | Failed):
+        if isinstance(news, TurnEnded | TurnFailed):
             heard[news.path.table] = news
 
     service = TieringService(
-        server, Here(world.hw), settings=QUICK, lakes=world.lakes, listener=hear
+        server, LocalRunner(world.hw), settings=QUICK, lakes=world.lakes, listener=hear
     )
     await service.run_once(tables=[TablePath("fluss", name) for name in tables])
     return heard
@@ -98,7 +98,7 @@ async def test_once_waits_for_tables_that_are_not_handed_out_yet(world, server):
 async def test_once_waits_for_no_table_that_is_in_the_lake_already(world, server):
     table = await world.table("a", options=LATER)
     await table.append(rows(1, 2, 3))
-    await TieringService(world.hw, Here(world.hw), lakes=world.lakes).run_once()
+    await TieringService(world.hw, LocalRunner(world.hw), lakes=world.lakes).run_once()
     await world.table("empty", options=LATER)
 
     assert await once(world, server) == {}
@@ -124,7 +124,7 @@ async def test_once_goes_on_without_a_table_that_fails(world, server):
 
     heard = await once(world, server)
 
-    assert isinstance(heard["bad"], Failed)
+    assert isinstance(heard["bad"], TurnFailed)
     await world.check(good)
 
 

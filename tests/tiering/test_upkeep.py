@@ -6,10 +6,10 @@ import pytest
 
 from headwater.errors import LakeUnreachableError
 from headwater.runtime.clock import SystemClock
-from headwater.tiering.progress import Ended, Failed, Kept
-from headwater.tiering.runner import Here
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import TurnEnded, TurnFailed, UpkeepDone
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.task import LocalRunner
 from tests.tiering.shaky import Shaking
 from tests.tiering.world import rows
 
@@ -25,7 +25,7 @@ def lake_format(request):
 
 async def once(world, heard, **traits):
     await TieringService(
-        world.hw, Here(world.hw), lakes=world.lakes, listener=heard.append, **traits
+        world.hw, LocalRunner(world.hw), lakes=world.lakes, listener=heard.append, **traits
     ).run_once()
 
 
@@ -45,7 +45,7 @@ async def test_small_files_are_compacted_if_the_table_asks_for_it(world):
     await rounds(world, table, heard)
 
     head = await world.check(table)
-    assert sum(each.files_rewritten for each in heard if isinstance(each, Kept)) > 0
+    assert sum(each.files_rewritten for each in heard if isinstance(each, UpkeepDone)) > 0
     assert head.file_count < 6
 
 
@@ -65,7 +65,7 @@ async def test_the_server_knows_the_snapshot_of_a_compaction(world, hw):
     known = await hw.lake.snapshot(table.path)
     head = await world.check(table)
     assert known.snapshot_id == head.snapshot_id
-    assert last(heard, Ended).report.snapshot == head
+    assert last(heard, TurnEnded).report.snapshot == head
 
 
 async def test_snapshots_expire_if_the_table_asks_for_it(world):
@@ -73,7 +73,7 @@ async def test_snapshots_expire_if_the_table_asks_for_it(world):
 
     await rounds(world, table, heard, count=3)
 
-    assert last(heard, Kept).snapshots_dropped == 0
+    assert last(heard, UpkeepDone).snapshots_dropped == 0
     await world.check(table)
 
 
@@ -87,8 +87,8 @@ async def test_upkeep_that_fails_does_not_fail_the_round(world):
     world.lakes = Shaking(before_upkeep=vanish).over(world.lakes)
     await once(world, heard)
 
-    assert last(heard, Failed).is_upkeep
-    assert last(heard, Ended).report.row_count == 1
+    assert last(heard, TurnFailed).is_upkeep
+    assert last(heard, TurnEnded).report.row_count == 1
 
 
 async def test_files_that_no_snapshot_names_are_removed_when_they_are_old(world):
@@ -119,7 +119,9 @@ class LeapingClock(SystemClock):
 async def test_a_clock_that_leaps_ahead_makes_no_file_and_no_snapshot_old(world):
     table, heard = await world.table(buckets=1, options=EXPIRING), []
     clock = world.hw.cluster.clock = LeapingClock()
-    service = TieringService(world.hw, Here(world.hw), lakes=world.lakes, listener=heard.append)
+    service = TieringService(
+        world.hw, LocalRunner(world.hw), lakes=world.lakes, listener=heard.append
+    )
     await table.append(rows(1))
     await once(world, heard)
     await table.append(rows(2))
@@ -130,7 +132,7 @@ async def test_a_clock_that_leaps_ahead_makes_no_file_and_no_snapshot_old(world)
     await service.run_once()
 
     assert file.exists()
-    assert last(heard, Kept).snapshots_dropped == 0
+    assert last(heard, UpkeepDone).snapshots_dropped == 0
 
 
 @pytest.mark.parametrize("lake_format", ["plain", "iceberg", "paimon"])
@@ -149,5 +151,5 @@ async def test_a_tierer_that_starts_with_its_clock_ahead_goes_by_that_of_the_ser
 
     assert file.exists()
     assert len(world.snapshots(table)) > count
-    assert last(heard, Kept).snapshots_dropped == 0
+    assert last(heard, UpkeepDone).snapshots_dropped == 0
     assert "clock is ahead of the server" in caplog.text

@@ -4,7 +4,7 @@ from headwater.lake.spi import LakeSnapshot
 from headwater.model.boundary import Boundary, LakeBucket, TableIdentity, TieringEpoch
 from headwater.model.bucket import OffsetRange
 from headwater.model.path import TablePath
-from headwater.tiering.plan import Limits, TableView
+from headwater.tiering.plan import Limits, LogsSeen
 
 PATH = TablePath("app", "events")
 IDENTITY = TableIdentity("storage", 7)
@@ -26,11 +26,11 @@ def boundary(ranges=None, *, epoch=EPOCH, round_id="round", table=IDENTITY, part
     )
 
 
-def view(logs, *, is_keyed=False, partitions=None, reported=None) -> TableView:
+def view(logs, *, is_keyed=False, partitions=None, reported=None) -> LogsSeen:
     def keyed(each):
         return each if isinstance(each, LakeBucket) else LakeBucket(None, each)
 
-    return TableView(
+    return LogsSeen(
         path=PATH,
         identity=IDENTITY,
         is_keyed=is_keyed,

@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater.aio import AsyncClient, AsyncTable
-from headwater.client.lake.values import Assignment
-from headwater.client.reading.log_batch import LogBatch, Place
-from headwater.client.reading.log_scan import LogScan
+from headwater.cluster.lake import TieringAssignment
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.spi import LakeCommitter, LakeSnapshot
 from headwater.model.boundary import LakeBucket, TieringEpoch
+from headwater.read.log_scan import LogScan
+from headwater.read.offsets import LogBatch, Place
 from headwater.rows.log_batch import ChangeType
 from headwater.tiering.plan import Limits
+from headwater.tiering.progress import RoundReport, RoundStep, TieringTurn, no_watch
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Here
-from headwater.tiering.steps import Step, no_watch
-from headwater.tiering.turn import RoundReport, Turn
+from headwater.tiering.task import LocalRunner
 
 STORAGE = "storage-of-the-test"
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
@@ -57,16 +56,16 @@ class World:
 
     def turn(
         self, table: AsyncTable, number: int, *, coordinator=1, storage=STORAGE, unsettled=None
-    ) -> Turn:
-        assignment = Assignment(
+    ) -> TieringTurn:
+        assignment = TieringAssignment(
             path=table.path,
             table_id=table.info.table_id,
             epoch=TieringEpoch(coordinator, number),
             unsettled=unsettled,
         )
-        return Turn(assignment, storage)
+        return TieringTurn(assignment, storage)
 
-    async def paused(self, table: AsyncTable, number: int, step: Step, **traits):
+    async def paused(self, table: AsyncTable, number: int, step: RoundStep, **traits):
         """Return a round that stands before a step, and what lets it go on."""
         pause = Pause(step)
         work = asyncio.create_task(self.tier(table, number, watch=pause, **traits))
@@ -79,7 +78,7 @@ class World:
         return await tier_round(
             self.turn(table, number, **traits),
             client=self.hw,
-            runner=runner or Here(self.hw),
+            runner=runner or LocalRunner(self.hw),
             lakes=self.lakes,
             limits=self.limits,
             watch=watch,
@@ -181,11 +180,11 @@ def folded(batches: list[LogBatch], table: AsyncTable) -> Counter:
     return Counter(held.values())
 
 
-def killing(step: Step, *, times: int = 1):
+def killing(step: RoundStep, *, times: int = 1):
     """Return a watch that ends a round before a step."""
     left = times
 
-    async def watch(now: Step) -> None:
+    async def watch(now: RoundStep) -> None:
         nonlocal left
         if now is step and left:
             left -= 1
@@ -197,11 +196,11 @@ def killing(step: Step, *, times: int = 1):
 class Pause:
     """Be a watch that holds a round before a step until the test lets it go on."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: RoundStep) -> None:
         self._step = step
         self._reached, self._let_go = asyncio.Event(), asyncio.Event()
 
-    async def __call__(self, now: Step) -> None:
+    async def __call__(self, now: RoundStep) -> None:
         if now is self._step and not self._let_go.is_set():
             self._reached.set()
             await self._let_go.wait()

@@ -5,11 +5,10 @@ from collections import Counter
 
 from headwater.aio import connect
 from headwater.rows.log_batch import ChangeType
-from headwater.testing.history import LogHistory
+from headwater.testing.history import LogHistory, OperationOutcome
 from headwater.testing.key_checker import check_keys
 from headwater.testing.key_history import KeyHistory, Verb
 from headwater.testing.log_checker import check_log
-from headwater.testing.operations import Outcome
 from tests import figures
 from tests.torture.processes import run_command
 from tests.torture.worker import KEYED, LOG
@@ -56,9 +55,10 @@ def histories(world: World) -> tuple[LogHistory, KeyHistory]:
 
 def acked_of(log: LogHistory, keyed: KeyHistory) -> int:
     """Return how many writes were answered."""
-    rows = sum(log.outcomes[number] is Outcome.DONE for number in range(len(log.outcomes)))
+    rows = sum(log.outcomes[number] is OperationOutcome.DONE for number in range(len(log.outcomes)))
     changes = sum(
-        each.outcome is Outcome.DONE and each.verb is not Verb.GET for each in keyed.operations()
+        each.outcome is OperationOutcome.DONE and each.verb is not Verb.GET
+        for each in keyed.operations()
     )
     return rows + changes
 

@@ -8,11 +8,13 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.cli import main, serving
+from headwater.cli import main
+from headwater.cli import serve_run as serving
 from headwater.config.server import ServerSettings
-from headwater.kv.settings import KvSettings
-from headwater.log.settings import LogSettings
-from headwater.server import keep_alive, upkeep
+from headwater.kv.store import KvSettings
+from headwater.log.retention import LogSettings
+from headwater.server import connection as keep_alive
+from headwater.server import upkeep
 from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings
 

@@ -78,7 +78,7 @@ async def fill_and_free(
         return failed_at, rows.num_rows
 
 
-async def until_refused(write, *, told: str = "The disk of the server is full") -> int:
+async def until_refused(write, *, told: str = "The server's disk is full") -> int:
     """Write until nothing is taken any more; whatever the error is, it says that the disk is full.
 
     A client that gives up names the last failure of those that it met.
@@ -103,7 +103,7 @@ def upsert(table, number):
 @pytest.mark.parametrize(
     ("world", "told"),
     [
-        pytest.param(KEPT_BYTES, "The disk of the server is full: ", id="some space kept"),
+        pytest.param(KEPT_BYTES, "The server's disk is full: ", id="some space kept"),
         pytest.param(0, "The disk is full: a write in ", id="to the last byte"),
     ],
     indirect=["world"],

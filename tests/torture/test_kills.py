@@ -9,7 +9,7 @@ from tests.torture.chance import chance, work_goes_on
 from tests.torture.proof import prove
 from tests.torture.world import BOTH, CLIENTS, FORMATS, World
 
-ROUNDS = 4
+ROUNDS = 2
 KILLS = ("tierer", "server", "server and tierer", "server", "server")
 ROUNDS_TORTURE = figures.times(120)
 ROUNDS_PER_WORLD = 50

@@ -2,14 +2,17 @@
 
 import os
 import re
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from scripts.run_tests import OTHERS, OVER_CONNECT, SPARK, WITH_SPARK, run
+from scripts.torture_parts import LONG as LONG_MARK
 from scripts.torture_parts import PARTS, ROOT, Part, files_of
-from scripts.torture_running import LONG as LONG_MARK
-from scripts.torture_running import SHORT as SHORT_MARK
+from scripts.torture_parts import SHORT as SHORT_MARK
 from scripts.torture_running import Group, Outcome, run_part
 from scripts.torture_table import added_up, exit_code, markdown, not_run
 from scripts.torture_tools import missing, run_quietly, why_not
@@ -17,10 +20,11 @@ from scripts.torture_tools import missing, run_quietly, why_not
 from tests.torture.processes import wait_until
 
 LONG = re.compile(r"mark\.torture\b")
+LONG_PARTS = [part for part in PARTS if part.marks is None]
 
 
 def test_every_long_test_belongs_to_a_part():
-    files = {file for each in files_of(PARTS).values() for file in each}
+    files = {file for part in LONG_PARTS for file in files_of(PARTS)[part.name]}
 
     long = {
         str(file.relative_to(ROOT))
@@ -32,9 +36,16 @@ def test_every_long_test_belongs_to_a_part():
 
 
 def test_no_file_is_in_two_parts():
-    files = [file for each in files_of(PARTS).values() for file in each]
+    files = [file for part in LONG_PARTS for file in files_of(PARTS)[part.name]]
 
     assert len(files) == len(set(files))
+
+
+def test_every_short_test_is_run_with_every_choice():
+    every = {str(file.relative_to(ROOT)) for file in (ROOT / "tests").rglob("test_*.py")}
+    marks = {part.marks: set(files_of(PARTS)[part.name]) for part in PARTS if part.marks}
+
+    assert marks == {f"not spark and {SHORT_MARK}": every, f"spark and {SHORT_MARK}": every}
 
 
 def test_a_part_is_counted_with_its_faults_and_skips(tmp_path):
@@ -146,3 +157,62 @@ def test_tools_that_are_missing_are_named():
     assert missing(("sh", "no-such-program")) == ("no-such-program",)
     assert why_not(()) == ""
     assert bool(why_not(("mount",))) == (os.geteuid() != 0 or bool(missing(("mount",))))
+
+
+def test_the_tests_of_spark_are_all_where_they_are_looked_for():
+    needs = re.compile(r"mark\.spark\b|[(,] *spark[,):]")
+    found = {
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "tests").rglob("test_*.py")
+        if needs.search(file.read_text()) and file != Path(__file__)
+    }
+
+    assert {name for name in found if not name.startswith((*WITH_SPARK, "tests/interop"))} == set()
+
+
+def exiting(code):
+    return (sys.executable, "-c", f"import sys; print('ended with', {code}); sys.exit({code})")
+
+
+@pytest.mark.parametrize("codes", [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (0, 5, 0)])
+def test_the_short_tests_fail_if_any_part_of_them_fails(codes, capfd):
+    others, spark, over_connect = map(exiting, codes)
+
+    code = run(others=others, spark=spark, over_connect=over_connect)
+
+    assert code == int(any(codes))
+    assert f"ended with {codes[1]}" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (*OTHERS, "tests/test_package.py"),
+        (*SPARK, "tests/engines/spark/test_batch_source.py"),
+        OVER_CONNECT,
+    ],
+    ids=["others", "spark", "over connect"],
+)
+def test_each_part_of_the_short_tests_finds_tests(command):
+    found = subprocess.run([*command, "--collect-only"], cwd=ROOT, check=False, capture_output=True)
+
+    assert found.returncode == 0, found.stdout[-2000:]
+
+
+def test_no_part_of_the_short_tests_outlives_an_interrupt(tmp_path):
+    script = (
+        "import signal, sys, scripts.run_tests as tests\n"
+        "slow = (sys.executable, '-c', 'import os, pathlib, sys, time;"
+        " pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(600)')\n"
+        "tests.OTHERS, tests.SPARK = (*slow, sys.argv[1]), (*slow, sys.argv[2])\n"
+        "sys.exit(tests.main())\n"
+    )
+    told = [tmp_path / "others", tmp_path / "spark"]
+    command = [sys.executable, "-c", script, *map(str, told)]
+    started = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    wait_until(lambda: all(each.exists() and each.read_text() for each in told))
+
+    started.send_signal(signal.SIGTERM)
+
+    assert started.wait(60) == 130
+    assert not any(is_running(int(each.read_text())) for each in told)

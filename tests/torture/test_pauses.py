@@ -21,7 +21,7 @@ from tests.torture.world import BOTH, LEASE_S, PATIENT, World
 ROUNDS_TORTURE = figures.times(6)
 PAUSE_S = 1.2
 SHORT_LEASE_S = 2.0
-NOT_HEARD_OF = "tierer not heard of"
+NOT_HEARD_OF = "tiering lease expired"
 CURSOR_LEASE_S = 2.0
 BUCKETS = 4
 

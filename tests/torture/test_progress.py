@@ -4,9 +4,9 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from headwater.client.writing.receipts import BucketReceipt
 from headwater.testing.history import LogHistory
 from headwater.testing.key_history import KeyHistory
+from headwater.write.receipts import BucketReceipt
 from tests.torture.progress import await_progress
 from tests.torture.worker import note_acks
 

@@ -16,15 +16,21 @@ import pytest
 from headwater.aio import connect
 from headwater.client.client import AsyncClient
 from headwater.client.cursors.cursor import AsyncCursor
-from headwater.client.lake.values import FinishedRound
 from headwater.client.table import AsyncTable
+from headwater.cluster.lake import FinishedRound
 from headwater.config.client import ClientSettings
-from headwater.errors import HeadwaterError, LakeAheadError, LogDivergedError, RetryLaterError
+from headwater.errors import (
+    HeadwaterError,
+    LakeAheadError,
+    LogDivergedError,
+    RetryLaterError,
+    TableMissingError,
+)
 from headwater.lake.lakes import Lakes
 from headwater.tiering.plan import Limits
+from headwater.tiering.progress import TieringTurn
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Here
-from headwater.tiering.turn import Turn
+from headwater.tiering.task import LocalRunner
 from tests import figures
 from tests.lake.formats import config_of, opened
 from tests.serving import ServerProcess
@@ -33,6 +39,8 @@ from tests.torture.chance import chance
 ROUNDS_TORTURE = figures.times(30)
 ROUNDS_SHORT = 1
 LOG, KEYED, SUNK, SUNK_KEYED = "log", "keyed", "sunk", "sunk_keyed"
+BRIEF = "brief"
+BRIEF_HANDLES_MAX = 4
 ROWS = {"id": "BIGINT", "who": "STRING"}
 SETTINGS = ClientSettings(deadline_s=60.0, request_timeout_s=10.0)
 WRITERS = 3
@@ -105,6 +113,8 @@ class World:
         self._clients: list[AsyncClient] = []
         self._next = 0
         self._tasks: list[asyncio.Task[None]] = []
+        # Handles of tables of one name, each made after the one before was dropped.
+        self._brief: dict[str, AsyncTable] = {}
         self._reading: asyncio.Task[None] | None = None
         self.all_rows: set[int] | None = None
         """What the reader has to have seen when all others are through."""
@@ -130,6 +140,8 @@ class World:
         for number in range(WRITERS):
             self._start(self.write(LOG if number % 2 else KEYED, f"w{number}"))
         self._start(self.write(LOG, "old"))
+        self._start(self.make_anew())
+        self._start(self.write_late())
         for name in (SUNK, SUNK_KEYED):
             self._start(self.sink(name))
         self._start(self.tier())
@@ -179,6 +191,28 @@ class World:
                 self.told.unknown += 1
             else:
                 self.told.answered(name, rows)
+            await asyncio.sleep(0)
+
+    async def make_anew(self) -> None:
+        """Drop a table and make another of its name and columns, again and again."""
+        client = await self.client()
+        while not self.is_over:
+            with suppress(HeadwaterError):
+                await client.drop_table(BRIEF)
+            with suppress(HeadwaterError):
+                made = await client.create_table(BRIEF, ROWS, buckets=1)
+                self._brief[f"{BRIEF}{self._next}"] = made
+                self._next += 1
+            for name in [*self._brief][:-BRIEF_HANDLES_MAX]:
+                del self._brief[name]
+            await asyncio.sleep(STEP_S)
+
+    async def write_late(self) -> None:
+        """Write to tables that may be gone, each time under the name of the handle."""
+        while not self.is_over:
+            for name, table in [*self._brief.items()]:
+                with suppress(HeadwaterError):
+                    await table.append(self.rows(name, 1))
             await asyncio.sleep(0)
 
     async def sink(self, name: str) -> None:
@@ -248,9 +282,9 @@ class World:
             return
         try:
             report = await tier_round(
-                Turn(answer.assigned, answer.storage_id),
+                TieringTurn(answer.assigned, answer.storage_id),
                 client=client,
-                runner=Here(client),
+                runner=LocalRunner(client),
                 lakes=self.lakes,
                 limits=limits,
             )
@@ -271,6 +305,10 @@ async def check(world: World) -> None:
             missing = rows - set(found)
             assert not missing, f"{name} lacks {sorted(missing)[:20]} by {mode}"
             assert len(found) == len(set(found)), f"{name} has rows twice by {mode}"
+    with suppress(TableMissingError):
+        found = await (await client.table(BRIEF)).scan(mode="log").to_arrow()
+        handles = set(found.column("who").to_pylist())
+        assert len(handles) <= 1, f"{BRIEF} has rows for other tables: {sorted(handles)}"
     await client.close()
 
 

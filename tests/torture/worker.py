@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from headwater.aio import AsyncClient, connect
-from headwater.client.writing.receipts import BucketReceipt
 from headwater.config.client import ClientSettings
 from headwater.errors import HeadwaterError, RetryLaterError
 from headwater.testing.history import LogHistory
 from headwater.testing.key_history import KeyHistory
+from headwater.write.receipts import BucketReceipt
 from tests.torture.chance import chance
 
 LOG, KEYED = "torture.events", "torture.state"

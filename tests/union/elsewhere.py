@@ -9,8 +9,8 @@ import pyarrow as pa
 
 import headwater
 from headwater.client.sync.client import Client
-from headwater.client.union.split_json import split_of_document
-from headwater.client.union.viewing import AsyncView
+from headwater.client.view import AsyncView
+from headwater.read.split import split_of_document
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ import headwater.datafusion
 import headwater.duckdb
 import headwater.polars
 from headwater.client.sync.client import Client
-from headwater.client.union.split_json import split_document, split_of_document
+from headwater.read.split import split_document, split_of_document
 from tests.union.wanting import Term
 
 Columns = Sequence[str] | None

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import headwater
 from headwater.client.client import AsyncClient
-from headwater.client.cluster import Cluster
-from headwater.client.pool import Address, Pool
 from headwater.client.sync.client import Client
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.links import Address, Pool
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
-from headwater.embedded.link import PEER, InProcessDialer
-from headwater.log.settings import LogSettings
+from headwater.embedded.storage import PEER, InProcessDialer
+from headwater.log.retention import LogSettings
 from headwater.model.boundary import LakeBucket
 from headwater.runtime.clock import SystemClock
-from headwater.server.lake.tiered import tiered_end
+from headwater.server.lake import tiered_end
 from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings
 
@@ -103,7 +103,9 @@ class Storage:
             held = tiered_end(bucket, ends) if checked else tablet.high_watermark
             place = LakeBucket(bucket.partition_id, bucket.bucket)
             wanted = held if kept is None else min(held, kept.get(place, 0))
-            await tablet.expire(ttl_ms=SOON_MS, bytes_max=None, kept_from=wanted)
+            needed = services.tablets.keyed.needed_from(bucket)
+            kept_from = wanted if needed is None else min(wanted, needed)
+            await tablet.expire(ttl_ms=SOON_MS, bytes_max=None, kept_from=kept_from)
 
 
 @dataclass

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from headwater.client.reading.log_batch import LogBatch, Place
 from headwater.client.sync.table import Table
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.spi import LakeSnapshot, Retention
 from headwater.model.boundary import LakeBucket
+from headwater.read.offsets import LogBatch, Place
 from headwater.rows.log_batch import ChangeType
 from headwater.tiering.plan import Limits
-from headwater.tiering.reporting import report_snapshot
-from headwater.tiering.runner import Here
-from headwater.tiering.turn import Target
+from headwater.tiering.progress import LakeTarget
+from headwater.tiering.target import report_snapshot
+from headwater.tiering.task import LocalRunner
 from headwater.tiering.upkeep import compact
 from tests.tiering.world import World
 from tests.union.oracle import Change, Columns, Oracle
@@ -232,9 +232,9 @@ class Story:
             live=frozenset(self.oracle.live),
         )
 
-    def target(self) -> Target:
+    def target(self) -> LakeTarget:
         info = self.table.info
-        return Target(info, Lakes().of(info), lake_spec(info))
+        return LakeTarget(info, Lakes().of(info), lake_spec(info))
 
     def has_lake(self) -> bool:
         return bool(self.snapshots)
@@ -255,7 +255,7 @@ class Story:
         target, head = self.target(), self.head()
 
         async def compacted(world):
-            made, _ = await compact(target, head, runner=Here(world.hw))
+            made, _ = await compact(target, head, runner=LocalRunner(world.hw))
             if reports:
                 turn = world.turn(self.table._table, self._turn)
                 await report_snapshot(world.hw, turn.assignment, made)

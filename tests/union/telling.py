@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from tests.choices import EVERYTHING
 from tests.union.machine import counted
 from tests.union.story import Story, Traits
 
@@ -11,6 +12,9 @@ KINDS = [
     for is_keyed in (False, True)
     for is_partitioned in (False, True)
 ]
+# Each kind of table in one of the formats.
+FEW = [KINDS[0], KINDS[3], KINDS[5], KINDS[6]]
+TRIED = KINDS if EVERYTHING else FEW
 
 
 def written(numbers, *, days=("mon", "tue"), n=None):

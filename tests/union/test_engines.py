@@ -10,7 +10,7 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from tests.figures import note, times
 from tests.union.engines import ENGINES, Engine
 from tests.union.machine import UnionMachine, counted
-from tests.union.telling import KINDS, fitting, read, told, written
+from tests.union.telling import TRIED, fitting, read, told, written
 from tests.union.wanting import left, terms
 
 LONG = times(12)
@@ -24,7 +24,7 @@ def engines(storage) -> Iterator[dict[str, Engine]]:
         engine.close()
 
 
-@pytest.mark.parametrize("traits", KINDS, ids=str)
+@pytest.mark.parametrize("traits", TRIED, ids=str)
 def test_every_engine_gives_the_rows_of_a_token_now_and_later(storage, engines, traits):
     story = told(storage, traits)
     token, position = story.table.view().token(), story.now()
@@ -39,7 +39,7 @@ def test_every_engine_gives_the_rows_of_a_token_now_and_later(storage, engines, 
     assert later == dict.fromkeys(engines, expected)
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=str)
+@pytest.fixture(scope="module", params=TRIED, ids=str)
 def story_of_a_kind(storage, request):
     return told(storage, request.param)
 

@@ -6,7 +6,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.figures import note, times
 from tests.union.machine import UnionMachine
-from tests.union.telling import KINDS
+from tests.union.telling import TRIED
 
 LONG = times(30)
 
@@ -15,7 +15,7 @@ def machine_on(storage, kind=None):
     return type("Machine", (UnionMachine,), {"storage": storage, "kind": kind})
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("kind", TRIED, ids=str)
 def test_a_table_is_what_was_written_whatever_happens_to_it(storage, kind):
     # Making a failure smaller takes longer than a test may; the long one does.
     short = settings(

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import headwater.spark
 from tests.union.engines import Engine, Sql
 from tests.union.machine import counted
-from tests.union.telling import KINDS, fitting, read, told, written
+from tests.union.telling import FEW, fitting, read, told, written
 from tests.union.wanting import left
 
 # A session alone can take a minute on a busy machine.
@@ -19,8 +19,6 @@ WANTED = [
     [("id", ">", 30), ("n", "!=", 7)],
     [("texture", "starts with", "a"), ("late", "is null")],
 ]
-# A query of Spark takes long: each kind of table in one of the formats.
-FEW = [KINDS[0], KINDS[3], KINDS[5], KINDS[6]]
 
 
 @pytest.fixture(scope="module")

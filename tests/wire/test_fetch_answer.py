@@ -4,12 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.fetch_answer import (
-    BucketAnswer,
-    TableAnswer,
-    decode_fetch_answer,
-    encode_fetch_answer,
-)
+from headwater.wire.fetch import BucketAnswer, TableAnswer, decode_fetch_answer, encode_fetch_answer
 
 records = st.lists(st.binary(min_size=1, max_size=300), max_size=4)
 buckets = st.builds(

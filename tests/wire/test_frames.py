@@ -16,6 +16,7 @@ from headwater.wire.frames import (
     response_frame,
     response_head,
 )
+from tests.cases import cases
 
 LIMIT = 1 << 20
 
@@ -52,7 +53,7 @@ def test_frames_come_out_whole_whatever_the_chunks(lengths, chunk):
     assert not assembler.is_inside_frame
 
 
-@pytest.mark.parametrize("length", [LIMIT + 1, 2**31 - 1])
+@cases("length", [LIMIT + 1, 2**31 - 1])
 def test_a_frame_over_the_limit_is_refused_before_room_is_made(length):
     assembler = FrameAssembler(frame_bytes_max=LIMIT)
 

@@ -9,7 +9,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from headwater.errors import CorruptBatchError, RecordTooLargeError
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, ApiKey
-from headwater.wire.fields import bytes_head, number_field
 from headwater.wire.limits import (
     BODIES,
     DEPTH_MAX,
@@ -20,6 +19,7 @@ from headwater.wire.limits import (
     count_items,
     may_be_too_long,
 )
+from headwater.wire.messages import bytes_head, number_field
 
 # Whole frames have a limit of their own, which is a setting of the server.
 OF_ANY_SIZE = {ApiKey.PRODUCE_LOG, ApiKey.PUT_KV, ApiKey.LOOKUP, ApiKey.PREFIX_LOOKUP}

@@ -17,6 +17,7 @@ from headwater.wire.lookup import (
     lookup_answer,
     value_field_head,
 )
+from tests.cases import cases
 
 bucket_ids = st.integers(0, 2**31 - 1)
 partition_ids = st.none() | st.integers(0, 2**62)
@@ -76,7 +77,7 @@ def test_a_prefix_lookup_that_protobuf_wrote_is_read():
     assert request == LookupRequest(table_id=7, buckets=[BucketKeys(1, [b"a", b"b"], 2)])
 
 
-@pytest.mark.parametrize("body", [b"", b"\x08", b"\x12\x05ab", b"\xff" * 12])
+@cases("body", [b"", b"\x08", b"\x12\x05ab", b"\xff" * 12])
 def test_an_incomplete_lookup_is_refused(body):
     with pytest.raises(CorruptBatchError, match="PREFIX_LOOKUP"):
         decode_lookup(memoryview(body), api="PREFIX_LOOKUP")
@@ -123,7 +124,7 @@ def add_fault(messages, fault: BucketFault) -> BucketFault:
     return fault
 
 
-@pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 128, 16_381, 16_384, 2_100_000])
+@cases("length", [0, 1, 125, 126, 127, 128, 16_381, 16_384, 2_100_000])
 def test_the_head_of_a_value_is_what_protobuf_writes_before_it(length):
     value = b"x" * length
     answer = pb.LookupBucketResponse(bucket_id=0, values=[pb.LookupValue(values=value)])

@@ -1,6 +1,5 @@
 """Answers to lookups, as clients read them."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,16 +7,15 @@ from headwater.errors import CorruptBatchError
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.lookup import (
     BucketFault,
+    BucketFound,
     BucketValues,
+    decode_lookup_answer,
+    decode_prefix_lookup_answer,
     encoded_value_lists,
     encoded_values,
     lookup_answer,
 )
-from headwater.wire.lookup_answer import (
-    BucketFound,
-    decode_lookup_answer,
-    decode_prefix_lookup_answer,
-)
+from tests.cases import cases
 
 # Bytes that look like the start of a field, among others.
 binaries = st.one_of(
@@ -63,7 +61,7 @@ def test_every_prefix_has_its_values(lists, partition):
     assert found.values.to_list() == [value for each in lists for value in each]
 
 
-@pytest.mark.parametrize("message", ["late", "late" * LARGE])
+@cases("message", ["late", "late" * LARGE])
 def test_a_bucket_tells_why_it_could_not_answer(message):
     fault = BucketFault(2, 5, 25, message)
     body = memoryview(b"".join(lookup_answer([fault])))

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.texts import texts_of
+from headwater.wire.messages import texts_of
 
 NO_TEXT = b"\n\x02\xff\xfe"  # the first field, two bytes of invalid UTF-8
 

@@ -47,5 +47,5 @@ def test_a_batch_that_was_cut_off_is_refused(values, data):
 def test_a_batch_with_bytes_left_over_is_refused():
     batch = value_batch_head(0, 4) + bytes(4)
 
-    with pytest.raises(CorruptBatchError, match="says that it has 0"):
+    with pytest.raises(CorruptBatchError, match="its header says 0"):
         read_value_batch(memoryview(batch))

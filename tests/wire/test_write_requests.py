@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 
 from headwater.errors import CorruptBatchError
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.bucket_records import COPY_BYTES_MAX, BucketRecords
-from headwater.wire.produce import ProduceRequest, decode_produce, encode_produce
-from headwater.wire.put import PutRequest, decode_put, encode_put
+from headwater.wire.write import (
+    COPY_BYTES_MAX,
+    BucketRecords,
+    ProduceRequest,
+    PutRequest,
+    decode_produce,
+    decode_put,
+    encode_produce,
+    encode_put,
+)
 
 buckets = st.builds(
     BucketRecords,

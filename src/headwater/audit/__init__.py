@@ -1,8 +1,7 @@
-"""Proof that nothing is lost and nothing is there twice: what an audit does, finds and proves."""
+"""Audits: prove that no row is lost and none is duplicated, and report what is wrong."""
 
-from headwater.audit.auditing import audit, audit_storage
-from headwater.audit.finding import Check, Finding, Proof, Severity
-from headwater.audit.report import AuditReport, Notes
+from headwater.audit.report import AuditReport, Check, Finding, Notes, Proof, Severity
+from headwater.audit.tables import audit, audit_storage
 
 __all__ = [
     "AuditReport",

@@ -1,20 +1,14 @@
-"""The positions of cursors: each must lie between the start and the end of its log."""
+"""Check the positions of cursors: each must lie between the start and the end of its log."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from headwater.audit.finding import Check, Finding, Proof, Severity
-from headwater.audit.report import Notes
+from headwater.audit.report import Check, Finding, Notes, Proof, Severity
 from headwater.client.client import AsyncClient
-from headwater.client.cursors.rows import GroupKey
-from headwater.client.cursors.store import all_groups, find_cursors
-from headwater.client.cursors.view import GroupView, view_of
-from headwater.client.lake.coordinator import LakeCoordinator
-from headwater.client.paths import table_path
-from headwater.client.reading.log_batch import Place
-from headwater.client.reading.offsets import list_offsets
-from headwater.client.reading.places import buckets_of
-from headwater.client.union.looking import has_lake
+from headwater.client.cursors.ledger import all_groups, find_cursors
+from headwater.client.cursors.rows import GroupKey, GroupView, view_of
+from headwater.cluster.lake import LakeCoordinator
+from headwater.cluster.paths import table_path
 from headwater.errors import (
     BucketMissingError,
     DatabaseMissingError,
@@ -26,14 +20,16 @@ from headwater.errors import (
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.path import TablePath
+from headwater.read.offsets import Place, buckets_of, list_offsets
+from headwater.read.position import has_lake
 
 ATTEMPTS_MAX = 3
-"""Times that a table is looked at whose partitions are being dropped."""
+"""Attempts at a table whose partitions are being dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """Hold how far the log of one bucket reaches, and the lake before it."""
+    """How far the log of one bucket reaches, and the lake before it."""
 
     place: Place
     log: OffsetRange
@@ -45,7 +41,8 @@ async def audit_cursors(
 ) -> None:
     """Check the cursors of some tables, or all.
 
-    1. Read the positions. 2. Find how far the logs reach, which by then is no less. 3. Compare.
+    1. Read the positions. 2. Read how far the logs reach, which by then can only be further. 3.
+       Compare.
     """
     count = 0
     try:
@@ -54,7 +51,7 @@ async def audit_cursors(
             return
         groups = await all_groups(await client.table(info.path))
     except UnsupportedError:
-        note = "the servers cannot be asked for all cursors"
+        note = "the servers cannot list all cursors"
         notes.proven(Proof(check=Check.CURSORS, unit="positions", note=note))
         return
     except HeadwaterError as fault:
@@ -82,7 +79,7 @@ async def _audit_group(client: AsyncClient, group: GroupKey, view: GroupView, no
             check=Check.CURSORS,
             severity=Severity.WARNING,
             table=group.table_path,
-            message=f"The cursor '{group.cursor}' reads a table that is gone.",
+            message=f"The cursor '{group.cursor}' reads a table that no longer exists.",
             remedy=f"headwater cursor delete {group.cursor} {group.table_path}",
         )
         notes.bad(finding)
@@ -91,7 +88,7 @@ async def _audit_group(client: AsyncClient, group: GroupKey, view: GroupView, no
         finding = Finding(
             check=Check.CURSORS,
             table=group.table_path,
-            message=f"The cursor '{group.cursor}' cannot be compared: {fault.message}",
+            message=f"The cursor '{group.cursor}' cannot be checked: {fault.message}",
             remedy=fault.hint,
         )
         notes.bad(finding)
@@ -105,7 +102,7 @@ async def _audit_group(client: AsyncClient, group: GroupKey, view: GroupView, no
 
 
 async def _reaches_of_now(client: AsyncClient, path: TablePath) -> Mapping[TableBucket, Reach]:
-    """Look again if partitions are dropped while they are looked at."""
+    """Try again if partitions are dropped meanwhile."""
     for _ in range(ATTEMPTS_MAX - 1):
         try:
             return await _reaches(client, path)
@@ -115,7 +112,7 @@ async def _reaches_of_now(client: AsyncClient, path: TablePath) -> Mapping[Table
 
 
 async def _reaches(client: AsyncClient, path: TablePath) -> Mapping[TableBucket, Reach]:
-    """Return how far each bucket of a table reaches."""
+    """How far each bucket of a table reaches."""
     cluster = client.cluster
     info = await cluster.table(path)
     buckets = await buckets_of(cluster, info)
@@ -134,17 +131,17 @@ async def _reaches(client: AsyncClient, path: TablePath) -> Mapping[TableBucket,
 
 
 def judged(group: GroupKey, position: int, reach: Reach) -> list[Finding]:
-    """Return what is wrong with a position."""
-    of = f"The cursor '{group.cursor}' stands at {position}"
+    """Say what is wrong with a position."""
+    of = f"The cursor '{group.cursor}' is at offset {position}"
     reset = f"headwater cursor reset {group.cursor} {group.table_path} --to"
     if position > reach.log.end:
         severity = Severity.ERROR
-        message = f"{of}, but the log ends at {reach.log.end}: what was read there is lost."
-        remedy = f"Read on from the end there is, once its readers were told: {reset} latest"
+        message = f"{of}, but the log ends at {reach.log.end}: the rows it read there are lost."
+        remedy = f"Tell its readers, then continue at the end of the log: {reset} latest"
     elif position < reach.log.start and reach.tiered_end < reach.log.start:
         severity = Severity.WARNING
-        message = f"{of}, but the log begins at {reach.log.start}: what lies between has expired."
-        remedy = f"Read on from there: {reset} earliest; or give 'table.log.ttl' a longer time."
+        message = f"{of}, but the log begins at {reach.log.start}: the rows between have expired."
+        remedy = f"Continue from there: {reset} earliest; or set a longer 'table.log.ttl'."
     else:
         return []
     return [

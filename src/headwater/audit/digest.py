@@ -1,4 +1,4 @@
-"""A few numbers that stand for many rows in any order, and that can be added and taken away."""
+"""Rows and keys as 64-bit hashes, and digests of many rows in any order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.kv.hashing import hash_keys
+from headwater.kv.hashes import hash_keys
+from headwater.model.table import TableInfo
 from headwater.model.types import DataType
-from headwater.rows.compacted.encode import RowEncoder
+from headwater.rows.compacted.coders import KeyEncoder, RowEncoder
 from headwater.rows.row_bytes import Words
+
+# Digests of many rows in any order, which can be added and subtracted.
 
 _SEED = 0x6C616B655F726F77
 _ALL = 2**64 - 1
@@ -20,9 +23,9 @@ _MIX_SHIFT = np.uint64(31)
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Stand for rows: how many, and two sums over a hash of each.
+    """Represents rows: their number, and two sums over a hash of each.
 
-    Rows that are taken away count below zero, so that a sum does not depend on the order.
+    Removed rows count negatively, so that a sum does not depend on the order.
     """
 
     count: int = 0
@@ -30,7 +33,7 @@ class Digest:
     mixed: int = 0
 
     def __add__(self, other: "Digest") -> "Digest":
-        """Return the digest of both."""
+        """The digest of both."""
         return Digest(
             self.count + other.count,
             self.total + other.total & _ALL,
@@ -38,7 +41,7 @@ class Digest:
         )
 
     def __sub__(self, other: "Digest") -> "Digest":
-        """Return the digest of these without the others."""
+        """The digest of these without the others."""
         return Digest(
             self.count - other.count,
             self.total - other.total & _ALL,
@@ -50,41 +53,41 @@ NOTHING = Digest()
 
 
 def digest_of(hashes: Words) -> Digest:
-    """Return the digest of rows whose hashes these are."""
-    # A second sum of another shape: wrong rows that even out in one do not in the other.
+    """Digest of rows, given their hashes."""
+    # A second sum of another shape: errors that cancel out in one do not in the other.
     mixed = (hashes ^ hashes >> _MIX_SHIFT) * _MIX_FACTOR
     return Digest(len(hashes), int(hashes.sum(dtype=np.uint64)), int(mixed.sum(dtype=np.uint64)))
 
 
 class RowHasher:
-    """Hash rows of one schema, alike wherever they were stored meanwhile."""
+    """Hashes rows of one schema, independent of how they were stored."""
 
     def __init__(self, types: Sequence[DataType]) -> None:
         self._encoder = RowEncoder.of(types)
 
     def hashes(self, rows: pa.RecordBatch) -> Words:
-        """Return the hash of each row."""
+        """Hash each row."""
         if not rows.num_rows:
             return np.empty(0, np.uint64)
         columns = [_canonical(column) for column in rows.columns]
         return hash_keys(self._encoder.encode(columns), seed=_SEED)
 
     def digest(self, rows: pa.RecordBatch) -> Digest:
-        """Return the digest of rows."""
+        """Digest of rows."""
         return digest_of(self.hashes(rows))
 
 
 def _canonical(column: pa.Array) -> pa.Array:
-    """Return values with one zero and one NaN, of which files and engines keep no others apart."""
+    """Normalize zeros and NaNs, which files and engines do not keep apart."""
     if not _holds_floats(column.type):
         return column
-    # Taken anew, so that nothing in it begins behind the start of its buffers.
+    # Copied, so that nothing in it begins after the start of its buffers.
     return _rebuilt(column.take(pa.array(np.arange(len(column)))))
 
 
 def _rebuilt(column: pa.Array) -> pa.Array:
     kind, count = column.type, len(column)
-    assert column.offset == 0, "a column that was taken anew begins at its start"
+    assert column.offset == 0, "a copied column begins at its start"
     validity, *others = column.buffers()[: 1 if pa.types.is_struct(kind) else 2]
     if pa.types.is_floating(kind):
         return pa.Array.from_buffers(kind, count, [validity, _numbers(column)])
@@ -106,7 +109,7 @@ def _children(column: pa.Array) -> list[pa.Array]:
 
 def _numbers(column: pa.Array) -> pa.Buffer:
     kind = column.type
-    added = pc.add(column, pa.scalar(0.0, kind))  # which makes 0.0 of -0.0
+    added = pc.add(column, pa.scalar(0.0, kind))  # turns -0.0 into 0.0
     return pc.if_else(pc.is_nan(added), pa.scalar(float("nan"), kind), added).buffers()[1]
 
 
@@ -114,3 +117,38 @@ def _holds_floats(kind: pa.DataType) -> bool:
     if pa.types.is_floating(kind):
         return True
     return any(_holds_floats(kind.field(at).type) for at in range(kind.num_fields))
+
+
+# Two seeds, so that a key and a row that is only its key have different prints.
+_KEY_SEED, _ROW_SEED = 0x6B65795F7072696E, 0x726F775F7072696E
+_KEY_SHOWN_MAX = 200
+
+
+class Prints:
+    """Hashes the rows of a primary-key table; equal rows have equal prints."""
+
+    def __init__(self, table: TableInfo, *, through_lake: bool = False) -> None:
+        schema = table.schema
+        types = [column.type for column in schema.columns]
+        self.key = schema.primary_key
+        self._keys = KeyEncoder.of([schema.column(name).type for name in self.key])
+        self._rows = RowEncoder.of(types)
+        # Lakes do not keep the two zeros apart.
+        self._hasher = RowHasher(types) if through_lake else None
+
+    def keys(self, rows: pa.RecordBatch) -> Words:
+        """Hash the key of each row."""
+        encoded = self._keys.encode([rows.column(name) for name in self.key])
+        return hash_keys(encoded, seed=_KEY_SEED)
+
+    def rows(self, rows: pa.RecordBatch) -> Words:
+        """Hash each whole row, with all columns of the table in order."""
+        if self._hasher is not None:
+            return self._hasher.hashes(rows)
+        return hash_keys(self._rows.encode(rows.columns), seed=_ROW_SEED)
+
+    def shown(self, rows: pa.RecordBatch, at: int) -> str:
+        """The key of a row as people write it."""
+        values = rows.select(list(self.key)).slice(at, 1).to_pylist()[0]
+        text = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        return text if len(text) <= _KEY_SHOWN_MAX else text[: _KEY_SHOWN_MAX - 1] + "…"

@@ -1,22 +1,86 @@
-"""The report of an audit, and the notes that it is made of."""
+"""The report of an audit: findings with remedies, and what was proven."""
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 
-from headwater.audit.finding import Finding, Proof, Severity
-from headwater.audit.watching import Watch, no_watch
+Watch = Callable[[str], None]
+
+
+def no_watch(text: str) -> None:
+    """Ignore the progress."""
+
+
+class Severity(StrEnum):
+    """Whether a finding breaks a guarantee or is only worth a look."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Check(StrEnum):
+    """A guarantee that an audit checks, in the words that people see."""
+
+    OFFSETS = "offsets"
+    CHECKSUMS = "checksums"
+    STATE = "state"
+    LOOKUPS = "lookups"
+    TIERS = "tiers"
+    BOUNDARY = "boundary"
+    LAKE_ROWS = "lake rows"
+    LAKE_FILES = "lake files"
+    CURSORS = "cursors"
+    FILES = "files"
+    READABLE = "readable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is wrong, where it begins, and what to do about it."""
+
+    check: Check
+    severity: Severity = Severity.ERROR
+    table: str | None = None
+    partition: str | None = None
+    bucket: int | None = None
+    offset: int | None = None  # the first bad one
+    message: str = ""
+    remedy: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it is, from the largest to the smallest part."""
+        parts = [
+            self.table,
+            None if self.partition is None else f"partition {self.partition}",
+            None if self.bucket is None else f"bucket {self.bucket}",
+            None if self.offset is None else f"offset {self.offset}",
+        ]
+        return " ".join(part for part in parts if part is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """How much was checked for one guarantee, good or bad."""
+
+    check: Check
+    table: str | None = None
+    amount: int = 0
+    unit: str = "rows"
+    note: str = ""  # why it is only proven in part
+
 
 FINDINGS_MAX = 10_000
-"""Findings of each severity that are kept: no flood of warnings hides an error."""
+"""Findings of each severity that are kept, so that no flood of warnings hides an error."""
 # The last report of a server that audits itself, in its data directory.
 REPORT_NAME = "audit.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """Hold all that an audit found and all that it proved."""
+    """Everything that an audit found and proved."""
 
     findings: tuple[Finding, ...] = ()
     proofs: tuple[Proof, ...] = ()
@@ -26,16 +90,16 @@ class AuditReport:
 
     @property
     def is_clean(self) -> bool:
-        """Return whether nothing is wrong; what is only worth a look is not."""
+        """Whether no guarantee is broken; warnings do not count."""
         return self.first_error is None
 
     @property
     def first_error(self) -> Finding | None:
-        """Return the first finding that breaks a promise."""
+        """The first finding that breaks a guarantee."""
         return next((each for each in self.findings if each.severity is Severity.ERROR), None)
 
     def behind(self, earlier: "Notes") -> "AuditReport":
-        """Return the report with what was noted before it in front, nothing of it twice."""
+        """This report with an earlier one put before it, without duplicates."""
         known = {_place(each) for each in earlier.findings}
         known |= {
             (Severity.WARNING, *_place(each)[1:])
@@ -52,12 +116,12 @@ class AuditReport:
         )
 
     def to_json(self) -> str:
-        """Return the report as one JSON document."""
+        """Encode the report as one JSON document."""
         return json.dumps({"is_clean": self.is_clean, **asdict(self)}, indent=2)
 
 
 class Notes:
-    """Collect what the parts of an audit find and prove, and tell how far they are."""
+    """Collects what the parts of an audit find and prove, and reports progress."""
 
     def __init__(self, watch: Watch = no_watch) -> None:
         self._findings: list[Finding] = []
@@ -67,26 +131,26 @@ class Notes:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Return what was found so far."""
+        """The findings so far."""
         return tuple(self._findings)
 
     @property
     def proofs(self) -> tuple[Proof, ...]:
-        """Return what was proven so far."""
+        """The proofs so far."""
         return tuple(self._proofs)
 
     def bad(self, finding: Finding) -> None:
-        """Note that something is wrong; beyond so many of its kind, one more says nothing new."""
+        """Add a finding; beyond a limit per severity they are dropped."""
         if self._counts[finding.severity] < FINDINGS_MAX:
             self._counts[finding.severity] += 1
             self._findings.append(finding)
 
     def proven(self, proof: Proof) -> None:
-        """Note that something was looked at to the end."""
+        """Add a proof."""
         self._proofs.append(proof)
 
     def progress(self, text: str) -> None:
-        """Tell whoever watches what is being looked at."""
+        """Report what is being checked."""
         self._watch(text)
 
     def take(self, findings: Iterable[Finding], proofs: Iterable[Proof]) -> None:
@@ -98,7 +162,7 @@ class Notes:
 
 
 def _place(finding: Finding) -> tuple[object, ...]:
-    """Return what two findings about the same damage have in common."""
+    """What two findings about the same damage have in common."""
     if finding.offset is None:
         return finding.severity, finding
     where = finding.table, finding.partition, finding.bucket, finding.offset

@@ -1,38 +1,57 @@
-"""Audits that a server runs by itself, again and again, beside what it does for clients."""
+"""Audits that a server runs by itself at intervals, slowly enough that clients come first."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.audit.auditing import audit_storage
-from headwater.audit.finding import Finding, Severity
-from headwater.audit.pace import Paced
-from headwater.audit.report import REPORT_NAME, AuditReport
+from headwater.audit.report import REPORT_NAME, AuditReport, Finding, Severity
+from headwater.audit.tables import audit_storage
 from headwater.client.client import AsyncClient
-from headwater.client.cluster import Cluster
-from headwater.client.pool import Address, Pool
-from headwater.config.choices import LakeFormat
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.links import Address, Pool
 from headwater.config.client import ClientSettings
 from headwater.config.lake import lake_config
+from headwater.config.options import LakeFormat
 from headwater.config.server import ServerSettings
-from headwater.embedded.link import PEER, InProcessDialer
-from headwater.lake.lakes import Lakes
-from headwater.lake.registry import open_lake
+from headwater.embedded.storage import PEER, InProcessDialer
+from headwater.lake.lakes import Lakes, open_lake
 from headwater.lake.spi import LakeStorage
 from headwater.metrics.tallies import AuditTally
-from headwater.runtime.aside import aside
 from headwater.runtime.clock import Clock, SystemClock
 from headwater.runtime.events import Events
-from headwater.runtime.tasks import Tasks, repeat
+from headwater.runtime.tasks import Tasks, aside, repeat
+from headwater.server.connection import Answer, Serve, Session
 from headwater.server.server import Server
 from headwater.store.local import LocalDisk
+from headwater.wire.frames import RequestFrame
+
+# An audit works a quarter of the time, so that clients hardly notice it.
+PAUSE_PER_WORK = 3.0
+PAUSE_MAX_S = 0.5
+
+
+class Paced:
+    """Pauses before each request, in proportion to the work since the last one."""
+
+    def __init__(self, serve: Serve, clock: Clock) -> None:
+        self._serve = serve
+        self._clock = clock
+        self._resumed = clock.monotonic()
+
+    async def serve(self, frame: RequestFrame, session: Session) -> Answer:
+        """Answer a request after others had their turn."""
+        worked_s = self._clock.monotonic() - self._resumed
+        await self._clock.sleep(min(worked_s * PAUSE_PER_WORK, PAUSE_MAX_S))
+        self._resumed = self._clock.monotonic()
+        return await self._serve(frame, session)
+
 
 _events = Events("audit")
-# Whoever is told of so many needs the report, not the events.
+# Beyond this many findings the report is more useful than events.
 FINDINGS_TOLD_MAX = 100
 _MIB = 1024**2
-# Small answers: what is taken apart at once holds up everybody else on the loop.
+# Small responses: decoding a large one at once would block the event loop.
 _CLIENT = ClientSettings(
     fetch_bytes_max=_MIB, fetch_bucket_bytes_max=_MIB, state_scan_bytes_max=_MIB
 )
@@ -40,7 +59,7 @@ _CLIENT = ClientSettings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPlan:
-    """Say how often a server is audited, and how thoroughly."""
+    """How often a server is audited, and how thoroughly."""
 
     every_s: float
     is_deep: bool = False
@@ -48,7 +67,7 @@ class AuditPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedLakes:
-    """Open lakes as the server knows them, with the secrets that it tells nobody."""
+    """Opens lakes as the server knows them, with secrets that clients do not get."""
 
     settings: ServerSettings
     directory: Path
@@ -58,13 +77,13 @@ class ServedLakes:
         return open_lake(lake, self.config(lake, told))
 
     def config(self, lake: str, told: Mapping[str, str]) -> dict[str, str]:
-        """Return the options of a catalog: those that a table tells, and those of the server."""
+        """The options of a catalog: those of the table and those of the server."""
         properties = self.settings.lake_properties
         return {**told, **lake_config(LakeFormat(lake), properties, directory=self.directory)}
 
 
 class AuditSchedule:
-    """Audit a server at intervals, and leave the outcome in its metrics, events and a file."""
+    """Audits a server at intervals; results go to metrics, events and a file."""
 
     def __init__(
         self,
@@ -84,28 +103,28 @@ class AuditSchedule:
         self.last_report: AuditReport | None = None
 
     def start(self) -> None:
-        """Begin with an audit now, and go on."""
+        """Start with an audit now."""
         work = repeat(self.run, every_s=self._plan.every_s, clock=self._clock, name="audit")
         self._tasks.start(work, name="audit")
 
     async def stop(self) -> None:
-        """End the audit that runs, and begin no other."""
+        """Stop the running audit, and start no other."""
         await self._tasks.stop()
 
     async def run(self) -> None:
         """Audit once.
 
-        1. audit through the protocol, at a low pace  2. note the outcome for the metrics
-        3. tell each finding  4. replace the file of the last report
+        1. audit through the protocol, slowly  2. update the metrics
+        3. log each finding  4. replace the file of the last report
         """
         began = self._clock.monotonic()
         try:
             report = await self._audited()
         except Exception as cause:
-            failure = f"It did not end: {type(cause).__name__}: {cause}"
+            failure = f"The audit failed: {type(cause).__name__}: {cause}"
             note_failure(self._tally, failure, now_ms=self._clock.now_ms())
             self._tally.duration_s = self._clock.monotonic() - began
-            raise  # The edge of the task tells of it, with the traceback.
+            raise  # Logged with its traceback where the task ends.
         self.last_report = report
         note_report(self._tally, report, now_ms=self._clock.now_ms())
         _tell(report)
@@ -129,7 +148,7 @@ class AuditSchedule:
 
 
 def note_report(tally: AuditTally, report: AuditReport, *, now_ms: int) -> None:
-    """Note what an audit found."""
+    """Update the metrics with what an audit found."""
     found = Counter(str(each.severity) for each in report.findings)
     tally.findings = Counter({str(severity): found[severity] for severity in Severity})
     tally.last_run_ms = now_ms
@@ -141,7 +160,7 @@ def note_report(tally: AuditTally, report: AuditReport, *, now_ms: int) -> None:
 
 
 def note_failure(tally: AuditTally, failure: str, *, now_ms: int) -> None:
-    """Note that an audit did not come to an end, so that nothing is known."""
+    """Update the metrics after an audit that failed, so that nothing is known."""
     tally.findings = Counter()
     tally.last_run_ms = now_ms
     tally.failure = failure

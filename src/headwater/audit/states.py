@@ -1,22 +1,29 @@
-"""The state of one bucket of a primary-key table: what its changelog makes of each key."""
+"""Compare the state of one bucket of a primary-key table with changelog, lookups and lake."""
 
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
-from headwater.audit.batch_walk import DAMAGED_READS_MAX
-from headwater.audit.bucket import AuditedBucket
-from headwater.audit.comparing import Sample, StateCompare, Tally, Wrong
-from headwater.audit.contents import ChangeContents, ChangeCounts
-from headwater.audit.finding import Check
-from headwater.audit.logs import LogWalk
-from headwater.audit.lookups import prove_by_key, prove_fold_by_key
-from headwater.client.reading.bucket_scan import BucketScan
-from headwater.client.reading.offsets import count_rows
-from headwater.client.reading.value_reader import ValueReader
-from headwater.client.reading.view import View
+from headwater.audit.changes import (
+    NO_CHANGES,
+    ChangeContents,
+    ChangeCounts,
+    Changes,
+    Sample,
+    StateCompare,
+    Tally,
+    Wrong,
+    lookup,
+)
+from headwater.audit.digest import Prints
+from headwater.audit.logs import DAMAGED_READS_MAX, AuditedBucket, LogWalk
+from headwater.audit.report import Check, Finding, Notes
+from headwater.client.table import AsyncTable
+from headwater.client.view import AsyncView
 from headwater.errors import (
     HeadwaterError,
     PartitionMissingError,
@@ -28,12 +35,125 @@ from headwater.errors import (
     UnsupportedError,
     error_of_code,
 )
-from headwater.rows.row_bytes import RowBytes
-from headwater.runtime.aside import aside
+from headwater.read.filters import RowView
+from headwater.read.lookup import TableLookups
+from headwater.read.offsets import count_rows
+from headwater.read.values import BucketScan, ValueReader
+from headwater.rows.log_batch import ChangeType
+from headwater.rows.row_bytes import Longs, Mask, RowBytes, Words
+from headwater.runtime.tasks import aside
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
+from headwater.wire.messages import answer_of
 
-# A table that is written all the time can be elsewhere at every look.
+# Lookups by key must return the rows of the state or of its changelog.
+
+
+async def prove_by_key(
+    audited: AuditedBucket,
+    walk: LogWalk,
+    contents: ChangeContents,
+    *,
+    wanted: pa.RecordBatch,
+    at: int,
+) -> int:
+    """Look up rows that a scan returned at an offset; return how many have not changed since."""
+    prints = contents.prints
+    keys, rows = prints.keys(wanted), prints.rows(wanted)
+    types = np.full(len(keys), ChangeType.INSERT, np.uint8)
+    expected = Changes(types, keys, rows, np.full(len(keys), at))
+    found = await _found(audited, prints, wanted)
+    await walk.go_to(await audited.offset("latest"))
+    held = contents.fold.held()
+    places = lookup(held, keys)
+    # A key that is missing from whole changes was deleted since.
+    is_same = np.full(len(keys), not contents.fold.is_whole)
+    known = places >= 0
+    is_same[known] = held.offsets[places[known]] < at
+    return _judge(audited, prints, wanted, is_same=is_same, is_bad=_differ(expected, found))
+
+
+async def prove_fold_by_key(audited: AuditedBucket, walk: LogWalk, contents: ChangeContents) -> int:
+    """Look up keys that the changelog names; return how many did not change meanwhile."""
+    prints, sampled = contents.prints, contents.sample.rows()
+    if sampled is None:
+        return 0
+    _, first = np.unique(prints.keys(sampled), return_index=True)
+    wanted = sampled.take(pa.array(first))
+    keys, before = prints.keys(wanted), contents.fold.held()
+    expected = _placed(before, keys)
+    found = await _found(audited, prints, wanted)
+    await walk.go_to(await audited.offset("latest"))
+    after = _placed(contents.fold.held(), keys)
+    is_same = (expected.offsets == after.offsets) & (expected.types == after.types)
+    if not contents.fold.is_whole:
+        is_same &= lookup(before, keys) >= 0
+    return _judge(audited, prints, wanted, is_same=is_same, is_bad=_differ(expected, found))
+
+
+async def _found(audited: AuditedBucket, prints: Prints, wanted: pa.RecordBatch) -> Changes:
+    """The rows found for keys, ordered by print."""
+    lookups = TableLookups(audited.cluster, audited.table)
+    table = await lookups.lookup(wanted.select(list(prints.key)))
+    batches = table.combine_chunks().to_batches()
+    if not batches:
+        return NO_CHANGES
+    keys, rows = prints.keys(batches[0]), prints.rows(batches[0])
+    order = np.argsort(keys, kind="stable")
+    types = np.full(len(keys), ChangeType.INSERT, np.uint8)
+    return Changes(types, keys[order], rows[order], order)
+
+
+def _placed(held: Changes, keys: Words) -> Changes:
+    """The change of each key; a delete if there is none."""
+    places = lookup(held, keys)
+    types = np.full(len(keys), ChangeType.DELETE, np.uint8)
+    rows, offsets = np.zeros(len(keys), np.uint64), np.full(len(keys), -1, np.int64)
+    known = places >= 0
+    types[known], rows[known] = held.types[places[known]], held.rows[places[known]]
+    offsets[known] = held.offsets[places[known]]
+    return Changes(types, keys, rows, offsets)
+
+
+def _differ(expected: Changes, found: Changes) -> Mask:
+    """Tell for each key whether a lookup returned a wrong row, none, or one too many."""
+    places: Longs = lookup(found, expected.keys)
+    is_found = places >= 0
+    is_wanted = expected.types != ChangeType.DELETE
+    is_other = np.zeros(len(places), np.bool_)
+    is_other[is_found] = found.rows[places[is_found]] != expected.rows[is_found]
+    # Rows come in key order, each once; otherwise one was returned for another key.
+    order = found.offsets[places[is_found]]
+    is_late = np.append([False], order[1:] < np.maximum.accumulate(order)[:-1])[: len(order)]
+    is_other[is_found] |= is_late
+    is_other |= np.isin(expected.keys, found.keys[1:][found.keys[1:] == found.keys[:-1]])
+    mask: Mask = (is_found != is_wanted) | is_other
+    return mask
+
+
+def _judge(
+    audited: AuditedBucket,
+    prints: Prints,
+    wanted: pa.RecordBatch,
+    *,
+    is_same: Mask,
+    is_bad: Mask,
+) -> int:
+    count, bad = int(is_same.sum()), np.flatnonzero(is_bad & is_same)
+    if len(bad):
+        key = prints.shown(wanted, int(bad[0]))
+        audited.bad(
+            Check.LOOKUPS,
+            f"{len(bad):,} of {count:,} lookups do not return the expected row, the first "
+            f"for the key {key}.",
+            remedy=f"Stop the server, then: {audited.rebuild}",
+        )
+    return count
+
+
+# Comparing the state with its changelog.
+
+# A table that is written all the time may have moved at every attempt.
 LOOKS_MAX = 5
 LOOK_AGAIN_S = 0.2
 _SCAN_KV = API_OF_REQUEST[pb.ScanKvRequest]
@@ -41,7 +161,7 @@ _SCAN_KV = API_OF_REQUEST[pb.ScanKvRequest]
 
 @dataclass(slots=True)
 class StateProof:
-    """Hold how much of a state was proven, and why not more."""
+    """How much of a state was proven, and why not more."""
 
     row_count: int = 0
     lookup_count: int = 0
@@ -54,8 +174,7 @@ class StateProof:
 async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCounts) -> StateProof:
     """Compare the number of rows with what inserts and deletes leave.
 
-    A number counts if nothing was written while it was told, and a difference if it is still
-    there after a while.
+    The number counts only if nothing was written meanwhile, and a difference only if it persists.
     """
     proof, suspected = StateProof(), (-1, -1)
     for _ in range(LOOKS_MAX):
@@ -63,11 +182,11 @@ async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCount
         try:
             told = await _told_count(audited)
         except UnsupportedError:
-            proof.notes.append("the servers do not tell how many rows there are")
+            proof.notes.append("the servers do not report the number of rows")
             return proof
         end = await offset_of_state(audited)
         if before is None or end is None:
-            proof.notes.append("too many scans of it are open to see where it stands")
+            proof.notes.append("too many scans are open to read its offset")
             return proof
         if before != end or end < walk.check.offset:
             continue
@@ -81,7 +200,7 @@ async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCount
             return proof
         suspected = (end, told)
         await audited.cluster.clock.sleep(LOOK_AGAIN_S)
-    proof.notes.append("it is written to all the time: --deep compares it at one offset")
+    proof.notes.append("it is written to all the time; --deep compares it at one offset")
     return proof
 
 
@@ -92,9 +211,11 @@ async def _told_count(audited: AuditedBucket) -> int:
 def _tell_count(audited: AuditedBucket, told: int, counts: ChangeCounts, end: int) -> None:
     audited.bad(
         Check.STATE,
-        f"The state holds {told:,} rows, but the changelog up to offset {end} leaves"
-        f" {counts.row_count:,}.",
-        remedy=f"See which with --deep; then stop the server and: {audited.rebuild}",
+        f"The state holds {told:,} rows, but the changelog up to offset {end} leaves "
+        f"{counts.row_count:,}.",
+        remedy=(
+            f"Find out which rows with --deep; then stop the server and run: {audited.rebuild}"
+        ),
     )
 
 
@@ -102,7 +223,7 @@ def _tell_count(audited: AuditedBucket, told: int, counts: ChangeCounts, end: in
 
 
 async def prove_rows(audited: AuditedBucket, walk: LogWalk, contents: ChangeContents) -> StateProof:
-    """Compare every row with the last change of its key; a scan that breaks off begins again."""
+    """Compare every row with the last change of its key; an interrupted scan starts again."""
     for _ in range(LOOKS_MAX - 1):
         with suppress(ScannerMissingError, ScannerExpiredError):
             return await _prove_rows(audited, walk, contents)
@@ -114,8 +235,8 @@ async def _prove_rows(
 ) -> StateProof:
     """Compare every row with the last change of its key, at one offset of the log.
 
-    1. Begin a scan, which holds the state still at an offset. 2. Fold the changelog up to there.
-    3. Compare. 4. Look some of the rows up by their keys.
+    1. Begin a scan, which freezes the state at an offset. 2. Fold the changelog up to there. 3.
+       Compare. 4. Look up some of the rows by key.
     """
     proof = StateProof()
     scan = BucketScan(audited.cluster, audited.bucket, limit=None)
@@ -125,7 +246,7 @@ async def _prove_rows(
             first = await anext(parts, None)
             assert scan.log_offset is not None
             if scan.log_offset < walk.check.offset:
-                proof.notes.append("the state is behind the log, and was not compared")
+                proof.notes.append("the state is behind the log and was not compared")
                 return proof
             await walk.go_to(scan.log_offset)
             sample = Sample()
@@ -136,7 +257,7 @@ async def _prove_rows(
                 sample.take(rows)
         compare.finish()
     except UnsupportedError:
-        proof.notes.append("the servers cannot be asked for all rows: some were looked up")
+        proof.notes.append("the servers cannot return all rows: some were looked up")
         proof.lookup_count = await prove_fold_by_key(audited, walk, contents)
         return proof
     proof.row_count = compare.row_count
@@ -151,7 +272,7 @@ async def _prove_rows(
 async def _rows(
     audited: AuditedBucket, first: RowBytes | None, parts: AsyncGenerator[RowBytes, None]
 ) -> AsyncGenerator[pa.RecordBatch, None]:
-    reader, part = ValueReader(audited.cluster, View.of(audited.table)), first
+    reader, part = ValueReader(audited.cluster, RowView.of(audited.table)), first
     while part is not None:
         versions = await reader.prepare(part)
         yield await aside(reader.read, part, versions)
@@ -173,21 +294,25 @@ def _rows_text(tally: Tally) -> str:
     return f"{tally.count:,} rows" if tally.count > 1 else "1 row"
 
 
+_ONE = {"differ": "differs", "exist": "exists", "are": "is", "them": "it"}
+_SINGULAR = re.compile(rf"\b({'|'.join(_ONE)})\b")
+
+
 def _verb(wrong: Wrong, tally: Tally) -> str:
     text = str(wrong)
     if tally.count > 1:
         return text
-    return text.replace("differ ", "differs ", 1).replace("are ", "is ", 1).replace("them", "it")
+    return _SINGULAR.sub(lambda found: _ONE[found[0]], text)
 
 
 # ---- asking
 
 
 async def offset_of_state(audited: AuditedBucket) -> int | None:
-    """Return the offset that a state stands at, or where its log ends, if no server tells.
+    """The offset of a state, or the end of its log if no server tells.
 
-    With too many scans open nobody knows: the state may be ahead of what is durable of the log.
-    Raise what is wrong with a state that the server refuses to serve, without long retries.
+    With too many scans open nobody knows: the state may be ahead of the durable log. Raises without
+    long retries if the server refuses to serve the state.
     """
     try:
         found = await _scanned_offset(audited)
@@ -200,13 +325,13 @@ async def offset_of_state(audited: AuditedBucket) -> int | None:
 
 async def _scanned_offset(audited: AuditedBucket) -> int | None:
     """Begin a scan of a single row, for the offset that comes with it."""
-    asked = pb.ScanKvBucketRequest(
+    bucket_scan = pb.ScanKvBucketRequest(
         table_id=audited.bucket.table_id,
         partition_id=audited.bucket.partition_id,
         bucket_id=audited.bucket.bucket,
         limit=1,
     )
-    request = pb.ScanKvRequest(bucket_scan_req=asked, call_seq_id=0, batch_size_bytes=1)
+    request = pb.ScanKvRequest(bucket_scan_req=bucket_scan, call_seq_id=0, batch_size_bytes=1)
     for attempt in range(1, DAMAGED_READS_MAX + 1):
         body = await audited.cluster.retries.run(
             lambda: audited.cluster.call_leader(
@@ -214,7 +339,7 @@ async def _scanned_offset(audited: AuditedBucket) -> int | None:
             ),
             what=f"Asking for the state of {audited.bucket}",
         )
-        answer = pb.ScanKvResponse.FromString(bytes(body))
+        answer = answer_of(pb.ScanKvResponse, body)
         fault = error_of_code(answer.error_code, answer.error_message)
         if not answer.error_code:
             return answer.log_offset
@@ -231,12 +356,77 @@ async def _scanned_offset(audited: AuditedBucket) -> int | None:
 
 
 def unreadable_state(audited: AuditedBucket, fault: HeadwaterError) -> None:
-    """Note that the state of a bucket cannot be read, unless it was dropped."""
+    """Report that the state of a bucket cannot be read, unless it was dropped."""
     if isinstance(fault, TableMissingError | PartitionMissingError):
         raise fault
     audited.bad(
         Check.READABLE,
         f"The state cannot be read: {fault.message}",
-        remedy="If nothing is wrong with its log, stop the server, then:"
-        f" {audited.rebuild}; else mend the log first.",
+        remedy=(
+            f"If its log is fine, stop the server and run: {audited.rebuild}; otherwise "
+            "repair the log first."
+        ),
     )
+
+
+# Comparing the state with lake and log together, if the log alone is incomplete.
+
+_SAID = {
+    Wrong.OTHER: "differ between the state and lake plus log",
+    Wrong.EXTRA: "are in the state but in neither lake nor log",
+    Wrong.MISSING: "are in lake and log but not in the state",
+    Wrong.TWICE: "are in the state more than once",
+    Wrong.DELETED: "are in the state although they were deleted",
+}
+
+
+async def prove_with_lake(table: AsyncTable, notes: Notes) -> tuple[int, str]:
+    """Compare all rows of the state with those of a union read at the same position.
+
+    Return how many were compared or, if none, why not.
+    """
+    try:
+        union = await table.view()
+        state = await table.view(offsets=union.offsets, mode="log")
+        # The lake keeps the rows of partitions that the storage has dropped.
+        partitions = await table.partitions() if table.info.is_partitioned else None
+        prints = Prints(union.value.table, through_lake=True)
+        held = await _held(union, prints, partitions)
+        compare = StateCompare(prints, held, is_whole=True)
+        async for rows in state.scan(partitions=partitions):
+            await aside(compare.take, rows)
+    except HeadwaterError as fault:
+        return 0, f"lake and log cannot be read together: {fault.message}"
+    compare.finish()
+    for wrong, tally in compare.tallies.items():
+        key = f", the first with the key {tally.key}" if tally.key else ""
+        notes.bad(
+            Finding(
+                check=Check.STATE,
+                table=str(table.path),
+                message=f"{tally.count:,} rows {_SAID[wrong]}{key}.",
+                remedy=(
+                    "First run 'headwater audit --deep' on the lake: if that is clean, "
+                    "the state is wrong, and its files must be restored from a copy."
+                ),
+            )
+        )
+    return compare.row_count, ""
+
+
+async def _held(
+    view: AsyncView, prints: Prints, partitions: Sequence[dict[str, str]] | None
+) -> Changes:
+    """The prints of all rows of a view, in key order."""
+    keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
+
+    def take(batch: pa.RecordBatch) -> None:
+        keys.append(prints.keys(batch))
+        rows.append(prints.rows(batch))
+
+    async for batch in view.scan(partitions=partitions):
+        await aside(take, batch)
+    all_keys, all_rows = np.concatenate(keys), np.concatenate(rows)
+    order = np.argsort(all_keys)
+    types = np.full(len(order), ChangeType.INSERT, np.uint8)
+    return Changes(types, all_keys[order], all_rows[order], np.zeros(len(order), np.int64))

@@ -1,32 +1,44 @@
-"""The buckets of one table under audit, one after the other, and what they prove together."""
+"""Audit a storage through its protocol, table by table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headwater.audit.bucket import AuditedBucket
-from headwater.audit.changes import ChangeFold, ChangeRules
-from headwater.audit.contents import ChangeContents, ChangeCounts, RowContents
-from headwater.audit.finding import Check, Proof
-from headwater.audit.logs import Contents, LogWalk, NoContents
-from headwater.audit.report import Notes
+from headwater.audit.changes import (
+    ChangeContents,
+    ChangeCounts,
+    ChangeFold,
+    ChangeRules,
+    RowContents,
+)
+from headwater.audit.cursors import audit_cursors
+from headwater.audit.lakes.lake_audit import audit_lake
+from headwater.audit.logs import AuditedBucket, Contents, LogWalk, NoContents
+from headwater.audit.report import AuditReport, Check, Finding, Notes, Proof, Watch, no_watch
 from headwater.audit.states import (
     StateProof,
     offset_of_state,
     prove_count,
     prove_rows,
+    prove_with_lake,
     unreadable_state,
 )
-from headwater.audit.unions import prove_with_lake
-from headwater.client.reading.places import buckets_of
+from headwater.client.client import AsyncClient
+from headwater.client.sync.client import Client
 from headwater.client.table import AsyncTable
-from headwater.client.union.looking import has_lake
-from headwater.config.choices import ChangelogImage
-from headwater.config.options import CHANGELOG_IMAGE
+from headwater.cluster.paths import table_path
+from headwater.config.options import CHANGELOG_IMAGE, ChangelogImage
 from headwater.errors import (
+    DatabaseMissingError,
     HeadwaterError,
     PartitionMissingError,
     RemoteLogError,
     TableMissingError,
 )
+from headwater.model.path import TablePath
+from headwater.read.offsets import buckets_of
+from headwater.read.position import has_lake
+
+# The buckets of one table under audit, and what they prove together.
 
 REMOTE = "rows in a remote store that cannot be reached from here were not read"
 EXPIRED = "rows expired while they were read"
@@ -35,7 +47,7 @@ CUT = "some changelogs do not reach back to their first change"
 
 @dataclass(slots=True)
 class TableTally:
-    """Add up what the buckets of a table prove."""
+    """Adds up what the buckets of a table prove."""
 
     row_count: int = 0
     batch_count: int = 0
@@ -43,7 +55,7 @@ class TableTally:
     state_count: int = 0
     lookup_count: int = 0
     is_cut: bool = False
-    """Whether the changelog of a bucket does not reach back to its first change."""
+    """Whether a bucket's changelog does not reach back to its first change."""
     log_notes: list[str] = field(default_factory=list)
     state_notes: list[str] = field(default_factory=list)
 
@@ -62,10 +74,10 @@ class TableTally:
 
 
 async def audit_buckets(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
-    """Prove what can be proven of the logs and states of a table.
+    """Check the logs and states of a table.
 
-    1. Audit each bucket; one that cannot be read does not hold up the others. 2. Say what was
-    proven. 3. Where logs are cut and a lake holds the rest, compare the state with both.
+    1. Audit each bucket; one that cannot be read does not stop the others. 2. Report what was
+       proven. 3. If logs are incomplete and a lake holds the rest, compare the state with both.
     """
     tally = TableTally()
     for place, bucket in (await buckets_of(table.cluster, table.info)).items():
@@ -113,14 +125,14 @@ async def _audit_rows(
 
 
 async def _audit_counts(audited: AuditedBucket, tally: TableTally, *, start: int, end: int) -> None:
-    """Compare the number of rows, where the changelog tells it."""
+    """Compare the number of rows, if the changelog records inserts."""
     counts = ChangeCounts(is_whole=start == 0)
     walk = LogWalk(audited, start=start, contents=counts)
     await walk.go_to(end)
     try:
         await offset_of_state(audited)
         if not _shows_before(audited):
-            tally.state_notes.append("its changelog does not tell inserts: only --deep proves it")
+            tally.state_notes.append("its changelog does not record inserts: only --deep proves it")
         elif counts.is_whole:
             tally.take_state(await prove_count(audited, walk, counts))
     except HeadwaterError as fault:
@@ -157,13 +169,17 @@ def _tell_misfits(audited: AuditedBucket, fold: ChangeFold) -> None:
     if not fold.misfits:
         return
     first = min(fold.misfits, key=lambda each: each.offset)
-    others = f" {fold.misfit_count:,} changes do not fit in all." if fold.misfit_count > 1 else ""
+    others = (
+        f"{fold.misfit_count:,} changes are inconsistent in total." if fold.misfit_count > 1 else ""
+    )
     audited.bad(
         Check.STATE,
         f"The change at offset {first.offset} {first.why}.{others}",
         offset=first.offset,
-        remedy="Whoever follows the changelog was told something wrong there: let them read the"
-        " table anew.",
+        remedy=(
+            "Readers of the changelog got a wrong change there: have them read the table "
+            "again from the start."
+        ),
     )
 
 
@@ -184,7 +200,7 @@ async def _prove_states(table: AsyncTable, tally: TableTally, notes: Notes, *, d
         count, why_not = await prove_with_lake(table, notes)
         tally.state_notes.append(f"{CUT}: {why_not or f'{count:,} rows compared with the lake'}")
     elif tally.is_cut:
-        seen = "only keys that changed since are compared" if deep else "it was not compared"
+        seen = "only keys that changed since were compared" if deep else "it was not compared"
         tally.state_notes.append(f"{CUT}: {seen}")
     path = str(table.path)
     note = _joined(tally.state_notes)
@@ -195,3 +211,81 @@ async def _prove_states(table: AsyncTable, tally: TableTally, notes: Notes, *, d
 
 def _joined(texts: list[str]) -> str:
     return "; ".join(dict.fromkeys(texts))
+
+
+# Auditing a storage through its protocol: embedded, served, or an Apache Fluss cluster.
+
+
+async def audit_storage(
+    client: AsyncClient,
+    tables: Sequence[TablePath | str] = (),
+    *,
+    deep: bool = False,
+    watch: Watch = no_watch,
+) -> AuditReport:
+    """Check some tables, or all; nothing is changed.
+
+    1. Find the tables. 2. Audit each: logs, states, lake. 3. Audit the cursors.
+    """
+    clock = client.cluster.clock
+    started_ms, started_s = clock.now_ms(), clock.monotonic()
+    notes = Notes(watch)
+    named = [table_path(each) for each in tables]
+    for path in named:
+        # A wrong name is the caller's mistake, not a finding.
+        await client.table(path)
+    for path in named or await all_tables(client, notes):
+        await audit_table(client, path, notes, deep=deep)
+    await audit_cursors(client, notes, tables=named or None)
+    return AuditReport(
+        findings=notes.findings,
+        proofs=notes.proofs,
+        started_ms=started_ms,
+        duration_s=clock.monotonic() - started_s,
+        is_deep=deep,
+    )
+
+
+def audit(
+    client: Client, tables: Sequence[TablePath | str] = (), *, deep: bool = False
+) -> AuditReport:
+    """Check some tables, or all, and wait for the report."""
+    return client.run(lambda awaiting: audit_storage(awaiting, tables, deep=deep))
+
+
+async def all_tables(client: AsyncClient, notes: Notes) -> list[TablePath]:
+    """List every table of every database."""
+    found: list[TablePath] = []
+    for database in await client.list_databases():
+        try:
+            found += [TablePath(database, name) for name in await client.list_tables(database)]
+        except DatabaseMissingError:
+            continue
+        except HeadwaterError as fault:
+            message = f"The tables of {database} cannot be listed: {fault.message}"
+            notes.bad(Finding(check=Check.READABLE, message=message, remedy=fault.hint))
+    return found
+
+
+async def audit_table(client: AsyncClient, path: TablePath, notes: Notes, *, deep: bool) -> None:
+    """Audit one table; what cannot be read becomes a finding."""
+    try:
+        table = await client.table(path)
+        await _audit_parts(table, notes, deep=deep)
+    except TableMissingError:
+        return  # It was dropped meanwhile.
+    except HeadwaterError as fault:
+        notes.bad(
+            Finding(
+                check=Check.READABLE,
+                table=str(path),
+                message=f"The table cannot be read: {fault.message}",
+                remedy=fault.hint,
+            )
+        )
+
+
+async def _audit_parts(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
+    await audit_buckets(table, notes, deep=deep)
+    if has_lake(table.info):
+        await audit_lake(table, notes, deep=deep)

@@ -1,4 +1,4 @@
-"""Copies of a storage that can be trusted: made while it runs, checked, and put back."""
+"""Backups of a storage: taken while it runs, verified, and restored."""
 
 from headwater.backup.archive import BackupReport, backup, restore, verify
 

@@ -1,7 +1,7 @@
-"""Backups: a moment of a storage copied elsewhere, checked by checksums, and put back.
+"""Backups: copy one moment of a storage elsewhere, verify it by checksums, and restore it.
 
-A backup is a directory of the layout of a data directory, with a list of its files, their lengths
-and checksums in `backup.json`. The list is written last: a folder without it is no backup.
+A backup is a directory with the layout of a data directory and a list of its files, lengths and
+checksums in `backup.json`. The list is written last: a folder without it is not a complete backup.
 """
 
 import json
@@ -18,7 +18,7 @@ from headwater.backup.cut import CutFile, cut_of
 from headwater.errors import ConflictError, CorruptFileError, DiskFullError, MissingError
 from headwater.runtime.clock import Clock, SystemClock
 from headwater.server.catalog.lock import DirectoryLock
-from headwater.store.durable import sync_all, sync_path
+from headwater.store.local import sync_all, sync_path
 
 LIST_NAME = "backup.json"
 VERSION = 1
@@ -28,12 +28,12 @@ _FILE_MODE, _DIRECTORY_MODE = 0o600, 0o700
 ICEBERG_HOME = Path("lake") / "iceberg"
 
 Progress = Callable[[int, int], None]
-"""Take the bytes done so far, and the bytes in all."""
+"""Called with the bytes copied so far and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Name a file of a backup with its length and the checksum of its bytes."""
+    """A file of a backup with its length and checksum."""
 
     path: str
     size: int
@@ -42,7 +42,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupReport:
-    """Tell what a backup holds."""
+    """What a backup contains."""
 
     place: Path
     made_ms: int
@@ -52,7 +52,7 @@ class BackupReport:
 
     @property
     def byte_count(self) -> int:
-        """Return how long all files are."""
+        """Total length of all files."""
         return sum(each.size for each in self.files)
 
 
@@ -64,7 +64,7 @@ def backup(
     progress: Progress | None = None,
     clock: Clock | None = None,
 ) -> BackupReport:
-    """Copy a storage to an empty place, as it is at one moment, while others may use it."""
+    """Copy a storage as of one moment into an empty directory; it may be in use meanwhile."""
     clock = clock or SystemClock()
     _check_empty(target, inside=directory)
     with cut_of(directory, with_lake=with_lake, clock=clock) as cut:
@@ -84,7 +84,7 @@ def backup(
 
 
 def verify(place: Path, *, progress: Progress | None = None) -> BackupReport:
-    """Read every file of a backup, and say which are missing or differ from what was written."""
+    """Read every file of a backup and list those that are missing or damaged."""
     report = _read_list(place)
     progress, done = progress or _silent, 0
     for each in report.files:
@@ -96,11 +96,11 @@ def verify(place: Path, *, progress: Progress | None = None) -> BackupReport:
 
 
 def restore(place: Path, directory: Path, *, progress: Progress | None = None) -> BackupReport:
-    """Put a backup into a directory of its own, checked byte by byte.
+    """Restore a backup into a new directory, verifying every byte.
 
-    1. copy beside the directory, leaving out what an interrupted restore has copied already
-    2. give the directory its name
-    3. let an Iceberg lake inside name its files where they are now
+    1. copy next to the directory, skipping what an interrupted restore already copied
+    2. rename the copy to the directory
+    3. rewrite the paths inside an Iceberg lake to the new location
     """
     report = _read_list(place)
     _check_empty(directory, inside=place)
@@ -123,14 +123,14 @@ def restore(place: Path, directory: Path, *, progress: Progress | None = None) -
 
 
 def relocate(directory: Path) -> tuple[str, ...]:
-    """Let the Iceberg lake of a moved or copied directory name its files where they are now."""
+    """Rewrite the paths inside the Iceberg lake of a directory that was moved or copied."""
     home = directory / ICEBERG_HOME
     if not (home / "catalog.sqlite").is_file():
         return ()
     lock = DirectoryLock.take(directory)
     try:
-        # Loaded here and not above: most storages have no lake, and need none of its libraries.
-        moved = import_module("headwater.lake.iceberg.relocate").relocate_warehouse(home)
+        # Imported here because most storages have no lake and need none of its libraries.
+        moved = import_module("headwater.backup.relocate").relocate_warehouse(home)
     finally:
         lock.release()
     return tuple(map(str, moved))
@@ -143,11 +143,11 @@ def _silent(_done: int, _total: int) -> None:
 def _check_empty(target: Path, *, inside: Path) -> None:
     if target.absolute().is_relative_to(inside.absolute()):
         raise ConflictError(
-            f"{target} lies inside of {inside}.", hint="Give a place outside of it."
+            f"{target} lies inside {inside}.", hint="Choose a directory outside it."
         )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConflictError(
-            f"{target} is there already, and not empty.", hint="Give the name of a new directory."
+            f"{target} already exists and is not empty.", hint="Choose a new directory."
         )
 
 
@@ -156,8 +156,8 @@ def _check_room(target: Path, needed: int) -> None:
     free = shutil.disk_usage(existing).free
     if needed > free:
         raise DiskFullError(
-            f"{target} needs {needed:,} bytes, and its disk has {free:,} free.",
-            hint="Make room, or give a place on another disk.",
+            f"{target} needs {needed:,} bytes, but its disk has only {free:,} free.",
+            hint="Free some space, or choose another disk.",
         )
 
 
@@ -176,7 +176,7 @@ def _copied(
 
 
 def _copy(file: CutFile, source: Path, target: Path, stored: list[Stored]) -> Iterable[int]:
-    """Copy as much of a file as belongs to it, durably, and tell how far that is."""
+    """Copy a file as far as it belongs to the cut, durably; yield the bytes copied so far."""
     place = target / file.path
     place.parent.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
     checksum, size = 0, 0
@@ -221,7 +221,7 @@ def _write_list(report: BackupReport) -> None:
     text = json.dumps(document, sort_keys=True)
     draft = report.place / f"{LIST_NAME}.tmp"
     with draft.open("w", encoding="utf-8") as file:
-        # The sum is of the first line, so that a list that lost its end is noticed.
+        # The checksum covers the first line, so a truncated list is detected.
         file.write(f"{text}\n{google_crc32c.value(text.encode()):08x}\n")
         file.flush()
         sync_all(file.fileno())
@@ -235,8 +235,8 @@ def _read_list(place: Path) -> BackupReport:
         text, _, end = path.read_text(encoding="utf-8").partition("\n")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingError(
-            f"{place} is not a whole backup: it has no {LIST_NAME}.",
-            hint="headwater backup writes that file last; make the backup again.",
+            f"{place} is not a complete backup: {LIST_NAME} is missing.",
+            hint="headwater backup writes that file last; run the backup again.",
         ) from error
     except UnicodeDecodeError as error:
         raise _damaged(path) from error
@@ -245,8 +245,9 @@ def _read_list(place: Path) -> BackupReport:
     document = json.loads(text)
     if document["version"] > VERSION:
         raise ConflictError(
-            f"The backup {place} has version {document['version']}, this program reads {VERSION}.",
-            hint="It was made by a newer version of Headwater: restore it with that one.",
+            f"The backup {place} has version {document['version']}, but this program "
+            f"reads version {VERSION}.",
+            hint="A newer version of Headwater made it; restore it with that version.",
         )
     return BackupReport(
         place=place,
@@ -259,6 +260,6 @@ def _read_list(place: Path) -> BackupReport:
 
 def _damaged(path: Path) -> CorruptFileError:
     return CorruptFileError(
-        f"{path} is missing or damaged: it is not what the backup was made with.",
-        hint="Take another backup. This one cannot be trusted.",
+        f"{path} is missing or damaged: its checksum does not match the backup's list.",
+        hint="Restore from another backup; this one cannot be trusted.",
     )

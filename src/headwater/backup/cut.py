@@ -1,21 +1,21 @@
-"""One moment of a data directory, held by hard links while its server goes on.
+"""One moment of a data directory, kept by hard links while its server keeps running.
 
-A plain copy of a running storage is of many moments: the catalog may know less than the logs, the
-lake more. Here nothing that the copy needs can change or vanish:
+A plain copy of a running storage mixes many moments: the catalog may be older than the logs, and
+the lake newer. The steps below keep everything the copy needs from changing or disappearing:
 
-1. Link everything ahead of time, so that little is left for the next steps.
-2. Hold the catalog's write lock. No table, schema, partition, writer or report of the lake comes
-   or goes; appends, upserts and reads go on. Copy the catalog.
-3. Link what is new of the lake, then of the logs. So no log ends before what the lake holds of
-   it, and none begins behind what the catalog says the lake holds.
-4. Let go of the lock; the links are copied at leisure.
+1. Link everything ahead of time, so that little is left to do under the lock.
+2. Take the catalog's write lock and copy the catalog. Tables, schemas, partitions, writers and lake
+   reports cannot change; appends, upserts and reads continue.
+3. Link what is new in the lake, then in the logs. So no log ends before the lake's data does, and
+   none starts after the offset that the catalog records for the lake.
+4. Release the lock; the links are copied afterwards.
 
-Files never change under their name, but for the last segment of a log, which grows: its length is
-noted, and only that much belongs to the cut. Upkeep (compaction, retention, snapshots) may still
-replace files of a bucket between two looks, so a bucket is linked again until the same files are
-there before and after. What the cut holds is what a crash at that moment would have left.
+Files never change once named, except that the last segment of a log grows: its length is recorded,
+and only that much belongs to the cut. Maintenance (compaction, retention, snapshots) may still
+replace files of a bucket, so a bucket is linked again until its files are the same before and
+after. The cut contains what a crash at that moment would have left.
 
-Known limit: the lake is in it only where it lies below the data directory.
+Known limit: the lake is included only if it lies below the data directory.
 """
 
 import errno
@@ -30,15 +30,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import ConflictError, MissingError, StorageError
-from headwater.runtime.clock import Clock, SystemClock
-from headwater.runtime.ids import random_bytes
+from headwater.runtime.clock import Clock, SystemClock, random_bytes
 
 CATALOG = "catalog.sqlite"
 LAKE_CATALOG = "lake/iceberg/catalog.sqlite"
 STAGE_PREFIX = ".backup-"
 LOCK_WAIT_S = 10.0
 ATTEMPTS_MAX = 50
-HOLD_S_MAX = 3.0  # a server waits 5 s for its catalog before it refuses a change
+HOLD_S_MAX = 3.0  # a server waits 5 s for its catalog before it rejects a change
 HOLDS_MAX = 5
 _SKIPPED = ("LOCK", LAKE_CATALOG, CATALOG, "log/dropped")
 _LAKES = ("lake/iceberg", "lake/paimon")
@@ -49,24 +48,24 @@ _LINKS_FULL = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 _POINTERS = "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables"
 
 Names = dict[str, int]
-"""Files below a directory with their inodes: one that was replaced has another."""
+"""Files below a directory with their inodes; a replaced file has a new inode."""
 
 
 class _HeldTooLongError(Exception):
-    """Tell that the catalog must be let go of before a server is refused a change."""
+    """The catalog lock must be released before the server starts to reject changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutFile:
-    """Name a file of a cut, and how much of it belongs to it."""
+    """A file of a cut, and how many of its bytes belong to it."""
 
     path: str
     size: int
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """Hold the files of one moment below a folder of links."""
+class BackupCut:
+    """The files of one moment, hard-linked below the folder `stage`."""
 
     stage: Path
     files: tuple[CutFile, ...]
@@ -74,22 +73,22 @@ class Cut:
 
 
 @contextmanager
-def cut_of(directory: Path, *, with_lake: bool, clock: Clock | None = None) -> Iterator[Cut]:
-    """Hold one moment of a directory, which may be in use, as long as a block runs."""
+def cut_of(directory: Path, *, with_lake: bool, clock: Clock | None = None) -> Iterator[BackupCut]:
+    """Keep one moment of a directory, which may be in use, for the duration of a block."""
     if not (directory / CATALOG).is_file():
         raise MissingError(
             f"{directory} is not a data directory: it has no {CATALOG}.",
-            hint="Give the directory of the storage, as headwater serve was given it.",
+            hint="Pass the directory that headwater serve was started with.",
         )
     with _stage(directory) as stage:
         links = _Links(directory, stage, with_lake=with_lake, clock=clock or SystemClock())
         files = links.all()
-        yield Cut(stage, files, has_lake=with_lake and (stage / "lake").is_dir())
+        yield BackupCut(stage, files, has_lake=with_lake and (stage / "lake").is_dir())
 
 
 @contextmanager
 def _stage(directory: Path) -> Iterator[Path]:
-    """Make a folder for links beside the files, and clear away what a killed backup left."""
+    """Make a folder for links next to the files, and remove what a killed backup left behind."""
     for left in directory.glob(f"{STAGE_PREFIX}*"):
         with _flock(left) as is_free:
             if is_free:
@@ -119,7 +118,7 @@ def _flock(directory: Path) -> Iterator[bool]:
 
 @contextmanager
 def _held(catalog: Path) -> Iterator[None]:
-    """Keep everybody from changing the catalog while a block runs."""
+    """Lock the catalog against changes for the duration of a block."""
     try:
         with closing(_connected(catalog)) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -127,8 +126,8 @@ def _held(catalog: Path) -> Iterator[None]:
             connection.rollback()
     except sqlite3.Error as error:
         raise ConflictError(
-            f"The catalog {catalog} could not be held: {error}.",
-            hint="Somebody changes it all the time; try again.",
+            f"The catalog {catalog} could not be locked: {error}.",
+            hint="Another process keeps changing it; try again.",
         ) from error
 
 
@@ -139,17 +138,17 @@ def _connected(file: Path) -> sqlite3.Connection:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy a SQLite file, with what is only in its journal yet."""
+    """Copy a SQLite file including what is still only in its journal."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with closing(_connected(source)) as reader, closing(sqlite3.connect(target)) as writer:
         reader.backup(writer)
-        # In the copy nothing may be left beside the file: only it is copied on.
+        # Only this file is copied further, so nothing may remain in a journal next to it.
         writer.execute("PRAGMA journal_mode = DELETE")
 
 
 @dataclass(slots=True)
 class _Links:
-    """Link files of a directory into a folder of the same layout. Used once."""
+    """Links files of a directory into a folder with the same layout. Used once."""
 
     directory: Path
     stage: Path
@@ -158,7 +157,7 @@ class _Links:
     _until: float = math.inf
 
     def all(self) -> tuple[CutFile, ...]:
-        """Link everything at one moment, and tell how long each file was then."""
+        """Link everything at one moment, and return how long each file was then."""
         for _ in range(HOLDS_MAX):
             self._until = math.inf
             for top in ("lake", "log"):
@@ -174,12 +173,13 @@ class _Links:
             except _HeldTooLongError:
                 continue
         raise ConflictError(
-            f"The storage could not be held for {HOLD_S_MAX:g} s, {HOLDS_MAX} times in a row.",
-            hint="Try again when less is written, or stop the server for the backup.",
+            f"The catalog could not be released within {HOLD_S_MAX:g} s, {HOLDS_MAX} "
+            "times in a row.",
+            hint=("Try again when fewer rows are written, or stop the server for the backup."),
         )
 
     def _lake(self) -> Names:
-        """Link the lake at one moment: no table gets or loses a snapshot while it is linked."""
+        """Link the lake while no table gains or loses a snapshot."""
         for _ in range(ATTEMPTS_MAX):
             before = self._snapshots()
             if self.with_lake and (self.directory / LAKE_CATALOG).is_file():
@@ -189,12 +189,12 @@ class _Links:
             if self._snapshots() == before:
                 return names
         raise ConflictError(
-            "The lake changed all the time while it was linked.",
-            hint="Pause the tierer for a moment, or leave the lake out.",
+            "The lake kept changing while it was being linked.",
+            hint="Pause the tierer for a moment, or leave out the lake.",
         )
 
     def _snapshots(self) -> tuple[object, ...]:
-        """Return what names the newest state of every lake table."""
+        """Identify the newest snapshot of every lake table."""
         if not self.with_lake:
             return ()
         paimon = self.directory.glob("lake/paimon/*/*/snapshot/snapshot-*")
@@ -205,7 +205,7 @@ class _Links:
             return (*found, *connection.execute(_POINTERS).fetchall())
 
     def _logs(self) -> Names:
-        """Link every bucket, its log and its state."""
+        """Link the log and the state of every bucket."""
         names: Names = {}
         for pattern in _BUCKETS:
             for bucket in sorted(self.directory.glob(pattern)):
@@ -213,15 +213,15 @@ class _Links:
         return names
 
     def _bucket(self, folder: str) -> Names:
-        """Link a bucket until the same files are there before and after."""
+        """Link a bucket until its files are the same before and after."""
         for _ in range(ATTEMPTS_MAX):
             names = self._names_below(folder)
             if self._link(names) and _lasting(names) == _lasting(self._names_below(folder)):
                 return names
-        raise ConflictError(f"The files in {folder} changed all the time.", hint="Try again.")
+        raise ConflictError(f"The files in {folder} kept changing.", hint="Try again.")
 
     def _link(self, names: Names) -> bool:
-        """Link files under their names; tell whether all were still there."""
+        """Link files under their names; return whether all of them still existed."""
         is_whole = True
         for name, inode in names.items():
             if self.clock.monotonic() > self._until:
@@ -240,7 +240,7 @@ class _Links:
         return is_whole
 
     def _forget_others(self, names: Names) -> None:
-        """Remove links to files that went before the cut was made."""
+        """Remove links to files that disappeared before the cut was made."""
         kept = {*names, CATALOG, LAKE_CATALOG}
         for each in self._lengths():
             if each.path not in kept:
@@ -253,7 +253,6 @@ class _Links:
                 yield CutFile(str(path.relative_to(self.stage)), path.stat().st_size)
 
     def _names_below(self, top: str) -> Names:
-        """Return all files below a folder."""
         names: Names = {}
         for folder, folders, _ in os.walk(self.directory / top):
             relative = str(Path(folder).relative_to(self.directory))
@@ -262,7 +261,6 @@ class _Links:
         return names
 
     def _names(self, folder: str) -> Names:
-        """Return the files in a folder itself."""
         try:
             with os.scandir(self.directory / folder) as entries:
                 found = {os.path.join(folder, each.name): each for each in entries}  # noqa: PTH118
@@ -282,7 +280,7 @@ class _Links:
 
 
 def _lasting(names: Names) -> Names:
-    """Leave out what is replaced often, and may be of an earlier moment."""
+    """Leave out files that are replaced often and may be from an earlier moment."""
     return {name: inode for name, inode in names.items() if not name.endswith(_CHECKPOINT)}
 
 
@@ -294,7 +292,7 @@ def _inode(path: Path) -> int | None:
 
 
 def _unlinkable(directory: Path, error: OSError) -> StorageError:
-    hint = "Make room, and try again."
+    hint = "Free some space and try again."
     if error.errno in _LINKS_FULL:
-        hint = "This file system has no hard links. Stop the server, and copy the whole directory."
+        hint = "This file system has no hard links. Stop the server and copy the whole directory."
     return StorageError(f"Files of {directory} cannot be linked: {error}.", hint=hint)

@@ -1,1 +1,1 @@
-"""The command line."""
+"""The `headwater` command: one file for each noun or verb that is typed."""

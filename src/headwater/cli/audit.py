@@ -1,4 +1,4 @@
-"""`headwater audit`: prove that nothing is lost, nothing is there twice, and nothing is damaged."""
+"""`headwater audit`: check that nothing is lost, duplicated or damaged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,29 +17,30 @@ from headwater.cli.command import (
     Timeout,
     User,
     Wait,
+    listed,
+    secret_values,
     warn_of_password,
 )
-from headwater.cli.exits import ending
-from headwater.cli.naming import table_names
+from headwater.cli.commands import ending
+from headwater.cli.names import table_names
 from headwater.cli.output import Output
-from headwater.cli.pairs import listed, secret_values
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
-    Credentials,
-    Directory,
+    DataDirectory,
+    Login,
     Target,
     check_credentials,
     check_directory,
     parse_target,
 )
 
-_RUNNING = "headwater.cli.audit_running"
+_RUNNING = "headwater.cli.audit_run"
 
 Tables = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TABLE",
-        help="Only these, as NAME or DATABASE.NAME; else all of all databases.",
+        help="Only these tables, as NAME or DATABASE.NAME; default: all tables of all databases.",
         autocompletion=table_names,
     ),
 ]
@@ -47,21 +48,21 @@ Deep = Annotated[
     bool,
     typer.Option(
         "--deep",
-        help="Compare contents too: every row of states with their changelogs, look-ups, and rows"
-        " of the lake with those of the log.",
+        help="Compare contents too: every row of the states with the changelogs, lookups, and "
+        "rows of the lake with those of the log.",
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the report as one document, as --output json does.")
+    bool, typer.Option("--json", help="Print the report as one document, like --output json.")
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditOptions:
-    """Hold the options of `headwater audit`."""
+    """The options of `headwater audit`."""
 
     target: Target
-    credentials: Credentials | None
+    credentials: Login | None
     timeout_s: float
     waits: bool
     tables: Sequence[str]
@@ -84,19 +85,19 @@ def audit(
     output: Shown = Output.TABLE,
     debug: Debug = False,
 ) -> None:
-    """Prove that nothing is lost, nothing is there twice, and nothing is damaged.
+    """Check that nothing is lost, duplicated or damaged.
 
-    It reads logs, states, lake and cursors while others go on writing, and says of each check how
-    much it covered. What is wrong is told with its first bad offset and what to do about it, and
-    ends the command with exit code 9; a warning is worth a look and does not. Of a directory that
-    is not in use, its files are read first; where they are bad, nothing is opened.
+    Reads logs, states, lake and cursors while others keep writing, and reports how much each check
+    covered. Errors are shown with their first bad offset and what to do, and the exit code is 9;
+    warnings do not change the exit code. If the directory is not in use, its files are read first;
+    if they are bad, it is not opened.
 
     Example: headwater audit orders --deep --at ./data
     """
     with ending(debug=debug):
         warn_of_password(password)
         target = parse_target(at)
-        if isinstance(target, Directory):
+        if isinstance(target, DataDirectory):
             check_directory(target, creates=False)
         options = AuditOptions(
             target=target,
@@ -105,8 +106,8 @@ def audit(
             waits=wait,
             tables=listed(tables),
             is_deep=deep,
-            lake=secret_values(lake or (), what="option of the lake"),
+            lake=secret_values(lake or (), what="lake option"),
             output=Output.JSON if json else output,
         )
-        # Loaded here and not above: only this command needs all of it.
+        # Imported here because only this command needs it.
         import_module(_RUNNING).run_audit(options)

@@ -1,44 +1,217 @@
-"""What all commands share: where they work, how they print, how they end."""
+"""What all commands share: arguments, an open storage, printing, and how they are declared."""
 
 import inspect
+import math
 import os
-from collections.abc import Callable, Sequence
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache, wraps
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import pyarrow as pa
 import typer
 
-from headwater.cli.exits import ending
-from headwater.cli.opening import opened
-from headwater.cli.output import Output
-from headwater.cli.pairs import seconds, secret_values
-from headwater.cli.session import Session, note
+from headwater.cli.commands import ending
+from headwater.cli.output import (
+    Document,
+    Form,
+    Output,
+    TableStyle,
+    document_text,
+    form_of,
+    table_of,
+)
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
-    Directory,
+    DataDirectory,
     check_credentials,
     check_directory,
+    opened,
     parse_target,
 )
+from headwater.config.lake import exposed_secrets, value_or_file
+from headwater.config.values import DURATION
+from headwater.errors import RequestError
+
+if TYPE_CHECKING:
+    from headwater.client.sync.client import Client
+
+BATCH_ROWS_SHOWN = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSession:
+    """The storage that a command works on, and the format of its output."""
+
+    opening: Callable[[], "Client"]
+    output: Output
+
+    @property
+    def client(self) -> "Client":
+        """The storage, opened on first use: invalid arguments leave no directory behind."""
+        return self.opening()
+
+    def rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        """Print rows as they come, and return their number."""
+        form, count = self.form(), 0
+        if self.output is Output.TABLE:
+            batches = _begun_together(batches)
+        for batch in batches:
+            for start in range(0, batch.num_rows, BATCH_ROWS_SHOWN):
+                write(form.rows(batch.slice(start, BATCH_ROWS_SHOWN)))
+            count += batch.num_rows
+        write(form.head(schema) if not count else "")
+        return count
+
+    def documents(
+        self, documents: Iterable[Document], *, columns: Mapping[str, pa.DataType]
+    ) -> None:
+        """Print several documents of one kind, each as a row."""
+        table = table_of(documents, columns=columns)
+        self.rows(table.schema, table.to_batches())
+
+    def document(self, document: Document) -> None:
+        """Print one document."""
+        write(document_text(document, output=self.output))
+
+    def done(self, text: str, document: Document) -> None:
+        """Report what was done: a sentence for people, a document for programs."""
+        if self.output is Output.TABLE:
+            write(f"{text}\n")
+        else:
+            self.document(document)
+
+    def form(self, *, streams: bool = False) -> Form:
+        """Make a formatter for rows that keep coming."""
+        return form_of(self.output, look(streams=streams))
+
+
+def _begun_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join the first batches, so that column widths fit many rows."""
+    rest, first, count = iter(batches), list[pa.RecordBatch](), 0
+    while count < BATCH_ROWS_SHOWN and (batch := next(rest, None)) is not None:
+        first.append(batch)
+        count += batch.num_rows
+    if first:
+        yield pa.concat_batches(first)
+    yield from rest
+
+
+def look(*, streams: bool = False) -> TableStyle:
+    """Return how tables look on the standard output of this process."""
+    if not sys.stdout.isatty():
+        return TableStyle(streams=streams)
+    width = shutil.get_terminal_size().columns
+    return TableStyle(width=width, streams=streams, styled="NO_COLOR" not in os.environ)
+
+
+def write(text: str) -> None:
+    """Write to standard output and flush, so that the reader of a pipe sees it at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Print a remark that is not a result."""
+    typer.echo(f"headwater: {text}", err=True)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal; without one, require --yes."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise RequestError(f"{question} There is no terminal to ask on.", hint="Pass --yes.")
+    typer.confirm(question, abort=True, err=True)
+
+
+# Arguments of the form name=value, name:TYPE, a,b,c and '5 s'.
+
+SECONDS_MIN = 0.05
+
+
+def named_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
+    """Parse name=value arguments; reject malformed and repeated ones."""
+    return _paired(texts, mark="=", what=what)
+
+
+def secret_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
+    """Parse name=value arguments; a value of @FILE is read from the file.
+
+    Other users of a machine can see command lines, so secrets are better kept in files.
+    """
+    named = named_values(texts, what=what)
+    if exposed := exposed_secrets(named):
+        note(
+            f"warning: other users of this machine can see the value of {', '.join(exposed)} in "
+            f"the process list; write it to a file and pass {exposed[0]}=@FILE"
+        )
+    return {name: value_or_file(name, value) for name, value in named.items()}
+
+
+def named_types(texts: Iterable[str]) -> dict[str, str]:
+    """Parse name:TYPE arguments; reject malformed and repeated ones."""
+    return _paired(texts, mark=":", what="column")
+
+
+def listed(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """Split names that are given one by one or separated by commas."""
+    return tuple(part for text in texts or () for part in map(str.strip, text.split(",")) if part)
+
+
+def seconds(text: str | float) -> float:
+    """Parse a duration into seconds: a number, or text such as '5 s' or '2 min'."""
+    milliseconds = DURATION.read(str(text))
+    try:
+        found = float(text) if milliseconds is None else milliseconds / 1000
+    except ValueError:
+        found = math.nan
+    if not SECONDS_MIN <= found < math.inf:
+        raise typer.BadParameter(
+            f"{text!r} is not a duration of at least {SECONDS_MIN:g} s: write seconds, such as 5 "
+            "or 0.5, or an amount with its unit, such as '5 s' or '2 min'."
+        )
+    return found
+
+
+def _paired(texts: Iterable[str], *, mark: str, what: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition(mark)
+        name = name.strip()
+        if not name or not separator:
+            raise RequestError(
+                f"{text!r} is not a valid {what}.",
+                hint=f"Write it as name{mark}{'TYPE' if mark == ':' else 'value'}.",
+            )
+        if name in found:
+            raise RequestError(f"The {what} '{name}' is given twice.")
+        found[name] = value.strip() if mark == ":" else value
+    return found
+
+
+# Shared options.
 
 TIMEOUT_DEFAULT_S = 30.0
-_PANEL = "Where and how"
+_PANEL = "Connection and output"
 _PASSWORD = "HEADWATER_PASSWORD"  # noqa: S105 - the name of a variable
-PASSWORD_SEEN = "warning: other users of this machine can see --password in the list of processes"  # noqa: S105
+PASSWORD_SEEN = "warning: other users of this machine can see --password in the process list"  # noqa: S105
 
 At = Annotated[
     str,
     typer.Option(
         "--at",
         envvar="HEADWATER_AT",
-        help="Data directory, or HOST:PORT of servers with commas between them.",
+        help="Data directory, or HOST:PORT of servers, separated by commas.",
         rich_help_panel=_PANEL,
     ),
 ]
 User = Annotated[
     str | None,
-    typer.Option(envvar="HEADWATER_USER", help="User of the server.", rich_help_panel=_PANEL),
+    typer.Option(envvar="HEADWATER_USER", help="User name for the server.", rich_help_panel=_PANEL),
 ]
 Password = Annotated[
     str | None,
@@ -47,7 +220,7 @@ Password = Annotated[
 Timeout = Annotated[
     float,
     typer.Option(
-        help="Time that one call may take with all its retries: seconds, or such as '2 min'.",
+        help="Time limit of one call, including all retries: seconds, or text such as '2 min'.",
         parser=seconds,
         metavar="DURATION",
         rich_help_panel=_PANEL,
@@ -57,20 +230,20 @@ Wait = Annotated[
     bool,
     typer.Option(
         "--wait",
-        help="Wait for a server that is not there yet, for as long as --timeout says.",
+        help="Wait for a server that is not running yet, for up to --timeout.",
         rich_help_panel=_PANEL,
     ),
 ]
 Shown = Annotated[
     Output,
-    typer.Option("--output", "-o", help="Form of what is printed.", rich_help_panel=_PANEL),
+    typer.Option("--output", "-o", help="Output format.", rich_help_panel=_PANEL),
 ]
 Debug = Annotated[
     bool,
     typer.Option(
         "--debug",
         envvar="HEADWATER_DEBUG",
-        help="Show where an error comes from.",
+        help="Show the traceback of an error.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -80,8 +253,7 @@ Lake = Annotated[
     typer.Option(
         "--lake",
         metavar="KEY=VALUE",
-        help="An option of the lake's catalog that stands above what the server tells; may be"
-        " repeated.",
+        help="An option of the lake catalog that overrides the server's; may be repeated.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -112,10 +284,10 @@ SHARED_OPTIONS = frozenset((*_SHARED, *_OF_LAKES))
 def command(
     *, creates: bool = False, reads_lakes: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the shared options, and hand it a session in place of them.
+    """Add the shared options to a command, and pass it a session instead of them.
 
-    `creates` tells that the command may make a data directory that is not there, `reads_lakes`
-    that it may need options of a lake.
+    With `creates` the command may create a missing data directory, with `reads_lakes` it takes lake
+    options.
     """
 
     def wrapped(function: Callable[..., None]) -> Callable[..., None]:
@@ -134,14 +306,14 @@ def command(
             with ending(debug=debug):
                 warn_of_password(password)
                 target = parse_target(at)
-                if isinstance(target, Directory):
+                if isinstance(target, DataDirectory):
                     check_directory(target, creates=creates)
                 credentials = check_credentials(target, user=user, password=password)
                 lake = _lake_options(arguments.pop("lake")) if reads_lakes else {}
                 opening = opened(target, credentials, timeout_s=timeout, waits=wait, lake=lake)
                 with ExitStack() as held:
                     open_once = cache(lambda: held.enter_context(opening))
-                    function(Session(open_once, output), **arguments)
+                    function(CommandSession(open_once, output), **arguments)
 
         _declare(run, function, [*_SHARED.values(), *(_OF_LAKES.values() if reads_lakes else ())])
         return run
@@ -150,20 +322,20 @@ def command(
 
 
 def warn_of_password(password: str | None) -> None:
-    """Tell of a password on the command line, where other users of the machine can see it."""
+    """Warn of a password on the command line, where other users of the machine can see it."""
     if password is not None and password != os.environ.get(_PASSWORD):
         note(f"{PASSWORD_SEEN}; set {_PASSWORD} instead")
 
 
 def _lake_options(given: object) -> dict[str, str]:
     texts = given if isinstance(given, list) else []
-    return secret_values(texts, what="option of the lake")
+    return secret_values(texts, what="lake option")
 
 
 def _declare(
     run: Callable[..., None], function: Callable[..., None], shared: Sequence[inspect.Parameter]
 ) -> None:
-    """Show typer the parameters of a function behind its session, and then the shared ones."""
+    """Show typer the parameters of a function after its session, followed by the shared ones."""
     _, *own = inspect.signature(function).parameters.values()
     shown = [*own, *shared]
     run.__dict__["__signature__"] = inspect.Signature(shown)

@@ -1,4 +1,4 @@
-"""The `headwater` command, whole."""
+"""The complete `headwater` command."""
 
 from headwater.cli.commands import COMMANDS, app_of
 

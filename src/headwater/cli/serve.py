@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.exits import code_of
+from headwater.cli.commands import code_of
 from headwater.config.server import ServerSettings
 from headwater.errors import HeadwaterError
 
@@ -16,7 +16,7 @@ _DEFAULTS = ServerSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """Hold the options of `headwater serve`."""
+    """The options of `headwater serve`."""
 
     directory: Path
     host: str
@@ -43,35 +43,37 @@ LakeProperties = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="Where the lake is, e.g. datalake.iceberg.uri=...; default: in the directory. Secrets"
-        " as NAME=@FILE: others can see what is typed here.",
+        help="Where the lake is, e.g. datalake.iceberg.uri=...; default: in the directory. Pass "
+        "secrets as NAME=@FILE: others can see command lines.",
     ),
 ]
 TrustTierers = Annotated[
     str,
     typer.Option(
         metavar="USERS",
-        help="Users, with commas, whose reports of lake snapshots are believed without a look into"
-        " the lake; * is everybody.",
+        help="Users, separated by commas, whose reports of lake snapshots are trusted without "
+        "checking the lake; * means everybody.",
         show_default="nobody",
     ),
 ]
 MetricsHost = Annotated[str, typer.Option(help="Address to serve metrics on.")]
 MetricsPort = Annotated[
     int | None,
-    typer.Option(help="Port for /metrics and /health; 0 takes a free one.", show_default="off"),
+    typer.Option(help="Port for /metrics and /health; 0 picks a free one.", show_default="off"),
 ]
 MetricsExposed = Annotated[
     bool,
-    typer.Option("--metrics-exposed", help="Serve metrics beyond this machine, to anyone."),
+    typer.Option(
+        "--metrics-exposed", help="Serve metrics to other machines, without authentication."
+    ),
 ]
 MemorySize = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Memory to stay within, such as '512 mb': limits follow it, and what would exceed it"
-        " is refused for a while.",
-        show_default="what the machine or its control group has",
+        help="Memory limit, such as '512 mb': other limits follow from it, and requests that "
+        "would exceed it are rejected for a while.",
+        show_default="memory of the machine or its control group",
     ),
 ]
 Limits = Annotated[
@@ -79,8 +81,7 @@ Limits = Annotated[
     typer.Option(
         "--limit",
         metavar="NAME=VALUE",
-        help="A limit among the server settings, such as request_bytes_max='16 mb'; may be"
-        " repeated.",
+        help="One of the server settings, such as request_bytes_max='16 mb'; may be repeated.",
     ),
 ]
 AuditEvery = Annotated[
@@ -97,29 +98,32 @@ TrustClock = Annotated[
     bool,
     typer.Option(
         "--trust-clock",
-        help="Delete by age at once, though the clock is far ahead of the last run.",
+        help="Delete by age at once, even if the clock is far ahead of the last run.",
     ),
 ]
 
 Insecure = Annotated[
-    bool, typer.Option("--insecure", help="Listen beyond this machine without users.")
+    bool,
+    typer.Option(
+        "--insecure", help="Accept connections from other machines without authentication."
+    ),
 ]
 
 
 def serve(
-    directory: Annotated[Path, typer.Argument(help="Data directory; made if it does not exist.")],
+    directory: Annotated[Path, typer.Argument(help="Data directory; created if missing.")],
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = _DEFAULTS.host,
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = _DEFAULTS.port,
+    port: Annotated[int, typer.Option(help="Port; 0 picks a free one.")] = _DEFAULTS.port,
     advertise: Annotated[
-        str, typer.Option(help="HOST:PORT that clients are told, where it differs.")
+        str, typer.Option(help="HOST:PORT that clients should connect to, if it differs.")
     ] = "",
     users: Annotated[
         Path | None, typer.Option(help="File of users; clients must then authenticate.")
     ] = None,
     insecure: Insecure = False,
     datalake_format: Annotated[
-        str, typer.Option(help="Lake format of tables that name none: iceberg or paimon.")
+        str, typer.Option(help="Lake format of tables that do not set one: iceberg or paimon.")
     ] = _DEFAULTS.datalake_format,
     lake: LakeProperties = None,
     metrics_host: MetricsHost = _DEFAULTS.metrics_host,
@@ -160,8 +164,8 @@ def serve(
         log_format=log_format,
     )
     try:
-        # Loaded here and not above: only this command needs a server.
-        import_module("headwater.cli.serving").run_server(options)
+        # Imported here because only this command needs a server.
+        import_module("headwater.cli.serve_run").run_server(options)
     except (HeadwaterError, OSError) as fault:
         typer.secho(f"headwater: {fault}", err=True, fg=typer.colors.RED)
         raise typer.Exit(code_of(fault)) from None

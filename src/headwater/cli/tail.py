@@ -1,4 +1,4 @@
-"""`headwater tail`: the rows of a table in the order of its log, as they are written."""
+"""`headwater tail` and `headwater cursor`: follow a table, and see where its readers are."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import pyarrow as pa
 import typer
 
-from headwater.cli.command import command
-from headwater.cli.naming import TableName
-from headwater.cli.offsets import parse_time
-from headwater.cli.pairs import listed
-from headwater.cli.read import Columns, Limit, WhereOption
-from headwater.cli.session import Session, write
-from headwater.cli.where import conditions
-from headwater.client.reading.log_batch import LogBatch, Offsets, Place
+from headwater.cli.command import CommandSession, command, confirm, listed, write
+from headwater.cli.names import TableName, cursor_names
+from headwater.cli.output import Document, Output
+from headwater.cli.read import Columns, Limit, WhereOption, parse_time
+from headwater.cli.values import conditions
 from headwater.errors import RequestError
+from headwater.read.offsets import LogBatch, Offsets, Place
 
 if TYPE_CHECKING:
+    from headwater.client.cursors.admin import CursorState
     from headwater.client.sync.table import Table
     from headwater.client.sync.tail import Tail
+
+# `headwater tail`: the rows of a table in the order of its log, as they are written.
 
 POLL_S = 0.5
 CURSOR = "cursor:"
@@ -32,7 +33,7 @@ Start = Literal["earliest", "latest"] | datetime | dict[Place, int]
 
 @command()
 def tail(
-    session: Session,
+    session: CommandSession,
     table: TableName,
     *,
     from_: Annotated[
@@ -57,11 +58,11 @@ def tail(
     columns: Columns = None,
     where: WhereOption = None,
     buckets: Annotated[
-        str | None, typer.Option(help="Only these buckets, with commas between them.")
+        str | None, typer.Option(help="Only these buckets, separated by commas.")
     ] = None,
     limit: Limit = None,
 ) -> None:
-    """Print the rows of a table as they were and are written; Ctrl-C ends it with exit code 0.
+    """Print the rows of a table in the order they are written; Ctrl-C ends it with exit code 0.
 
     Example: headwater tail clicks --from latest --where "country = 'de'" --at localhost:9123
     """
@@ -84,7 +85,7 @@ def tail(
         _print(session, _chosen(batches, _numbers(buckets)), limit=limit)
 
 
-def _start(session: Session, table: "Table", text: str) -> Start:
+def _start(session: CommandSession, table: "Table", text: str) -> Start:
     if not text.startswith(CURSOR):
         return start_of(table, text, option="--from")
     state = session.client.cursors.describe(text.removeprefix(CURSOR), str(table.path))
@@ -92,7 +93,7 @@ def _start(session: Session, table: "Table", text: str) -> Start:
 
 
 def start_of(table: "Table", text: str, *, option: str) -> Start:
-    """Return the place in a table that a text names, or say how one is written."""
+    """Parse a start position in a table."""
     if text == "earliest":
         return "earliest"
     if text == "latest":
@@ -103,13 +104,13 @@ def start_of(table: "Table", text: str, *, option: str) -> Start:
         return parse_time(text)
     except RequestError:
         raise RequestError(
-            f"{option} {text!r} is no start.",
-            hint="Give earliest, latest, an offset, or a timestamp like 2026-03-01T12:30:00Z.",
+            f"{text!r} is not a valid value of {option}.",
+            hint="Use earliest, latest, an offset, or a timestamp like 2026-03-01T12:30:00Z.",
         ) from None
 
 
 def clipped(offset: int, earliest: Offsets, latest: Offsets) -> dict[Place, int]:
-    """Return the offset for every bucket, or the nearest that a bucket has."""
+    """Clip an offset to the range of each bucket."""
     return {place: max(first, min(offset, latest[place])) for place, first in earliest.items()}
 
 
@@ -118,12 +119,12 @@ def _numbers(text: str | None) -> frozenset[int] | None:
         return None
     parts = listed([text])
     if not parts or not all(part.isdigit() for part in parts):
-        raise RequestError(f"--buckets {text!r} are no numbers of buckets.")
+        raise RequestError(f"{text!r} is not a valid value of --buckets.")
     return frozenset(map(int, parts))
 
 
 def _batches(followed: "Tail", ends: Offsets | None) -> Iterator[LogBatch]:
-    """Yield batches for ever, or until every bucket was read up to its end."""
+    """Yield batches forever, or until every bucket was read up to its end."""
     while True:
         yield from followed.poll(timeout_s=POLL_S)
         if ends is not None and is_over(followed.position, ends):
@@ -131,7 +132,7 @@ def _batches(followed: "Tail", ends: Offsets | None) -> Iterator[LogBatch]:
 
 
 def is_over(position: Mapping[Place, int], ends: Mapping[Place, int]) -> bool:
-    """Tell whether reading got to all ends; a bucket that is gone has none any more."""
+    """Tell whether all ends are reached; a bucket that was dropped has none."""
     return all(at >= ends.get(place, 0) for place, at in position.items())
 
 
@@ -143,7 +144,9 @@ def _chosen(
             yield batch.rows
 
 
-def _print(session: Session, batches: Iterator[pa.RecordBatch], *, limit: int | None) -> None:
+def _print(
+    session: CommandSession, batches: Iterator[pa.RecordBatch], *, limit: int | None
+) -> None:
     form = session.form(streams=True)
     for rows in batches if limit is None else limited(batches, limit):
         if rows.num_rows:
@@ -151,7 +154,7 @@ def _print(session: Session, batches: Iterator[pa.RecordBatch], *, limit: int | 
 
 
 def limited(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    """Yield no more rows than a limit, and wait for none behind it."""
+    """Yield at most `limit` rows, without waiting for more."""
     left = limit
     while left > 0:
         rows = next(batches, None)
@@ -159,3 +162,148 @@ def limited(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.Record
             return
         yield rows.slice(0, left)
         left -= min(left, rows.num_rows)
+
+
+# `headwater cursor`: manage the cursors that readers share.
+
+cursor_app = typer.Typer(help="List, describe, reset and delete cursors.", no_args_is_help=True)
+
+Name = Annotated[
+    str,
+    typer.Argument(metavar="CURSOR", help="Name of the cursor.", autocompletion=cursor_names),
+]
+Force = Annotated[bool, typer.Option("--force", help="Even while members are reading.")]
+SUMMARY_TYPES = {
+    "cursor": pa.string(),
+    "table": pa.string(),
+    "members": pa.int32(),
+    "lag_rows": pa.int64(),
+}
+PLACE_TYPES = {
+    "partition": pa.string(),
+    "bucket": pa.int32(),
+    "owner": pa.string(),
+    "position": pa.int64(),
+    "end": pa.int64(),
+    "lag_rows": pa.int64(),
+    "lag_s": pa.float64(),
+    "committed": pa.string(),
+}
+
+
+@cursor_app.command("list")
+@command()
+def list_cursors(session: CommandSession) -> None:
+    """List the cursors, with their members and the number of unread rows.
+
+    Example: headwater cursor list --at localhost:9123
+    """
+    rows = [
+        {
+            "cursor": each.name,
+            "table": str(each.table),
+            "members": each.members,
+            "lag_rows": each.lag_rows,
+        }
+        for each in session.client.cursors.list()
+    ]
+    session.documents(rows, columns=SUMMARY_TYPES)
+
+
+@cursor_app.command("describe")
+@command()
+def describe_cursor(session: CommandSession, cursor: Name, table: TableName) -> None:
+    """Show who reads which bucket of a table, from where, and the lag.
+
+    Example: headwater cursor describe billing orders --at localhost:9123
+    """
+    document = cursor_document(session.client.cursors.describe(cursor, table))
+    if session.output is not Output.TABLE:
+        session.document(document)
+        return
+    members = document["members"]
+    assert isinstance(members, list)
+    write(
+        f"cursor    {document['cursor']}\ntable     {document['table']}\n"
+        f"lag       {document['lag_rows']} rows, {document['lag_s']} s\n"
+        f"members   {', '.join(each['name'] for each in members) or 'none'}\n\n"
+    )
+    places = document["places"]
+    assert isinstance(places, list)
+    session.documents(places, columns=PLACE_TYPES)
+
+
+def cursor_document(state: "CursorState") -> Document:
+    """Collect everything known of a cursor."""
+    return {
+        "cursor": state.name,
+        "table": str(state.table),
+        "lag_rows": state.lag_rows,
+        "lag_s": round(state.lag_s, 3),
+        "places": [
+            {
+                "partition": each.place.partition,
+                "bucket": each.place.bucket,
+                "owner": each.owner,
+                "position": each.position,
+                "end": each.end,
+                "lag_rows": each.lag_rows,
+                "lag_s": round(each.lag_s, 3),
+                "committed": None if each.committed_at is None else each.committed_at.isoformat(),
+            }
+            for each in state.places
+        ],
+        "members": [
+            {
+                "name": each.name,
+                "note": each.note,
+                "seen": each.seen_at.isoformat(),
+                "places": [{"partition": p.partition, "bucket": p.bucket} for p in each.places],
+            }
+            for each in state.members
+        ],
+    }
+
+
+@cursor_app.command("reset")
+@command()
+def reset_cursor(
+    session: CommandSession,
+    cursor: Name,
+    table: TableName,
+    *,
+    to: Annotated[
+        str, typer.Option(metavar="START", help="earliest, latest, an offset, or a timestamp.")
+    ],
+    force: Force = False,
+) -> None:
+    """Move a cursor to another position in its table, creating it if necessary.
+
+    Example: headwater cursor reset billing orders --to 2026-03-01T00:00:00Z --at localhost:9123
+    """
+    found = session.client.table(table)
+    session.client.cursors.reset(cursor, table, to=start_of(found, to, option="--to"), force=force)
+    document = {"cursor": cursor, "table": str(found.path), "status": "reset"}
+    session.done(f"Set cursor {cursor} over {found.path} to {to}.", document)
+
+
+@cursor_app.command("delete")
+@command()
+def delete_cursor(
+    session: CommandSession,
+    cursor: Name,
+    table: TableName,
+    *,
+    force: Force = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete a cursor with all its positions.
+
+    Example: headwater cursor delete billing orders --yes --at localhost:9123
+    """
+    confirm(f"Delete cursor {cursor} over {table}?", yes=yes)
+    session.client.cursors.delete(cursor, table, force=force)
+    session.done(
+        f"Deleted cursor {cursor} over {table}.",
+        {"cursor": cursor, "table": table, "status": "deleted"},
+    )

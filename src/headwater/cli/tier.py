@@ -16,33 +16,35 @@ from headwater.cli.command import (
     Timeout,
     User,
     Wait,
+    listed,
+    seconds,
+    secret_values,
     warn_of_password,
 )
-from headwater.cli.exits import ending
-from headwater.cli.naming import table_names
+from headwater.cli.commands import ending
+from headwater.cli.names import table_names
 from headwater.cli.output import Output
-from headwater.cli.pairs import listed, seconds, secret_values
 from headwater.cli.target import (
     ADDRESS_DEFAULT,
-    Credentials,
-    Directory,
+    DataDirectory,
+    Login,
     Target,
     check_credentials,
     check_directory,
     parse_target,
 )
 from headwater.errors import MissingError
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.plan import TieringSettings
 
 _DEFAULTS = TieringSettings()
-_RUNNING = "headwater.cli.tier_running"
+_RUNNING = "headwater.cli.lake_run"
 _SPARK = "headwater.cli.tier_spark"
 
 Tables = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="TABLE",
-        help="Only these; else all with table.datalake.enabled.",
+        help="Only these tables; default: all with table.datalake.enabled.",
         autocompletion=table_names,
     ),
 ]
@@ -51,13 +53,13 @@ LakeOptions = Annotated[
     typer.Option(
         "--lake",
         metavar="KEY=VALUE",
-        help="An option of the lake's catalog that stands above what the server tells, such as"
-        " credentials; may be repeated.",
+        help="An option of the lake catalog that overrides the server's, such as credentials; "
+        "may be repeated.",
     ),
 ]
 
 Once = Annotated[
-    bool, typer.Option("--once", help="End when all that is there now is in the lake.")
+    bool, typer.Option("--once", help="Exit when everything there is now has reached the lake.")
 ]
 Poll = Annotated[
     float,
@@ -68,20 +70,20 @@ Poll = Annotated[
     ),
 ]
 RowsMax = Annotated[
-    int, typer.Option(min=1, help="Rows of one bucket in one round; others wait for the next.")
+    int, typer.Option(min=1, help="Rows of one bucket in one round; the rest waits for the next.")
 ]
 BeginAnew = Annotated[
     bool,
     typer.Option(
         "--begin-anew",
-        help="Where lake and log have both lost rows, begin with what the log still holds.",
+        help="If both lake and log have lost rows, start with what the log still has.",
     ),
 ]
 Master = Annotated[
     str,
     typer.Option(
-        help="Master of Spark. On another than local, workers need Headwater, and must reach"
-        " the server (no data directory) and the warehouse.",
+        help="Spark master. If it is not local, workers need Headwater, and access to the "
+        "server (not a data directory) and the warehouse.",
     ),
 ]
 Here = Annotated[
@@ -92,17 +94,19 @@ Here = Annotated[
 ]
 Remote = Annotated[
     str | None,
-    typer.Option(help="sc://HOST:PORT of Spark Connect, in place of a master; same needs."),
+    typer.Option(
+        help="sc://HOST:PORT of Spark Connect, instead of a master; the same requirements apply."
+    ),
 ]
 SparkSettings = Annotated[
     list[str] | None,
-    typer.Option("--spark", metavar="KEY=VALUE", help="A setting of Spark; may be repeated."),
+    typer.Option("--spark", metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkOptions:
-    """Say where Spark runs."""
+    """Where Spark runs."""
 
     master: str
     remote: str | None
@@ -111,10 +115,10 @@ class SparkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierOptions:
-    """Hold the options of `headwater tier`."""
+    """The options of `headwater tier`."""
 
     target: Target
-    credentials: Credentials | None
+    credentials: Login | None
     timeout_s: float
     waits: bool
     tables: Sequence[str]
@@ -146,18 +150,19 @@ def tier(
     output: Shown = Output.TABLE,
     debug: Debug = False,
 ) -> None:
-    """Copy what tables hold, and their lake tables do not, into the lake; until it is stopped.
+    """Copy new rows of tables into their lake tables, until stopped.
 
-    Any number may run side by side, and each may be killed at any time: every row comes to the
-    lake once. Each round is told on standard error, and with --output json on standard output
-    for programs. It needs the extra 'spark', but for --here, and that of the lake format.
+    Any number of these may run at the same time, and each may be killed at any time: every row
+    reaches the lake exactly once. Each round is reported on standard error, and with --output json
+    on standard output for programs. Needs the extra 'spark', except with --here, and the extra of
+    the lake format.
 
     Example: headwater tier clicks --once --at ./data
     """
     with ending(debug=debug):
         warn_of_password(password)
         target = parse_target(at)
-        if isinstance(target, Directory):
+        if isinstance(target, DataDirectory):
             check_directory(target, creates=False)
         options = TierOptions(
             target=target,
@@ -166,7 +171,7 @@ def tier(
             waits=wait,
             tables=listed(tables),
             is_once=once,
-            lake=secret_values(lake or (), what="option of the lake"),
+            lake=secret_values(lake or (), what="lake option"),
             settings=TieringSettings(
                 poll_interval_s=poll, rows_max=rows_max, begins_anew=begin_anew
             ),
@@ -175,7 +180,7 @@ def tier(
             else SparkOptions(
                 master=master,
                 remote=remote,
-                config=secret_values(spark or (), what="setting of Spark"),
+                config=secret_values(spark or (), what="Spark setting"),
             ),
             output=output,
         )
@@ -186,15 +191,15 @@ def tier(
 
 
 def run_on_spark(options: TierOptions, spark: SparkOptions) -> None:
-    """Run a tierer on Spark, or say that there is none."""
+    """Run a tiering service on Spark."""
     try:
-        # Loaded here and not above: only this command needs Spark.
+        # Imported here because only this command needs Spark.
         engine = import_module(_SPARK)
     except ModuleNotFoundError as fault:
         if (fault.name or "").partition(".")[0] not in ("pyspark", "py4j"):
             raise
         raise MissingError(
-            f"Tiering runs on Spark, and the package '{fault.name}' is not installed.",
+            f"Tiering needs Spark, and the package '{fault.name}' is not installed.",
             hint="Run: pip install 'headwater[spark]'; or tier in this process with --here.",
         ) from None
     with engine.spark_work(spark) as work:

@@ -1,4 +1,4 @@
-"""The Spark that `headwater tier` runs on."""
+"""The Spark session that `headwater tier` runs on."""
 
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -6,18 +6,18 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from headwater.cli.lake_run import Work
 from headwater.cli.tier import SparkOptions
-from headwater.cli.tier_running import Work
 from headwater.engines.spark.session import local_cores, session
 from headwater.engines.spark.tiering import daemon
-from headwater.engines.spark.tiering.tierer import run_on_spark
-from headwater.tiering.job import TieringJob
+from headwater.engines.spark.tiering.tier import run_on_spark
 from headwater.tiering.progress import Listener
+from headwater.tiering.service import TieringJob
 
 
 @contextmanager
 def spark_work(options: SparkOptions) -> Iterator[Work]:
-    """Give what runs a job on Spark, and stop Spark at the end, if it was started."""
+    """Yield a function that runs a job on Spark; stop Spark at the end if it was started here."""
 
     def work(job: TieringJob, listener: Listener) -> Coroutine[object, object, None]:
         return run_on_spark(job, partial(_spark, options), listener=listener)
@@ -30,7 +30,7 @@ def spark_work(options: SparkOptions) -> Iterator[Work]:
 
 
 def _spark(given: SparkOptions) -> SparkSession:
-    # Where the workers are ours to choose; elsewhere they may not have Headwater at hand so early.
+    # Only where we choose the workers; elsewhere they may not have Headwater available so early.
     is_local = given.remote is None and local_cores(given.master) is not None
     ours = {"spark.python.daemon.module": daemon.MODULE} if is_local else {}
     return session(

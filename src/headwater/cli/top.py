@@ -1,12 +1,13 @@
-"""`headwater top`: a live view of all tables."""
+"""`headwater top`: a live view of all tables, and how fast they grow."""
 
 import asyncio
 import os
 import select
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
@@ -17,23 +18,62 @@ from rich import box
 from rich.live import Live
 from rich.table import Table as Grid
 
-from headwater.cli.command import command
-from headwater.cli.description import iso_time
-from headwater.cli.naming import All, shown_databases
+from headwater.cli.command import CommandSession, command, seconds, write
+from headwater.cli.names import All, iso_time, shown_databases
 from headwater.cli.output import Document, Output
-from headwater.cli.pairs import seconds
-from headwater.cli.rates import Sight, growth
-from headwater.cli.session import Session, write
 from headwater.errors import MissingError
 from headwater.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from headwater.client.sync.client import Client
 
-# Not every system has terminals of this kind; there only Ctrl-C leaves.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablesSample:
+    """One sample of all tables."""
+
+    at_s: float
+    ends: Mapping[str, int]
+    """The sum of the log ends of each table."""
+    lags: Mapping[str, Mapping[str, int | None]]
+    """For each table its cursors, and how many rows each has not read."""
+
+
+def growth(before: TablesSample | None, now: TablesSample) -> list[Document]:
+    """Build a row for each table, the busiest first."""
+    rows = [_row(table, before, now) for table in now.ends]
+    return sorted(rows, key=lambda row: (-float(str(row["rows_per_s"] or 0)), str(row["table"])))
+
+
+def _row(table: str, before: TablesSample | None, now: TablesSample) -> Document:
+    cursors = now.lags.get(table, {})
+    known = [lag for lag in cursors.values() if lag is not None]
+    return {
+        "table": table,
+        "rows_per_s": _rate(table, before, now),
+        "end": now.ends[table],
+        "cursors": len(cursors),
+        "lag_rows": max(known, default=None),
+        "slowest_cursor": max(
+            (name for name in cursors if cursors[name] is not None),
+            key=lambda name: cursors[name] or 0,
+            default=None,
+        ),
+    }
+
+
+def _rate(table: str, before: TablesSample | None, now: TablesSample) -> float | None:
+    if before is None or table not in before.ends or now.at_s <= before.at_s:
+        return None
+    # A table that was dropped and recreated ends earlier than before.
+    grown = max(0, now.ends[table] - before.ends[table])
+    return round(grown / (now.at_s - before.at_s), 1)
+
+
+# Not every system has such terminals; there only Ctrl-C leaves.
 termios = import_module("termios") if find_spec("termios") else None
 TABLES_MAX = 500
-# Above and below the rows: a blank line, names, a rule, another blank line, the caption.
+# Around the rows: a blank line, names, a rule, another blank line, the caption.
 FRAME_LINES = 5
 COLUMN_TYPES = {
     "table": pa.string(),
@@ -48,18 +88,18 @@ HEADINGS = {"rows_per_s": "rows/s", "lag_rows": "lag", "slowest_cursor": "slowes
 
 @command()
 def top(
-    session: Session,
+    session: CommandSession,
     *,
-    once: Annotated[bool, typer.Option("--once", help="Print one view and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one sample and exit.")] = False,
     interval: Annotated[
         float,
         typer.Option(
-            parser=seconds, metavar="DURATION", help="Time between two looks: seconds, or '5 s'."
+            parser=seconds, metavar="DURATION", help="Time between two samples: seconds, or '5 s'."
         ),
     ] = 1.0,
     shows_all: All = False,
 ) -> None:
-    """Show which tables grow how fast, where they end, and how far cursors are behind.
+    """Show how fast tables grow, where they end, and how far cursors lag behind.
 
     Press q or Ctrl-C to leave.
 
@@ -79,7 +119,7 @@ def top(
 def _views(
     client: "Client", wait: Callable[[], bool], *, shows_all: bool
 ) -> Iterator[list[Document]]:
-    """Yield what is to be shown, until waiting for the next look ends it; a rate needs two."""
+    """Yield what to show, until `wait` says to end; a rate needs two samples."""
     clock = SystemClock()
     before = look_at(client, clock, shows_all=shows_all)
     while wait():
@@ -88,24 +128,24 @@ def _views(
         before = now
 
 
-def look_at(client: "Client", clock: SystemClock, *, shows_all: bool = False) -> Sight:
-    """Ask for the ends of all tables, and for all cursors."""
+def look_at(client: "Client", clock: SystemClock, *, shows_all: bool = False) -> TablesSample:
+    """Fetch the ends of all tables, and all cursors."""
     ends: dict[str, int] = {}
     for database in shown_databases(client, shows_all=shows_all):
         for name in client.list_tables(database)[: TABLES_MAX - len(ends)]:
-            # A table can be dropped between two questions.
+            # A table can be dropped between two requests.
             with suppress(MissingError):
                 table = client.table(f"{database}.{name}")
                 ends[str(table.path)] = sum(table.offsets("latest").values())
     lags: dict[str, dict[str, int | None]] = {}
     for cursor in client.cursors.list():
         lags.setdefault(str(cursor.table), {})[cursor.name] = cursor.lag_rows
-    return Sight(at_s=clock.monotonic(), ends=ends, lags=lags)
+    return TablesSample(at_s=clock.monotonic(), ends=ends, lags=lags)
 
 
 @contextmanager
 def _keys(*, is_live: bool) -> Iterator[Callable[[float], bool]]:
-    """Give what waits so many seconds, and tells whether somebody pressed q meanwhile."""
+    """Yield a function that waits, and returns whether somebody pressed q meanwhile."""
     clock = SystemClock()
 
     def pause(seconds: float) -> bool:
@@ -123,7 +163,7 @@ def _keys(*, is_live: bool) -> Iterator[Callable[[float], bool]]:
     if not is_live or not sys.stdin.isatty() or termios is None:
         yield pause
         return
-    # Keys come one by one, and are not shown; Ctrl-C still interrupts.
+    # Keys arrive one by one without echo; Ctrl-C still interrupts.
     before = termios.tcgetattr(sys.stdin)
     quiet = termios.tcgetattr(sys.stdin)
     quiet[3] &= ~(termios.ICANON | termios.ECHO)
@@ -142,7 +182,7 @@ def _show_live(views: Iterator[list[Document]]) -> None:
 
 
 def grid(rows: list[Document], *, lines: int) -> Grid:
-    """Return the live view of as many rows as there are lines."""
+    """Build the live view of as many rows as there are lines."""
     left_out = len(rows) - lines
     caption = f"and {left_out} more" if left_out > 0 else None
     shown = Grid(box=box.SIMPLE_HEAD, expand=True, caption=caption)
@@ -165,8 +205,8 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int | float) else str(value)
 
 
-def _print_each(session: Session, views: Iterator[list[Document]]) -> None:
-    """Print every view as rows with the time, for programs that watch."""
+def _print_each(session: CommandSession, views: Iterator[list[Document]]) -> None:
+    """Print every sample as rows with the time, for programs."""
     clock, form = SystemClock(), session.form(streams=True)
     schema = pa.schema([("time", pa.string()), *COLUMN_TYPES.items()])
     for rows in views:

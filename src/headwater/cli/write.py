@@ -1,30 +1,85 @@
 """`headwater append` and `headwater upsert`: rows from files and from standard input."""
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import pyarrow as pa
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-from headwater.cli.command import command
-from headwater.cli.exits import SIGNALLED
+from headwater.cli.command import CommandSession, command, listed, note
+from headwater.cli.commands import SIGNALLED
 from headwater.cli.inputs import read_pieces
-from headwater.cli.naming import TableName
-from headwater.cli.pairs import listed
-from headwater.cli.progress import progress_bar
-from headwater.cli.session import Session, note
-from headwater.cli.sources import STDIN, Format, Source, source_of
+from headwater.cli.names import TableName
+from headwater.cli.target import STDIN, Format, InputFile, source_of
 from headwater.errors import HeadwaterError, NotPrimaryKeyTableError, RequestError
 
 if TYPE_CHECKING:
     from headwater.client.sync.table import Table
-    from headwater.client.writing.receipts import Receipt
+    from headwater.write.receipts import Receipt
+
+# The end of a name says more than its beginning, and the bar needs space.
+NAME_LENGTH_MAX = 24
+
+
+class Bar(Protocol):
+    """A progress bar."""
+
+    def update(self, *, rows: int, done_bytes: int) -> None:
+        """Show rows written and bytes read of one file."""
+        ...
+
+
+class _NoBar:
+    def update(self, *, rows: int, done_bytes: int) -> None:
+        """Show nothing."""
+
+
+class _RichBar:
+    def __init__(self, progress: Progress, name: str, size_bytes: int | None) -> None:
+        self._progress = progress
+        self._task = progress.add_task(name, total=size_bytes, rows=0)
+
+    def update(self, *, rows: int, done_bytes: int) -> None:
+        """Move the bar."""
+        self._progress.update(self._task, completed=done_bytes, rows=rows)
+
+
+class _Rows(ProgressColumn):
+    """Show how many rows were written, and how many per second."""
+
+    def render(self, task: Task) -> Text:
+        """Format the text beside the bar."""
+        rows = int(task.fields["rows"])
+        seconds = task.elapsed or 0.0
+        rate = f"{rows / seconds:,.0f} rows/s" if seconds else ""
+        return Text(f"{rows:,} rows  {rate}")
+
+
+@contextmanager
+def progress_bar(source: InputFile) -> Iterator[Bar]:
+    """Show a progress bar on standard error inside the context, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield _NoBar()
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        _Rows(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield _RichBar(progress, source.path.name[-NAME_LENGTH_MAX:], source.size_bytes)
+
 
 BATCH_ROWS_DEFAULT = 65_536
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -39,23 +94,23 @@ Files = Annotated[
 ]
 FormatOption = Annotated[
     Format | None,
-    typer.Option("--format", help="Format of all of them; else their names tell, - is json."),
+    typer.Option("--format", help="Format of all files; default: by their names, json for -."),
 ]
-BatchRows = Annotated[int, typer.Option(min=1, help="Rows that are written and stored at once.")]
+BatchRows = Annotated[int, typer.Option(min=1, help="Rows that are written at once.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Say what is read and how much of it at once."""
+class InputPlan:
+    """What is read, and how much of it at once."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[InputFile, ...]
     schema: pa.Schema
     batch_rows: int
 
 
 @command()
 def append(
-    session: Session,
+    session: CommandSession,
     table: TableName,
     files: Files = None,
     *,
@@ -69,19 +124,19 @@ def append(
     found = session.client.table(table)
     if found.is_keyed:
         raise RequestError(f"{found.path} has a primary key.", hint="Use: headwater upsert")
-    reading = Reading(_sources(files, format_), found.schema, batch_rows)
+    reading = InputPlan(_sources(files, format_), found.schema, batch_rows)
     _finish(session, found, _write(reading, found.append), done="appended")
 
 
 @command()
 def upsert(
-    session: Session,
+    session: CommandSession,
     table: TableName,
     files: Files = None,
     *,
     columns: Annotated[
         str | None,
-        typer.Option(help="Write only these columns, the key among them; others stay."),
+        typer.Option(help="Write only these columns, including the key; others stay unchanged."),
     ] = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete the rows with these keys instead.")
@@ -99,14 +154,14 @@ def upsert(
             f"{found.path} has no primary key.", hint="Use: headwater append"
         )
     if delete and columns:
-        raise typer.BadParameter("Give either --columns or --delete.")
+        raise typer.BadParameter("Pass either --columns or --delete.")
     wanted = found.info.schema.primary_key if delete else listed([columns] if columns else None)
-    reading = Reading(_sources(files, format_), _asked(found.schema, wanted), batch_rows)
+    reading = InputPlan(_sources(files, format_), _asked(found.schema, wanted), batch_rows)
     written = _write(reading, _upserting(found, wanted, delete=delete))
     _finish(session, found, written, done="deleted" if delete else "upserted")
 
 
-def _sources(files: Sequence[Path] | None, given: Format | None) -> tuple[Source, ...]:
+def _sources(files: Sequence[Path] | None, given: Format | None) -> tuple[InputFile, ...]:
     for path in files or ():
         if path != STDIN and (path.is_dir() or not path.exists()):
             raise typer.BadParameter(f"There is no file {path}.")
@@ -114,7 +169,7 @@ def _sources(files: Sequence[Path] | None, given: Format | None) -> tuple[Source
 
 
 def _asked(schema: pa.Schema, wanted: Sequence[str]) -> pa.Schema:
-    """Ask only for the wanted columns: the others may be in a file, or null in it."""
+    """Select only the wanted columns: the others may be in a file, or null in it."""
     if not wanted:
         return schema
     return pa.schema([f if f.name in wanted else f.with_nullable(nullable=True) for f in schema])
@@ -140,28 +195,28 @@ class _Tally:
     sent: int = 0
 
     def failed(self, fault: HeadwaterError) -> None:
-        """Take into account what an error says of the rows that it was raised for."""
+        """Add what an error says about the rows it was raised for."""
         if fault.rows_written is not None:
             self.sent = self.written + fault.rows_written + fault.rows_unknown
             self.written += fault.rows_written
         elif isinstance(fault, RequestError):
-            self.sent = self.written  # It was refused before anything was sent.
+            self.sent = self.written  # It was rejected before anything was sent.
 
     def __str__(self) -> str:
         if self.sent == self.written:
             return f"{counted(self.written)} written before it stopped"
         unknown = counted(self.sent - self.written)
         return (
-            f"at least {counted(self.written)}, at most {counted(self.sent)} written before it"
-            f" stopped: nothing is known of the last {unknown}"
+            f"at least {counted(self.written)}, at most {counted(self.sent)} written before it "
+            f"stopped: the outcome of the last {unknown} is unknown"
         )
 
 
-def _write(reading: Reading, store: Callable[[pa.RecordBatch], "Receipt"]) -> int:
-    """Write batch after batch, and tell what was written before something ended it.
+def _write(reading: InputPlan, store: Callable[[pa.RecordBatch], "Receipt"]) -> int:
+    """Write batch after batch, and report what was written before it ended.
 
-    The first signal ends it after the batch that is on its way, so that the number is exact; a
-    second one at once.
+    The first signal ends it after the batch in flight, so that the number is exact; a second one
+    ends it at once.
     """
     tally = _Tally()
     try:
@@ -178,8 +233,8 @@ def _write(reading: Reading, store: Callable[[pa.RecordBatch], "Receipt"]) -> in
 
 
 def _write_source(
-    source: Source,
-    reading: Reading,
+    source: InputFile,
+    reading: InputPlan,
     store: Callable[[pa.RecordBatch], "Receipt"],
     *,
     tally: _Tally,
@@ -199,7 +254,7 @@ def _write_source(
 
 @contextmanager
 def _signals(tally: _Tally) -> Iterator[Callable[[], None]]:
-    """Have signals end a write between two batches; yield what ends it there."""
+    """Let signals end a write between two batches; yield what ends it there."""
     received: list[int] = []
 
     def end() -> None:
@@ -216,7 +271,7 @@ def _signals(tally: _Tally) -> Iterator[Callable[[], None]]:
         if tally.sent == tally.written or not is_first:
             end()
         else:
-            note("stops once the rows on their way are written; once more to stop at once")
+            note("stopping once the rows in flight are written; interrupt again to stop at once")
 
     if threading.current_thread() is not threading.main_thread():
         yield end
@@ -229,11 +284,11 @@ def _signals(tally: _Tally) -> Iterator[Callable[[], None]]:
             signal.signal(number, handler)
 
 
-def _finish(session: Session, table: "Table", rows: int, *, done: str) -> None:
+def _finish(session: CommandSession, table: "Table", rows: int, *, done: str) -> None:
     words = f"{counted(rows)} {done} {PREPOSITIONS[done]} {table.path}."
     session.done(words, {"table": str(table.path), "rows": rows, "status": done})
 
 
 def counted(rows: int) -> str:
-    """Return a number of rows in words."""
+    """Format a number of rows."""
     return f"{rows} row{'' if rows == 1 else 's'}"

@@ -1,1 +1,1 @@
-"""The client side of the protocol."""
+"""What users call: clients, tables, scans, views, cursors, writers; in `sync` the blocking ones."""

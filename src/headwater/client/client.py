@@ -1,36 +1,34 @@
-"""The client that awaits: databases, tables, and the way to their rows."""
+"""The async client: databases, tables, and the way to their rows."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from headwater.client.admin import Admin
-from headwater.client.cluster import Cluster
-from headwater.client.connection import Credentials, TcpDialer
 from headwater.client.cursors.admin import CursorAdmin
-from headwater.client.descriptors import OptionValue, descriptor_of
-from headwater.client.finding import advised
-from headwater.client.lake.coordinator import LakeCoordinator
-from headwater.client.paths import DEFAULT_DATABASE, parse_addresses, table_path
-from headwater.client.pool import Pool
-from headwater.client.schema_in import SchemaLike
-from headwater.client.showing import shown
 from headwater.client.table import AsyncTable
-from headwater.client.virtual import split_virtual
-from headwater.client.writing.writers import Writers
+from headwater.cluster.admin import Admin
+from headwater.cluster.blocking import BlockingConnections
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.lake import LakeCoordinator
+from headwater.cluster.links import Credentials, Pool, TcpDialer
+from headwater.cluster.paths import DEFAULT_DATABASE, advised, parse_addresses, table_path
+from headwater.cluster.schema_in import OptionValue, SchemaLike, descriptor_of
 from headwater.config.client import ClientSettings
 from headwater.errors import DatabaseMissingError, TableMissingError
 from headwater.lake.lakes import Lakes
 from headwater.model.path import TablePath
+from headwater.read.virtual import split_virtual
+from headwater.rows.columns import shown
 from headwater.runtime.clock import SystemClock
+from headwater.write.target import WriteContext
 
 
 class AsyncClient:
-    """Reach a storage: one in this process, a server, or an Apache Fluss cluster.
+    """A client of a storage: one in this process, a server, or an Apache Fluss cluster.
 
-    Made by `headwater.aio.open` and `headwater.aio.connect`; use it with `async with`, or
-    `await close()` at the end.
+    Made by `headwater.aio.open` and `headwater.aio.connect`; use it with `async with`, or `await
+    close()` at the end.
     """
 
     def __init__(
@@ -45,7 +43,7 @@ class AsyncClient:
         self.directory = directory
         self._cluster = cluster
         self._admin = Admin(cluster)
-        self._writers = Writers(cluster)
+        self._writers = WriteContext(cluster)
         self._on_close = on_close
         self._is_closed = False
 
@@ -53,7 +51,7 @@ class AsyncClient:
         return self.shown(self)
 
     def shown(self, thing: object) -> str:
-        """Return how a client is shown: this one, or one around it."""
+        """Format a client for display: this one, or one that wraps it."""
         if self.directory is None:
             return shown(thing, self.address or "")
         fields = {} if self.address is None else {"address": self.address}
@@ -61,19 +59,19 @@ class AsyncClient:
 
     @property
     def cluster(self) -> Cluster:
-        """Return the servers behind the client, for what is built on top of it."""
+        """The servers behind the client, for code built on top of it."""
         return self._cluster
 
     @property
     def cursors(self) -> CursorAdmin:
-        """Return what looks after cursors: list, describe, reset and delete them."""
+        """Manage cursors: list, describe, reset and delete them."""
         return CursorAdmin(
             self._cluster, lambda info: AsyncTable(info, self._cluster, self._writers)
         )
 
     @property
     def lake(self) -> LakeCoordinator:
-        """Return what tierers ask: tables to tier, and what is known of the lake."""
+        """The tiering protocol: tables to tier, and what is known of the lake."""
         return LakeCoordinator(self._cluster)
 
     # ---- databases
@@ -94,11 +92,11 @@ class AsyncClient:
     async def drop_database(
         self, name: str, *, missing_ok: bool = False, cascade: bool = False
     ) -> None:
-        """Drop a database, and with `cascade` the tables in it."""
+        """Drop a database; with `cascade` its tables too."""
         await self._admin.drop_database(name, missing_ok=missing_ok, cascade=cascade)
 
     async def list_databases(self) -> list[str]:
-        """Return the names of all databases."""
+        """List all databases."""
         return await self._admin.list_databases()
 
     # ---- tables
@@ -117,7 +115,12 @@ class AsyncClient:
         auto_increment: str | Sequence[str] = (),
         exists_ok: bool = False,
     ) -> AsyncTable:
-        """Create a table and return it."""
+        """Create a table and return it.
+
+        The schema is an Arrow schema, a pandas or Polars frame, a Spark schema, or a mapping of
+        columns to types. With `primary_key` the table keeps the last row of each key; without,
+        it is a log. Rows are spread over `buckets` by the hash of `bucket_by`.
+        """
         descriptor = descriptor_of(
             schema,
             primary_key=primary_key,
@@ -132,7 +135,7 @@ class AsyncClient:
         return AsyncTable(info, self._cluster, self._writers)
 
     async def table(self, path: str | TablePath) -> AsyncTable:
-        """Return a table by name; `t$changelog` and `t$binlog` are its virtual tables."""
+        """Open a table by name; `t$changelog` and `t$binlog` are its virtual tables."""
         base, kind = split_virtual(str(path))
         wanted = table_path(base)
         try:
@@ -142,11 +145,11 @@ class AsyncClient:
         return AsyncTable(info, self._cluster, self._writers, virtual=kind)
 
     async def table_exists(self, path: str | TablePath) -> bool:
-        """Tell whether there is such a table."""
+        """Tell whether the table exists."""
         return await self._admin.table_exists(table_path(path))
 
     async def list_tables(self, database: str = DEFAULT_DATABASE) -> list[str]:
-        """Return the names of the tables of a database."""
+        """List the tables of a database."""
         return await self._admin.list_tables(database)
 
     async def drop_table(self, path: str | TablePath, *, missing_ok: bool = False) -> None:
@@ -156,7 +159,7 @@ class AsyncClient:
     # ---- life
 
     async def close(self) -> None:
-        """Write what is still pending and let go of the storage."""
+        """Write what is still pending and close the storage or connection."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -189,8 +192,7 @@ async def connect(
 ) -> AsyncClient:
     """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
 
-    `lake` holds options of the lake's catalog, such as credentials, that stand above those that
-    the server tells.
+    `lake` contains options of the lake catalog, such as credentials, that override the server's.
     """
     settings = settings or ClientSettings()
     credentials = None if user is None else Credentials(user, password or "")
@@ -202,6 +204,9 @@ async def connect(
         settings=settings,
         clock=SystemClock(),
         lakes=Lakes(config=lake or {}),
+        blocking=BlockingConnections(
+            credentials, timeout_s=settings.connect_timeout_s, clock=SystemClock()
+        ),
     )
     try:
         await cluster.connect()

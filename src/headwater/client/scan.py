@@ -1,4 +1,4 @@
-"""A scan: rows that are read when they are asked for."""
+"""A scan: rows that are read on demand."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from headwater.client.frames import polars_frame
-from headwater.client.reading.log_batch import Offsets
-from headwater.client.showing import few, shown
 from headwater.errors import UnsupportedError
 from headwater.model.type_json import Json
+from headwater.read.offsets import Offsets
+from headwater.rows.columns import few, shown
+from headwater.rows.frames import polars_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class BatchSource(Protocol):
-    """Read batches of one schema; each iteration is a read of its own."""
+    """Batches of one schema; each iteration reads again."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows."""
+        """The schema of the rows."""
         ...
 
     @property
     def offsets(self) -> Offsets:
-        """Return where the last read ended in each bucket."""
+        """Where the last read ended in each bucket."""
         ...
 
     def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:  # noqa: PYI058 - to be closed
@@ -36,19 +36,19 @@ class BatchSource(Protocol):
         ...
 
 
-class Explanation(Protocol):
-    """Tell what a read does; its text is for people."""
+class ScanExplanation(Protocol):
+    """An explanation of a read; its text is for people."""
 
     def to_json(self) -> Mapping[str, Json]:
-        """Return the same as a document."""
+        """Convert the explanation to a document."""
         ...
 
 
-Explain = Callable[[], Coroutine[object, object, Explanation]]
+Explain = Callable[[], Coroutine[object, object, ScanExplanation]]
 
 
 class AsyncScan:
-    """Rows that are read when they are asked for, each time as they are then."""
+    """Rows that are read on demand, each time as they are then."""
 
     def __init__(self, source: BatchSource, *, name: str, explain: Explain | None = None) -> None:
         self.name = name
@@ -60,16 +60,16 @@ class AsyncScan:
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the schema of the rows."""
+        """The schema of the rows."""
         return self._source.schema
 
     @property
     def offsets(self) -> Offsets:
-        """Return where the last read ended in each bucket, which is where a tail goes on."""
+        """Where the last read ended in each bucket, which is where a tail continues."""
         return self._source.offsets
 
-    async def explain(self) -> Explanation:
-        """Tell what a read does now: lake files, offsets of logs, what is left out, and why."""
+    async def explain(self) -> ScanExplanation:
+        """Explain what a read does now: lake files, offsets of logs, what is skipped, and why."""
         if self._explain is None:
             raise UnsupportedError(f"There is nothing to explain about reading {self.name}.")
         return await self._explain()

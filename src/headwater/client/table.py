@@ -8,46 +8,21 @@ from collections.abc import (
     Sequence,
 )
 from datetime import datetime
+from itertools import count
 
 import pyarrow as pa
 
-from headwater.client.admin import Admin
-from headwater.client.cluster import Cluster
-from headwater.client.column_names import chosen, names
-from headwater.client.cursors.cursor import AsyncCursor
-from headwater.client.cursors.opening import open_cursor
-from headwater.client.cursors.options import CursorOptions
-from headwater.client.cursors.source import TableSource
-from headwater.client.descriptors import OptionValue, option_text
-from headwater.client.epochs.epoch import Epoch
-from headwater.client.epochs.epoch_writer import EpochWriter
-from headwater.client.epochs.intake import Meaning
-from headwater.client.epochs.receipts import EpochReceipt
-from headwater.client.keys_in import KeyLike, KeysLike, key_in, keys_in
-from headwater.client.reading.filters import Where
-from headwater.client.reading.log_batch import Offsets
-from headwater.client.reading.log_scan import LogScan
-from headwater.client.reading.lookup import Lookups
-from headwater.client.reading.offsets import When, count_rows, list_offsets
-from headwater.client.reading.places import buckets_of
-from headwater.client.reading.starts import Start
-from headwater.client.reading.tail import DISCOVERY_S, Tail
-from headwater.client.rows_in import RowsLike, Wanted
+from headwater.client.cursors.cursor import AsyncCursor, open_cursor
+from headwater.client.cursors.source import CursorOptions, TableSource
 from headwater.client.scan import AsyncScan
-from headwater.client.showing import shown
-from headwater.client.taking import batch_of, batches_of, columns_in, is_whole
-from headwater.client.union.counting import count_union
-from headwater.client.union.looking import has_lake, look_at
-from headwater.client.union.positions import NamedOffsets, Wish
-from headwater.client.union.scans import Asked, scan_of
-from headwater.client.union.viewing import AsyncView
-from headwater.client.virtual import VirtualKind, check_shape, read_only, virtual_schema
-from headwater.client.virtual_reading import Shape, VirtualScan, VirtualTail
+from headwater.client.union_scan import ScanQuery, count_union, scan_of
+from headwater.client.view import AsyncView
 from headwater.client.writer import AsyncWriter
-from headwater.client.writing.appender import Appender
-from headwater.client.writing.receipts import Receipt
-from headwater.client.writing.upserter import Upserter
-from headwater.client.writing.writers import Writers
+from headwater.cluster.admin import Admin
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.schema_in import OptionValue, option_text
+from headwater.epochs.epoch_writer import EpochWriter
+from headwater.epochs.intake import Epoch, EpochReceipt, Meaning
 from headwater.errors import (
     LeaderMissingError,
     NotPartitionedError,
@@ -55,12 +30,49 @@ from headwater.errors import (
     RequestError,
 )
 from headwater.model.arrow import arrow_schema
-from headwater.model.lineage import LogPosition
-from headwater.model.partition import complete_spec, name_of_spec, spec_of_name
-from headwater.model.path import TablePath
+from headwater.model.bucket import LogPosition
+from headwater.model.path import TablePath, complete_spec, name_of_spec, spec_of_name
 from headwater.model.table import TableInfo
 from headwater.model.type_text import parse_type
 from headwater.model.types import DataType
+from headwater.read.filters import Where
+from headwater.read.log_scan import LogScan
+from headwater.read.lookup import TableLookups
+from headwater.read.offsets import Offsets, Start, When, buckets_of, count_rows, list_offsets
+from headwater.read.position import has_lake, look_at
+from headwater.read.short import SHORT_KEYS_MAX
+from headwater.read.tail import DISCOVERY_S, Tail
+from headwater.read.view import NamedOffsets, PositionQuery
+from headwater.read.virtual import (
+    VirtualKind,
+    VirtualScan,
+    VirtualShape,
+    VirtualTail,
+    check_shape,
+    read_only,
+    virtual_schema,
+)
+from headwater.rows.columns import chosen, names, shown
+from headwater.runtime.tasks import CALLS_PER_TURN
+from headwater.write.pipeline import Appender, Upserter
+from headwater.write.receipts import Receipt
+from headwater.write.rows_in import (
+    KeyLike,
+    KeysLike,
+    RowsLike,
+    WantedSchema,
+    are_few,
+    batch_of,
+    batches_of,
+    columns_in,
+    is_whole,
+    joined,
+    key_in,
+    keys_in,
+    wanted_batches,
+)
+from headwater.write.short import Caller, ShortWriter
+from headwater.write.target import WriteContext
 
 # How long other servers may take to hear of a change.
 CHANGED_WITHIN_S = 30.0
@@ -73,7 +85,7 @@ class AsyncTable:
         self,
         info: TableInfo,
         cluster: Cluster,
-        writers: Writers,
+        writers: WriteContext,
         *,
         virtual: VirtualKind | None = None,
     ) -> None:
@@ -85,24 +97,28 @@ class AsyncTable:
 
     def _know(self, info: TableInfo) -> None:
         self.info = info
+        self.is_keyed = info.is_keyed and self._virtual is None
+        """Whether the table has a primary key."""
         self._rows = arrow_schema(info.schema)
-        self._wanted = Wanted.of(self._rows)
-        self._wanted_keys = Wanted.of(self._rows, columns=info.schema.primary_key)
+        self._wanted = WantedSchema.of(self._rows)
+        self._wanted_keys = WantedSchema.of(self._rows, columns=info.schema.primary_key)
         self._appender: Appender | None = None
         self._upserter: Upserter | None = None
         self._epochs: EpochWriter | None = None
-        self._lookups: Lookups | None = None
+        self.short: ShortWriter | None = None
+        self._lookups: TableLookups | None = None
+        self._short_gets = count(1)
 
     # ---- what it is
 
     @property
     def path(self) -> TablePath:
-        """Return database and name."""
+        """Database and name."""
         return self.info.path
 
     @property
     def name(self) -> str:
-        """Return the name with its database, and with its suffix if the table is virtual."""
+        """Name with its database, and with its suffix if the table is virtual."""
         return str(self.path) if self._virtual is None else f"{self.path}${self._virtual}"
 
     def __repr__(self) -> str:
@@ -110,13 +126,8 @@ class AsyncTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the Arrow schema of the rows."""
+        """Arrow schema of the rows."""
         return self._rows if self._virtual is None else virtual_schema(self._rows, self._virtual)
-
-    @property
-    def is_keyed(self) -> bool:
-        """Tell whether the table has a primary key."""
-        return self.info.is_keyed and self._virtual is None
 
     @property
     def cluster(self) -> Cluster:
@@ -124,7 +135,7 @@ class AsyncTable:
         return self._cluster
 
     async def refresh(self) -> None:
-        """Learn of changes that others made to the table."""
+        """Reload the table's schema and options, which others may have changed."""
         self._know(await self._cluster.table(self.path))
 
     def _check_real(self, wanted: str) -> None:
@@ -136,7 +147,8 @@ class AsyncTable:
     async def append(self, rows: RowsLike) -> Receipt:
         """Append rows to a log table; when this returns, they are on disk.
 
-        Each call waits for the disk: for rows that come one by one there is `writer`.
+        Each call waits for the disk, and stores its own batch: for rows that arrive one by
+        one, use `writer`.
         """
         self._check_real("append")
         if not is_whole(rows):
@@ -149,13 +161,14 @@ class AsyncTable:
     async def upsert(
         self, rows: RowsLike, *, columns: str | Sequence[str] | None = None
     ) -> Receipt:
-        """Insert rows, or replace those that have the same key; of `columns` only, if given.
+        """Insert rows into a primary-key table, or replace those with the same key.
 
-        Each call waits for the disk: for rows that come one by one there is `writer`.
+        With `columns` only these are written and the others keep their values; the key is part
+        of them. Each call waits for the disk: for rows that arrive one by one, use `writer`.
         """
         self._check_real("upsert")
         upserter, targets = self._get_upserter(), chosen(columns)
-        wanted = self._wanted if targets is None else Wanted.of(self._rows, columns=targets)
+        wanted = self._wanted if targets is None else WantedSchema.of(self._rows, columns=targets)
         if not is_whole(rows):
             upserter = Upserter(self._cluster, self.info, self._writers)
             async for batch in batches_of(rows, wanted):
@@ -169,14 +182,25 @@ class AsyncTable:
         return await self._get_upserter().upsert([rows], only_if=only_if)
 
     async def delete(self, keys: KeysLike) -> Receipt:
-        """Delete the rows with these keys; a key that is not there is no fault."""
+        """Delete the rows with these keys; missing keys are ignored."""
         self._check_real("delete")
         upserter, key = self._get_upserter(), self.info.schema.primary_key
         batches = batches_of(keys_in(keys, key), self._wanted_keys)
         return await upserter.delete([each async for each in batches])
 
+    def short_writer(self, caller: Caller) -> ShortWriter | None:
+        """Return what writes few rows from the threads of callers that do not await."""
+        cluster = self._cluster
+        is_reachable = cluster.writes is not None or cluster.blocking is not None
+        if self.short is None and self._virtual is None and is_reachable:
+            writer = self._get_upserter() if self.is_keyed else self._get_appender()
+            self.short = ShortWriter(
+                self.info, writer.planner, writers=self._writers, caller=caller
+            )
+        return self.short
+
     def writer(self) -> AsyncWriter:
-        """Return a writer that takes single rows and small pieces without waiting for each."""
+        """Open a writer that accepts single rows and small batches without waiting for each."""
         self._check_real("write")
         kind = Upserter if self.info.is_keyed else Appender
         writer = kind(self._cluster, self.info, self._writers)
@@ -194,14 +218,14 @@ class AsyncTable:
         columns: str | Sequence[str] | None = None,
         begins: Offsets | None = None,
     ) -> EpochReceipt:
-        """Write the rows of an epoch once, however often and by however many it is tried.
+        """Write the rows of an epoch once, however often and by however many it is attempted.
 
-        A sink writes epochs in order, each after the one before is written; its lanes write side
-        by side. The same rows must come for a sink, epoch and lane in every attempt, in any
-        order; by key, the rows of one key keep theirs. `deletes` names a BOOLEAN column of the
-        rows that tells which of them delete their key. With `begins`, the offsets that
-        `offsets()` gave before the first attempt, nothing is noted in the table
-        `headwater.sinks`: for a sink that has one epoch only.
+        A sink writes epochs in order, each after the one before is written; its lanes write in
+        parallel. Every attempt must pass the same rows for a sink, epoch and lane, in any
+        order; rows of one key keep their order. `deletes` names a BOOLEAN column of the
+        rows that says which of them delete their key. With `begins`, the offsets that
+        `offsets()` returned before the first attempt, nothing is recorded in the table
+        `headwater.sinks`: for a sink with a single epoch.
         """
         self._check_real("write_epoch")
         wanted = Epoch(sink=sink, number=epoch, lane=lane, begins=begins)
@@ -227,11 +251,47 @@ class AsyncTable:
     # ---- reading by key
 
     async def get(self, key: KeyLike) -> dict[str, object] | None:
-        """Return the row with a key, or None."""
-        self._get_lookups()
-        keys = key_in(key, self.info.schema.primary_key)
-        rows: list[dict[str, object]] = (await self.lookup(keys)).to_pylist()
-        return rows[0] if rows else None
+        """Get the row with a key, or None; pass a key of one column as its value."""
+        found = self.get_now(key, may_wait=False)
+        if found is None:
+            keys = key_in(key, self.info.schema.primary_key)
+            found = (await self.lookup(keys)).to_pylist()
+        elif next(self._short_gets) % CALLS_PER_TURN == 0:
+            # Others have their turn as well, though nothing was waited for.
+            await self._cluster.clock.sleep(0)
+        return found[0] if found else None
+
+    def get_now(self, key: KeyLike, *, may_wait: bool) -> list[dict[str, object]] | None:
+        """Return the row with a key, if any, from the caller's thread; None leaves it to `get`.
+
+        A server in another process is asked only if the caller `may_wait`, so not on a loop.
+        """
+        lookups = self._get_lookups()
+        if lookups.one is not None:
+            return lookups.one.find(key, may_wait=may_wait)
+        if not may_wait:
+            return None
+        rows = self.lookup_now(key_in(key, self.info.schema.primary_key))
+        return None if rows is None else rows.to_pylist()
+
+    def lookup_now(
+        self,
+        keys: KeysLike,
+        *,
+        columns: str | Sequence[str] | None = None,
+        keep_missing: bool = False,
+    ) -> pa.Table | None:
+        """Return the rows with a few keys from the caller's thread; None leaves it to `lookup`."""
+        lookups = self._get_lookups()
+        if not are_few(keys, SHORT_KEYS_MAX):
+            return None
+        if lookups.one is not None and columns is None and not keep_missing and type(keys) is list:
+            found = lookups.one.find_all(keys)
+            if found is not None:
+                return found
+        rows = keys_in(keys, self.info.schema.primary_key)
+        batch = joined(wanted_batches(rows, self._wanted_keys), self._wanted_keys)
+        return lookups.lookup_now(batch, columns=chosen(columns), keep_missing=keep_missing)
 
     async def lookup(
         self,
@@ -241,7 +301,12 @@ class AsyncTable:
         keep_missing: bool = False,
         insert_missing: bool = False,
     ) -> pa.Table:
-        """Return the rows with these keys, in the order of the keys."""
+        """Look up the rows with these keys, in the order of the keys.
+
+        Missing keys are left out, or with `keep_missing` give a row that contains only
+        the key. With `insert_missing` a row is created for them, with numbers in an
+        auto-increment column.
+        """
         lookups, key = self._get_lookups(), self.info.schema.primary_key
         batch = await batch_of(keys_in(keys, key), self._wanted_keys)
         return await lookups.lookup(
@@ -251,16 +316,16 @@ class AsyncTable:
     async def prefix_lookup(
         self, prefixes: KeysLike, *, columns: str | Sequence[str] | None = None
     ) -> pa.Table:
-        """Return all rows whose keys begin with these values of the bucket key."""
+        """Look up all rows whose keys begin with these values of the bucket key."""
         lookups = self._get_lookups()
         descriptor = self.info.descriptor
         usual = (*descriptor.partition_keys, *descriptor.bucket_keys)
         given = keys_in(prefixes, usual)
-        wanted = Wanted.of(self._rows, columns=columns_in(given) or usual)
+        wanted = WantedSchema.of(self._rows, columns=columns_in(given) or usual)
         batch = await batch_of(given, wanted)
         return await lookups.prefix_lookup(batch, columns=chosen(columns))
 
-    def _get_lookups(self) -> Lookups:
+    def _get_lookups(self) -> TableLookups:
         self._check_real("lookup")
         if not self.info.is_keyed:
             raise NotPrimaryKeyTableError(
@@ -268,7 +333,7 @@ class AsyncTable:
                 hint="Scan it, with a filter.",
             )
         if self._lookups is None:
-            self._lookups = Lookups(self._cluster, self.info)
+            self._lookups = TableLookups(self._cluster, self.info)
         return self._lookups
 
     # ---- reading it all
@@ -282,9 +347,16 @@ class AsyncTable:
         offsets: NamedOffsets | None = None,
         mode: str = "union",
     ) -> AsyncView:
-        """Return the table at one position, by default the newest, to be read however often."""
+        """The table at one position, by default the newest, to be read any number of times.
+
+        A position is that of a `token`, the end of a lake snapshot, the moment `as_of`, or an
+        offset for each bucket. With a lake, rows come from a snapshot and from the log after it;
+        `mode` leaves one of them out ("lake", "log").
+        """
         self._check_real("view")
-        wish = Wish(token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode)
+        wish = PositionQuery(
+            token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
+        )
         value = await look_at(self._cluster, self.info, wish, renews_columns=True)
         return AsyncView.of(self._cluster, value)
 
@@ -303,9 +375,15 @@ class AsyncTable:
         offsets: NamedOffsets | None = None,
         mode: str = "union",
     ) -> AsyncScan:
-        """Return the rows as they are now: of a log table all, by key the last of each."""
-        wish = Wish(token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode)
-        asked = Asked(
+        """Scan the current rows: all rows of a log table, the last of each key otherwise.
+
+        This includes rows in the lake. With `token`, `snapshot_id`, `as_of` or `offsets` rows
+        are read as they were then; see `view`.
+        """
+        wish = PositionQuery(
+            token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
+        )
+        asked = ScanQuery(
             columns=chosen(columns),
             where=where,
             limit=limit,
@@ -320,7 +398,7 @@ class AsyncTable:
             self._check_real("another position than offsets or moments of the log")
         return AsyncScan(self._virtual_scan(asked, self._virtual), name=self.name)
 
-    def _virtual_scan(self, asked: Asked, virtual: VirtualKind) -> VirtualScan:
+    def _virtual_scan(self, asked: ScanQuery, virtual: VirtualKind) -> VirtualScan:
         log = LogScan(
             self._cluster,
             self.info,
@@ -328,7 +406,7 @@ class AsyncTable:
             end=asked.end or "latest",
             partitions=self._partition_names(asked.partitions),
         )
-        shape = Shape(self._rows, virtual, columns=asked.columns, where=asked.where)
+        shape = VirtualShape(self._rows, virtual, columns=asked.columns, where=asked.where)
         return VirtualScan(log, shape, limit=asked.limit)
 
     async def tail(
@@ -354,7 +432,9 @@ class AsyncTable:
         await tail.start()
         if self._virtual is None:
             return tail
-        return VirtualTail(tail, Shape(self._rows, self._virtual, columns=wanted, where=where))
+        return VirtualTail(
+            tail, VirtualShape(self._rows, self._virtual, columns=wanted, where=where)
+        )
 
     def cursor(  # noqa: PLR0913 - one argument per choice
         self,
@@ -368,7 +448,11 @@ class AsyncTable:
         columns: str | Sequence[str] | None = None,
         where: Where | None = None,
     ) -> AsyncCursor:
-        """Follow the table together with all who use this name, each a share of the buckets."""
+        """Follow the table together with all users of this name, each with a share of the buckets.
+
+        Positions are stored in the storage. A cursor that is used for the first time begins at
+        `start`; a member that is not heard from for `lease_s` loses its buckets to the others.
+        """
         self._check_real("cursor")
         options = CursorOptions(
             start=start,
@@ -387,12 +471,12 @@ class AsyncTable:
         )
 
     async def offsets(self, at: When = "latest") -> Offsets:
-        """Return the offset of each bucket: the first, the next to be written, or at a moment."""
+        """The offset of each bucket: the first, the next to be written, or at a moment."""
         buckets = await buckets_of(self._cluster, self.info)
         return await list_offsets(self._cluster, self.info, at, buckets=buckets)
 
     async def count(self) -> int:
-        """Return the number of rows."""
+        """Count the rows."""
         self._check_real("count")
         if has_lake(self.info):
             return await count_union(self._cluster, self.info)
@@ -402,14 +486,14 @@ class AsyncTable:
     # ---- partitions
 
     async def partitions(self) -> list[dict[str, str]]:
-        """Return the partitions, each with the value of every partition column."""
+        """List the partitions, each with the value of every partition column."""
         self._check_partitioned()
         keys = self.info.descriptor.partition_keys
         names = await self._cluster.partitions(self.info)
         return [dict(spec_of_name(name, keys)) for name in sorted(names)]
 
     async def create_partition(self, spec: Mapping[str, str], *, exists_ok: bool = False) -> None:
-        """Create a partition; writing rows creates those that are missing by itself."""
+        """Create a partition; writing rows also creates missing ones."""
         self._check_partitioned()
         await Admin(self._cluster).create_partition(self.info, spec, exists_ok=exists_ok)
 
@@ -435,7 +519,7 @@ class AsyncTable:
     async def add_column(
         self, name: str, data_type: str | DataType, *, comment: str | None = None
     ) -> None:
-        """Add a column, which is null in the rows that are there."""
+        """Add a column, which is null in existing rows."""
         kind = parse_type(data_type) if isinstance(data_type, str) else data_type
         await self._change(
             lambda admin: admin.add_column(self.path, name, data_type=kind, comment=comment)
@@ -446,7 +530,7 @@ class AsyncTable:
         await self._change(lambda admin: admin.drop_column(self.path, name))
 
     async def rename_column(self, old: str, new: str) -> None:
-        """Give a column another name."""
+        """Rename a column."""
         await self._change(lambda admin: admin.rename_column(self.path, old, new=new))
 
     async def _change(self, change: Callable[[Admin], Awaitable[None]]) -> None:
@@ -466,14 +550,14 @@ class AsyncTable:
             raise LeaderMissingError(f"Not every server knows the new columns of {self.path} yet.")
 
     async def set_options(self, options: Mapping[str, OptionValue]) -> None:
-        """Give options new values."""
+        """Set options."""
         self._check_real("a change of options")
         texts = {key: option_text(value) for key, value in options.items()}
         await Admin(self._cluster).set_options(self.path, texts)
         await self.refresh()
 
     async def reset_options(self, keys: str | Sequence[str]) -> None:
-        """Take options back to their defaults."""
+        """Reset options to their defaults."""
         self._check_real("a change of options")
         await Admin(self._cluster).reset_options(self.path, names(keys))
         await self.refresh()

@@ -1,4 +1,4 @@
-"""A writer that takes rows without waiting for each, and sends many of them at once."""
+"""A writer that accepts rows without waiting for each, and sends many of them at once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,15 +7,6 @@ from typing import Self
 
 import pyarrow as pa
 
-from headwater.client.gathered import Gathered, RowForm, Run
-from headwater.client.keys_in import KeysLike, Scalar, keys_in
-from headwater.client.rows_in import RowsLike, Wanted
-from headwater.client.showing import shown
-from headwater.client.taking import INLINE_ROWS_MAX, batches_of
-from headwater.client.writing.appender import Appender
-from headwater.client.writing.receipts import Receipt
-from headwater.client.writing.upserter import Upserter
-from headwater.client.writing.writers import Writers
 from headwater.errors import (
     ClosedError,
     HeadwaterError,
@@ -23,22 +14,36 @@ from headwater.errors import (
     NotPrimaryKeyTableError,
     RequestError,
 )
+from headwater.rows.columns import shown
+from headwater.write.pipeline import Appender, Upserter
+from headwater.write.receipts import Receipt
+from headwater.write.row_buffer import RowBuffer, RowParser, RowRun
+from headwater.write.rows_in import (
+    INLINE_ROWS_MAX,
+    KeysLike,
+    RowsLike,
+    Scalar,
+    WantedSchema,
+    batches_of,
+    keys_in,
+)
+from headwater.write.target import WriteContext
 
 
 class AsyncWriter:
-    """Send rows to one table; rows that come one by one travel together, and order is kept.
+    """Send rows to one table; rows that come one by one are batched, and order is kept.
 
     A single row (a dictionary, or a tuple of plain values) is held for a few milliseconds, until
     others have joined it; everything else is sent as it comes. Memory is bounded: a call waits
-    while too many rows are on their way. What goes wrong after a call has returned is raised by
-    the next call, by `flush`, or when the block is left, and says what was written. Leaving the
-    `async with` block waits until everything is on disk.
+    while too many rows are in flight. An error after a call has returned is raised by the next
+    call, by `flush`, or at the end of the block, and says what was written. Leaving the `async
+    with` block waits until everything is on disk.
     """
 
     def __init__(
         self,
         writer: Appender | Upserter,
-        writers: Writers,
+        writers: WriteContext,
         schema: pa.Schema,
         *,
         key: Sequence[str],
@@ -47,13 +52,13 @@ class AsyncWriter:
         self.name = name
         settings = writers.cluster.settings
         self._writer = writer
-        self._writers = writers
+        self._work = writers.work
         self._key = tuple(key)
-        self._rows = Wanted.of(schema)
-        self._keys = Wanted.of(schema, columns=self._key)
-        self._row_form = RowForm(self._rows)
-        self._key_form = RowForm(self._keys) if self._key else None
-        self._held = Gathered(
+        self._rows = WantedSchema.of(schema)
+        self._keys = WantedSchema.of(schema, columns=self._key)
+        self._row_form = RowParser(self._rows)
+        self._key_form = RowParser(self._keys) if self._key else None
+        self._held = RowBuffer(
             self._row_form,
             rows_max=settings.batch_rows_max,
             bytes_max=settings.batch_bytes_max,
@@ -68,14 +73,14 @@ class AsyncWriter:
     def __repr__(self) -> str:
         return shown(self, self.name)
 
-    # ---- taking single rows, in any thread
+    # ---- accepting single rows, in any thread
 
     def take(self, rows: RowsLike) -> bool:
-        """Hold a single row if that needs no waiting; else leave it to `write`."""
+        """Hold a single row if that needs no waiting; otherwise leave it to `write`."""
         return self._hold(self._row_form, rows)
 
     def take_delete(self, keys: KeysLike) -> bool:
-        """Hold a single key if that needs no waiting; else leave it to `delete`."""
+        """Hold a single key if that needs no waiting; otherwise leave it to `delete`."""
         form = self._key_form
         if form is None or isinstance(keys, tuple):
             return False
@@ -83,7 +88,7 @@ class AsyncWriter:
             keys = {self._key[0]: keys}
         return self._hold(form, keys)
 
-    def _hold(self, form: RowForm, row: object) -> bool:
+    def _hold(self, form: RowParser, row: object) -> bool:
         if self._loop is None or self._held.is_full or self._writer.pipeline.has_failed:
             return False
         taken = form.taken(row)
@@ -97,13 +102,13 @@ class AsyncWriter:
             try:
                 self._loop.call_soon_threadsafe(self._begin)
             except RuntimeError:
-                raise ClosedError("The client was closed, so it writes no more.") from None
+                raise ClosedError("The client is closed, so the writer is too.") from None
         return True
 
     # ---- writing
 
     async def write(self, rows: RowsLike) -> None:
-        """Append rows, or upsert them where the table has a primary key."""
+        """Append rows, or upsert them if the table has a primary key."""
         if self.take(rows):
             return
         await self._ready()
@@ -120,12 +125,12 @@ class AsyncWriter:
         await self.write(rows)
 
     async def upsert(self, rows: RowsLike) -> None:
-        """Insert rows, or replace those that have the same key."""
+        """Insert rows, or replace those with the same key."""
         self.check_keyed("upserted")
         await self.write(rows)
 
     async def delete(self, keys: KeysLike) -> None:
-        """Delete rows by key, after what was written before."""
+        """Delete rows by key, after everything written before."""
         self.check_keyed("deleted")
         if self.take_delete(keys):
             return
@@ -139,7 +144,7 @@ class AsyncWriter:
             await self._writer.put_delete(batch)
 
     def check_log(self) -> None:
-        """Refuse to append to a table with a primary key."""
+        """Reject appends to a table with a primary key."""
         if self._key:
             raise RequestError(
                 f"{self.name} has a primary key, so rows cannot be appended to it.",
@@ -147,21 +152,21 @@ class AsyncWriter:
             )
 
     def check_keyed(self, done: str) -> None:
-        """Refuse what needs a primary key."""
+        """Reject what needs a primary key."""
         if not self._key:
             raise NotPrimaryKeyTableError(
-                f"Rows are {done} by key, and {self.name} has none.",
+                f"Rows are {done} by key, but {self.name} has no primary key.",
                 hint="Append rows; drop the table or its partitions to remove them.",
             )
 
     async def flush(self) -> Receipt:
-        """Wait until everything so far is on disk; raise the first thing that went wrong."""
+        """Wait until everything so far is on disk; raise the first error."""
         await self._cut()
         self._refused = None
         return await self._writer.flush()
 
     async def _ready(self) -> None:
-        """Make room for more rows, and raise what has failed."""
+        """Wait for memory for more rows, and raise earlier errors."""
         self._loop = asyncio.get_running_loop()
         if self._held.is_full:
             await self._cut()
@@ -171,33 +176,33 @@ class AsyncWriter:
         if self._writer.pipeline.has_failed:
             await self.flush()
 
-    # ---- sending what is held, on the loop
+    # ---- sending held rows, on the loop
 
     def _begin(self) -> None:
         if self._gathering is None or self._gathering.done():
-            self._gathering = self._writers.gather(self._gather(), name="gather rows")
+            self._gathering = self._work.gather(self._gather(), name="gather rows")
 
     async def _gather(self) -> None:
-        """Cut a batch after a while, and the next one once it is written.
+        """Send a batch after a while, and the next one once it is written.
 
         So batches grow with the time that the storage takes for one.
         """
         while not self._held.is_empty:
-            await self._writers.linger(self._timeout_s)
+            await self._work.linger(self._timeout_s)
             await self._cut()
             await self._writer.pipeline.settle()
 
     async def _cut(self) -> None:
-        """Send what is held; whoever stops waiting for that does not stop it."""
+        """Send what is held; cancelling the caller does not cancel that."""
         if not self._held.is_empty or self._cutting.locked():
-            await asyncio.shield(self._writers.start(self._send_held(), name="cut a batch"))
+            await asyncio.shield(self._work.start(self._send_held(), name="cut a batch"))
 
     async def _send_held(self) -> None:
         async with self._cutting:
             for run in self._held.cut():
                 await self._send(run)
 
-    async def _send(self, run: Run) -> None:
+    async def _send(self, run: RowRun) -> None:
         """Send rows, up to the first that cannot be written."""
         if self._refused is not None:
             self._writer.pipeline.refuse(len(run.rows), self._refused)
@@ -221,7 +226,7 @@ class AsyncWriter:
         else:
             await self._writer.put_changes(batch, deletes)
 
-    # ---- as a block
+    # ---- as a context manager
 
     async def __aenter__(self) -> Self:
         return self
@@ -235,8 +240,8 @@ class AsyncWriter:
         if fault is None:
             await self.flush()
         elif isinstance(fault, Exception):
-            # What was taken is written all the same, and what became of it must not get lost.
+            # Accepted rows are written anyway, and their outcome must not get lost.
             try:
                 await self.flush()
             except HeadwaterError as other:
-                fault.add_note(f"Besides, the writer failed: {other}")
+                fault.add_note(f"The writer also failed: {other}")

@@ -1,1 +1,1 @@
-"""Options of tables and settings of the server, declared once as values."""
+"""Table options, and the settings of servers and clients, declared once as values."""

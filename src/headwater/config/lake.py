@@ -1,20 +1,20 @@
-"""Where lakes are: the properties of a server, and what clients are told of them."""
+"""Lake catalogs: the properties that a server has, and the part of them that clients may see."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from headwater.config.choices import LakeFormat
+from headwater.config.options import LakeFormat
 from headwater.errors import InvalidOptionError, RequestError
-from headwater.errors.root import HIDDEN, redacted
+from headwater.errors.tree import HIDDEN, redacted
 
 SERVED_FORMATS = (LakeFormat.ICEBERG, LakeFormat.PAIMON)
 SERVER_PREFIX = "datalake."
 TABLE_PREFIX = "table.datalake."
-# What Apache Fluss calls its catalog, since catalogs in a database keep tables under that name.
+# The catalog name of Apache Fluss; catalogs in a database store tables under it.
 ICEBERG_CATALOG_NAME = "fluss-iceberg-catalog"
 _SECRET_WORDS = ("password", "secret", "key", "token", "credential")
-# Which of several catalogs in one database, and which columns, of Paimon: no secrets.
+# Paimon's options for sharing a database between catalogs and for column names; no secrets.
 _NO_SECRETS = frozenset({"catalog-key", "bucket-key", "primary-key"})
 _LAKE_PREFIXES = tuple(
     f"{before}{each}." for each in SERVED_FORMATS for before in (TABLE_PREFIX, "")
@@ -25,24 +25,25 @@ _SQL_ADDRESSES = ("sqlite:", "postgresql:", "postgresql+")
 
 
 def check_lake_properties(default_format: str, properties: Mapping[str, str]) -> None:
-    """Refuse a format that is not served, and properties that belong to none."""
+    """Reject an unknown lake format, and properties that belong to no format."""
     if default_format not in SERVED_FORMATS:
         raise InvalidOptionError(
-            f"'datalake_format' cannot be {default_format!r}.", hint="Use iceberg or paimon."
+            f"'datalake_format' is {default_format!r}, which is not a lake format.",
+            hint="Use iceberg or paimon.",
         )
     prefixes = tuple(f"{SERVER_PREFIX}{each}." for each in SERVED_FORMATS)
     for name in properties:
         if not name.startswith(prefixes):
             raise InvalidOptionError(
-                f"{name!r} is no property of a lake.",
-                hint=f"Properties begin with {' or '.join(prefixes)}",
+                f"{name!r} is not a lake property.",
+                hint=f"Lake properties start with {' or '.join(prefixes)}",
             )
 
 
 def lake_config(
     lake: LakeFormat, properties: Mapping[str, str], *, directory: Path
 ) -> dict[str, str]:
-    """Return the properties of a format's catalog, by default one below a directory."""
+    """Return the catalog properties of a format; by default the lake is below a directory."""
     given = _within(properties, f"{SERVER_PREFIX}{lake}.")
     match lake:
         case LakeFormat.ICEBERG:
@@ -54,7 +55,7 @@ def lake_config(
 
 
 def local_catalog(lake: LakeFormat, config: Mapping[str, str]) -> Path | None:
-    """Return the file or directory without which a catalog on this machine has no tables."""
+    """Return the file or directory that a catalog on this machine keeps its tables in."""
     uri, warehouse = config.get("uri", ""), config.get("warehouse", "")
     if lake is LakeFormat.PAIMON:
         is_files = config.get("metastore", "filesystem") == "filesystem"
@@ -73,19 +74,19 @@ def _local(location: str) -> Path | None:
 
 
 def told_properties(lake: LakeFormat, config: Mapping[str, str]) -> dict[str, str]:
-    """Return a catalog's properties as clients find them in a table, without secrets."""
+    """Return a catalog's properties as table options without secrets, for clients."""
     return {
         f"{TABLE_PREFIX}{lake}.{name}": value for name, value in without_secrets(config).items()
     }
 
 
 def without_secrets(config: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a catalog that everybody may see."""
+    """Drop the properties that are secrets."""
     return {name: value for name, value in config.items() if not is_secret(name, value)}
 
 
 def shown_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a table as people may see them; who set them may have told a secret."""
+    """Hide secrets in table options, in case somebody set one there."""
     return {name: _shown(name, value) for name, value in options.items()}
 
 
@@ -96,14 +97,14 @@ def _shown(name: str, value: str) -> str:
 
 
 def shown_address(address: str) -> str:
-    """Return the address of a catalog as errors and events may name it."""
+    """Hide secrets in the address of a catalog, for errors and events."""
     before, sign, rest = address.partition("?")[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{before}{sign}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Tell whether a property is a secret, by its name or by what is in its value."""
+    """Tell whether a property is a secret, judging by its name and value."""
     address = urlsplit(value.removeprefix("jdbc:"))
     if address.password is not None or without_address_secrets(value) != value:
         return True
@@ -117,7 +118,7 @@ def _has_secret_word(text: str) -> bool:
 
 
 def exposed_secrets(given: Mapping[str, str]) -> list[str]:
-    """Return the names of secrets among arguments whose values are not in files."""
+    """Return the names of secrets that were given as plain arguments instead of files."""
     return [
         name
         for name, value in given.items()
@@ -126,28 +127,28 @@ def exposed_secrets(given: Mapping[str, str]) -> list[str]:
 
 
 def value_or_file(name: str, value: str) -> str:
-    """Return the value of an argument, or what its file says if it is @FILE."""
+    """Return an argument's value; `@FILE` means the content of a file."""
     if not value.startswith(_FILE_MARK):
         return value
     try:
         return Path(value.removeprefix(_FILE_MARK)).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as fault:
-        raise RequestError(f"The file for '{name}' cannot be read: {fault}.") from fault
+        raise RequestError(f"Cannot read the file for '{name}': {fault}.") from fault
 
 
 def without_address_secrets(value: str) -> str:
-    """Return an address without its secrets; a user name alone is one only where it is a token."""
+    """Hide the secrets in an address; a user name counts as one only where it is a token."""
     is_database = "://" in value and not value.startswith(("http://", "https://"))
     return value if is_database and "?" not in value else redacted(value)
 
 
 def _iceberg_defaults(given: Mapping[str, str], directory: Path) -> dict[str, str]:
     place = directory / "lake" / "iceberg"
-    # Not `as_uri`: pyiceberg takes locations literally, with no quoting in them.
+    # Not `as_uri`: pyiceberg takes locations literally, without percent-encoding.
     warehouse = {"warehouse": f"file://{place}"}
     if "type" not in given and "uri" not in given:
         return {"type": "sql", "uri": f"sqlite:///{place / 'catalog.sqlite'}", **warehouse}
-    # Other catalogs than those in a database say themselves where tables go.
+    # Only catalogs in a database need a warehouse; others decide the location of tables themselves.
     is_sql = given.get("type", "sql") == "sql" and given.get("uri", "").startswith(_SQL_ADDRESSES)
     return warehouse if is_sql else {}
 

@@ -1,19 +1,9 @@
-"""Every option of a table."""
+"""The table options, and the enumerations that some of them take."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from enum import StrEnum
 
-from headwater.config.choices import (
-    ArrowCompression,
-    ChangelogImage,
-    DeleteBehavior,
-    KvFormat,
-    LakeFormat,
-    LogFormat,
-    MergeEngine,
-    TimeUnit,
-)
-from headwater.config.option import Option, shown
 from headwater.config.values import (
     BOOLEAN,
     DURATION,
@@ -22,10 +12,78 @@ from headwater.config.values import (
     NAMES,
     TEXT,
     ZONE,
+    Option,
     choice,
+    shown,
     whole_number,
 )
 from headwater.errors import InvalidOptionError
+
+
+class LogFormat(StrEnum):
+    """Formats of rows in a log."""
+
+    ARROW = "arrow"
+    INDEXED = "indexed"
+    COMPACTED = "compacted"
+
+
+class KvFormat(StrEnum):
+    """Formats of rows in the state of a primary-key table."""
+
+    COMPACTED = "compacted"
+    INDEXED = "indexed"
+
+
+class ArrowCompression(StrEnum):
+    """Codecs of Arrow record batches."""
+
+    NONE = "none"
+    LZ4_FRAME = "lz4_frame"
+    ZSTD = "zstd"
+
+
+class TimeUnit(StrEnum):
+    """Periods that one automatic partition can cover."""
+
+    YEAR = "year"
+    QUARTER = "quarter"
+    MONTH = "month"
+    DAY = "day"
+    HOUR = "hour"
+
+
+class LakeFormat(StrEnum):
+    """Lake formats that a table can be tiered to."""
+
+    PAIMON = "paimon"
+    ICEBERG = "iceberg"
+    HUDI = "hudi"
+    LANCE = "lance"
+
+
+class MergeEngine(StrEnum):
+    """How rows with the same primary key are merged, if not by keeping the last."""
+
+    FIRST_ROW = "first_row"
+    VERSIONED = "versioned"
+    AGGREGATION = "aggregation"
+
+
+class DeleteBehavior(StrEnum):
+    """What happens to a delete by primary key."""
+
+    ALLOW = "allow"
+    IGNORE = "ignore"
+    DISABLE = "disable"
+
+
+class ChangelogImage(StrEnum):
+    """How much of an update the changelog contains."""
+
+    FULL = "full"
+    WAL = "wal"
+
 
 TABLE_PREFIX = "table."
 PRECREATE_MAX = 1000
@@ -34,104 +92,107 @@ KV_FORMAT_VERSION_MAX = 2
 REPLICATION_FACTOR = Option(
     name="table.replication.factor",
     kind=whole_number(low=1),
-    description="Copies kept of each bucket; one server keeps one, so the only value is 1.",
+    description="Replicas of each bucket; there is one server, so the only value is 1.",
 )
 LOG_FORMAT = Option(
     name="table.log.format",
     kind=choice(LogFormat),
     default="arrow",
-    description="Form in which the log holds rows; only arrow is served.",
+    description="Format of rows in the log; only arrow is supported.",
 )
 LOG_COMPRESSION = Option(
     name="table.log.arrow.compression.type",
     kind=choice(ArrowCompression),
     default="zstd",
-    description="Codec with which writers compress Arrow batches.",
+    description="Codec that writers compress Arrow batches with.",
 )
 LOG_COMPRESSION_ZSTD_LEVEL = Option(
     name="table.log.arrow.compression.zstd.level",
     kind=whole_number(low=1, high=22),
     default="3",
-    description="Effort of the zstd codec: higher is smaller and slower.",
+    description="Compression level of zstd: higher is smaller and slower.",
 )
 LOG_TTL = Option(
     name="table.log.ttl",
     kind=DURATION,
     default="7 d",
     alterable=True,
-    description="Age after which log segments may be deleted; 0 ms keeps them for ever.",
+    description="Age after which log segments may be deleted; 0 ms keeps them forever.",
 )
 LOG_RETENTION_BYTES = Option(
     name="table.log.retention.bytes",
     kind=MEMORY,
     alterable=True,
-    description="Size of one bucket's log above which its oldest segments may be deleted; "
-    "unset means no limit. Not an option of Fluss.",
+    description="Size of one bucket's log above which its oldest segments may be deleted; unset "
+    "means no limit. Not an option of Fluss.",
 )
 LOG_LOCAL_TTL = Option(
     name="table.log.local-ttl",
     kind=DURATION,
     alterable=True,
-    description="Age after which segments that are also stored remotely may be deleted locally; "
-    "unset means the same as table.log.ttl.",
+    description="Age after which segments that are also in remote storage may be deleted "
+    "locally; unset means the same as table.log.ttl.",
 )
 LOG_TIERED_LOCAL_SEGMENTS = Option(
     name="table.log.tiered.local-segments",
     kind=whole_number(low=1),
     default="2",
     alterable=True,
-    description="Segments of each bucket that stay local although they are stored remotely.",
+    description="Segments of each bucket that stay local even if they are in remote storage.",
 )
 AUTO_PARTITION_ENABLED = Option(
     name="table.auto-partition.enabled",
     kind=BOOLEAN,
     default="false",
     alterable=True,
-    description="Whether partitions are created ahead of time and dropped when they are old.",
+    description="Whether partitions are created in advance and dropped when they are old.",
 )
 AUTO_PARTITION_KEY = Option(
     name="table.auto-partition.key",
     kind=TEXT,
-    description="Partition key that holds the time; needed when there are several keys.",
+    description="Partition key that contains the time; required if there are several keys.",
 )
 AUTO_PARTITION_TIME_UNIT = Option(
     name="table.auto-partition.time-unit",
     kind=choice(TimeUnit),
     default="day",
-    description="Span of time that one partition covers.",
+    description="Period that one partition covers.",
 )
 AUTO_PARTITION_TIME_FORMAT = Option(
     name="table.auto-partition.time-format",
     kind=TEXT,
-    description="How a time is written as a partition value, largest unit first, made of yyyy, Q, "
-    "MM, dd, HH, '-' and '_'; unset means yyyy, yyyyQ, yyyyMM, yyyyMMdd or yyyyMMddHH by unit.",
+    description="How a time is written as a partition value, largest unit first, made of yyyy, "
+    "Q, MM, dd, HH, '-' and '_'; unset means yyyy, yyyyQ, yyyyMM, yyyyMMdd or "
+    "yyyyMMddHH by unit.",
 )
 AUTO_PARTITION_TIME_ZONE = Option(
     name="table.auto-partition.time-zone",
     kind=ZONE,
-    description="Zone in which partitions begin; unset means the local zone of the server process "
-    "(its TZ variable or the machine's setting), so set it where servers may move.",
+    description="Time zone in which partitions begin; unset means the local zone of the server "
+    "process (its TZ variable or the machine's setting), so set it if the server "
+    "may move.",
 )
 AUTO_PARTITION_NUM_PRECREATE = Option(
     name="table.auto-partition.num-precreate",
     kind=whole_number(low=0, high=PRECREATE_MAX),
     default="2",
     alterable=True,
-    description="Partitions to have ready, the current one included; 0 for several partition keys.",
+    description="Partitions to create in advance, including the current one; 0 if there are "
+    "several partition keys.",
 )
 AUTO_PARTITION_NUM_RETENTION = Option(
     name="table.auto-partition.num-retention",
     kind=whole_number(),
     default="7",
     alterable=True,
-    description="Past partitions to keep beside the current one; a negative number keeps all.",
+    description="Past partitions to keep besides the current one; a negative number keeps all.",
 )
 STATISTICS_COLUMNS = Option(
     name="table.statistics.columns",
     kind=NAMES,
     alterable=True,
-    description="Columns whose smallest and largest values writers note in each batch; "
-    "'*' means every column of a supported type, unset means none.",
+    description="Columns whose minimum and maximum writers record for each batch; '*' means "
+    "every column of a supported type, unset means none.",
 )
 DATALAKE_ENABLED = Option(
     name="table.datalake.enabled",
@@ -150,8 +211,9 @@ DATALAKE_HISTORICAL_PARTITION_ENABLED = Option(
 DATALAKE_FORMAT = Option(
     name="table.datalake.format",
     kind=choice(LakeFormat),
-    description="Lake format of the table, which also decides how rows find their bucket; unset "
-    "means that of the server when tiering is enabled. Cannot be changed once it is set.",
+    description="Lake format of the table, which also decides how rows are assigned to buckets; "
+    "unset means the server's format if tiering is enabled. Cannot be changed once "
+    "set.",
 )
 DATALAKE_FRESHNESS = Option(
     name="table.datalake.freshness",
@@ -165,55 +227,54 @@ DATALAKE_AUTO_COMPACTION = Option(
     kind=BOOLEAN,
     default="false",
     alterable=True,
-    description="Whether small lake files are merged while tiering.",
+    description="Whether tiering compacts small lake files.",
 )
 DATALAKE_AUTO_EXPIRE_SNAPSHOT = Option(
     name="table.datalake.auto-expire-snapshot",
     kind=BOOLEAN,
     default="false",
     alterable=True,
-    description="Whether old lake snapshots are dropped while tiering.",
+    description="Whether tiering expires old lake snapshots.",
 )
 DATALAKE_SYSTEM_COLUMNS = Option(
     name="table.datalake.system-columns",
     kind=BOOLEAN,
-    description="Whether a lake table that is made has the columns __bucket, __offset and "
-    "__timestamp behind those of the table, which Flink needs to read it through Apache Fluss "
+    description="Whether a new lake table gets the columns __bucket, __offset and __timestamp "
+    "after those of the table, which Flink needs to read it through Apache Fluss "
     "0.9; unset means yes for Paimon, no for Iceberg.",
 )
 KV_FORMAT = Option(
     name="table.kv.format",
     kind=choice(KvFormat),
     default="compacted",
-    description="Form in which a primary-key table holds its current rows; "
-    "only compacted is served.",
+    description="Format of the current rows of a primary-key table; only compacted is supported.",
 )
 KV_FORMAT_VERSION = Option(
     name="table.kv.format-version",
     kind=whole_number(low=1, high=KV_FORMAT_VERSION_MAX),
-    description="Version of the key encoding of a primary-key table, filled in by the server.",
+    description="Version of the key encoding of a primary-key table, set by the server.",
 )
 KV_STANDBY_REPLICA_ENABLED = Option(
     name="table.kv.standby-replica.enabled",
     kind=BOOLEAN,
     alterable=True,
-    description="Whether a primary-key table keeps a warm copy of its state.",
+    description="Whether a primary-key table has a standby copy of its state.",
 )
 KV_TTL = Option(
     name="table.kv.ttl",
     kind=DURATION,
-    description="Age after which a row of a primary-key table is gone; unset keeps rows.",
+    description="Age after which a row of a primary-key table expires; unset keeps rows.",
 )
 KV_TTL_TIME_COLUMN = Option(
     name="table.kv.ttl.time-column",
     kind=TEXT,
-    description="Column of type TIMESTAMP, TIMESTAMP_LTZ or BIGINT (milliseconds since 1970) from "
-    "which a row's age counts; unset means its last write.",
+    description="Column of type TIMESTAMP, TIMESTAMP_LTZ or BIGINT (milliseconds since 1970) "
+    "that a row's age is counted from; unset means its last write.",
 )
 MERGE_ENGINE = Option(
     name="table.merge-engine",
     kind=choice(MergeEngine),
-    description="How rows of one primary key are merged; unset means the last row wins.",
+    description="How rows with the same primary key are merged; unset means the last row wins.",
 )
 MERGE_ENGINE_VERSION_COLUMN = Option(
     name="table.merge-engine.versioned.ver-column",
@@ -223,8 +284,8 @@ MERGE_ENGINE_VERSION_COLUMN = Option(
 DELETE_BEHAVIOR = Option(
     name="table.delete.behavior",
     kind=choice(DeleteBehavior),
-    description="What happens to deletes of a primary-key table; unset means ignore "
-    "under a merge engine and allow otherwise.",
+    description="What happens to deletes from a primary-key table; unset means ignore under a "
+    "merge engine, otherwise allow.",
 )
 AUTO_INCREMENT_CACHE_SIZE = Option(
     name="table.auto-increment.cache-size",
@@ -236,7 +297,7 @@ CHANGELOG_IMAGE = Option(
     name="table.changelog.image",
     kind=choice(ChangelogImage),
     default="full",
-    description="Whether the changelog of a primary-key table shows rows before an update.",
+    description="Whether the changelog of a primary-key table contains the rows before an update.",
 )
 
 TABLE_OPTIONS: Mapping[str, Option[object]] = {
@@ -246,17 +307,17 @@ ALTERABLE_NAMES = tuple(sorted(name for name, one in TABLE_OPTIONS.items() if on
 
 
 def is_table_option(name: str) -> bool:
-    """Tell whether a property is an option of tables rather than a custom property."""
+    """Tell whether a property is a table option rather than a custom property."""
     return name.startswith(TABLE_PREFIX)
 
 
 def declared(name: str) -> Option[object]:
-    """Return the declaration of an option, or suggest the one that was meant."""
+    """Look up the declaration of an option; the error suggests a similar name."""
     if option := TABLE_OPTIONS.get(name):
         return option
     if not is_table_option(name):
         raise InvalidOptionError(
-            f"{shown(name)} is not an option of tables.", hint="Pass it as a custom property."
+            f"{shown(name)} is not a table option.", hint="Pass it as a custom property."
         )
     close = get_close_matches(name[:200], TABLE_OPTIONS, n=1)
     hint = f"Did you mean '{close[0]}'?" if close else "See the reference of table options."
@@ -264,6 +325,6 @@ def declared(name: str) -> Option[object]:
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Check that every property is a declared option with a value of its kind."""
+    """Check that every property is a declared option with a valid value."""
     for name, text in properties.items():
         declared(name).read(text)

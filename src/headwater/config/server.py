@@ -1,11 +1,12 @@
-"""The settings of a server process."""
+"""Settings of a server process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from headwater.config.choices import LakeFormat
 from headwater.config.lake import check_lake_properties
-from headwater.config.setting import (
+from headwater.config.options import LakeFormat
+from headwater.config.values import (
+    MEMORY,
     check_positive,
     integer,
     integer_or_none,
@@ -14,7 +15,6 @@ from headwater.config.setting import (
     switch,
     text,
 )
-from headwater.config.values import MEMORY
 from headwater.errors import InvalidOptionError
 
 MIB = 1024**2
@@ -44,125 +44,132 @@ _FREE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Hold the limits and intervals of one server."""
+    """The limits and intervals of one server."""
 
     host: str = text("127.0.0.1", "Address to listen on.")
-    port: int = integer(9123, "Port to listen on; 0 takes any free one.")
-    advertised_host: str = text("", "Address that clients are told; empty: the one they reached.")
-    advertised_port: int = integer(0, "Port that clients are told; 0: the one they reached.")
-    insecure: bool = switch("Listen beyond this machine without authentication.")
-    metrics_host: str = text("127.0.0.1", "Address to serve metrics and health on.")
+    port: int = integer(9123, "Port to listen on; 0 picks a free one.")
+    advertised_host: str = text(
+        "", "Address that clients are told to use; empty: the one they connected to."
+    )
+    advertised_port: int = integer(
+        0, "Port that clients are told to use; 0: the one they connected to."
+    )
+    insecure: bool = switch("Accept connections from other machines without authentication.")
+    metrics_host: str = text("127.0.0.1", "Address to serve metrics and health checks on.")
     metrics_port: int | None = integer_or_none(
-        "Port to serve metrics and health on; 0 takes any free one; unset: they are not served."
+        "Port to serve metrics and health checks on; 0 picks a free one; unset: not served."
     )
-    metrics_exposed: bool = switch("Serve metrics beyond this machine, where nobody logs in.")
+    metrics_exposed: bool = switch("Serve metrics to other machines, without authentication.")
     connections_max: int = integer(
-        1024, "Connections open at a time, logged in where users must; more are turned away."
+        1024, "Open connections, logged in where that is required; more are rejected."
     )
-    login_timeout_s: float = seconds(15.0, "Time a client has to log in, where users must.")
+    login_timeout_s: float = seconds(15.0, "Time a client has to log in, where that is required.")
     login_connections_max: int = integer(
-        256, "Connections that have not logged in; the oldest one makes room for one more."
+        256, "Connections that have not logged in; a new one replaces the oldest."
     )
     login_connections_per_address_max: int = integer(
-        64, "Such connections from one address (for IPv6: from one network of /64)."
+        64, "Such connections from one address (for IPv6: from one /64 network)."
     )
-    frame_timeout_s: float = seconds(30.0, "Time a client has to finish a frame it began.")
+    frame_timeout_s: float = seconds(30.0, "Time a client has to finish sending a frame.")
     request_bytes_max: int = integer(64 * MIB, "Size of one request.")
     connection_requests_max: int = integer(
-        1024, "Requests of one connection in flight before its socket is read no further."
+        1024, "Requests of one connection in flight; above it, its socket is not read."
     )
     connection_requests_bytes_max: int = integer(
-        128 * MIB, "Requests of one connection held in memory before its socket is read no further."
+        128 * MIB, "Request bytes of one connection in memory; above it, its socket is not read."
     )
     total_request_bytes_max: int = integer(
-        256 * MIB, "Requests of all connections held in memory before sockets wait."
+        256 * MIB, "Request bytes of all connections in memory; above it, sockets wait."
     )
-    response_bytes_max: int = integer(16 * MIB, "Records in one response.")
+    response_bytes_max: int = integer(16 * MIB, "Record bytes in one response.")
     unsent_bytes_max: int = integer(
         256 * MIB,
-        "Responses waiting to be sent, of all connections; above it the slowest reader is dropped.",
+        "Response bytes waiting to be sent, for all connections; above it the slowest reader is "
+        "disconnected.",
     )
     total_response_bytes_max: int = integer(
         512 * MIB,
-        "Responses that are read or wait to be taken, of all connections; above it readers wait,"
-        " the slowest of them is dropped, and then requests are refused for a while.",
+        "Response bytes being read or waiting to be sent, for all connections; above it readers "
+        "wait, then the slowest is disconnected, then requests are rejected for a while.",
     )
     memory_bytes_max: int = integer(
         0,
-        "Memory that the process may take; large requests are refused when it is almost all taken."
-        " 0: no limit.",
+        "Memory that the process may use; large requests are rejected when it is almost used "
+        "up. 0: no limit.",
     )
     batch_bytes_max: int = integer(32 * MIB, "Size of one record batch.")
     decoded_bytes_max: int = integer(
         256 * MIB,
-        "Size of one record batch once decompressed, and of all that are decompressed at a time.",
+        "Size of one record batch after decompression, and of all that are decompressed at a time.",
     )
     request_decoded_bytes_max: int = integer(
-        1024 * MIB, "Size of all record batches of one request once decompressed."
+        1024 * MIB, "Size of all record batches of one request after decompression."
     )
     disk_free_bytes_min: int = integer(
         64 * MIB,
-        "Free space of the disk below which rows are refused, so that there is room to delete some;"
-        " 0 refuses none.",
+        "Free disk space below which writes are rejected, so that there is space left to delete "
+        "rows; 0 rejects none.",
     )
     trust_clock: bool = switch(
-        "Delete by age at once though the clock is far ahead of the last run; else an hour later."
+        "Delete by age at once even if the clock is far ahead of the last run; by default an "
+        "hour later."
     )
-    default_bucket_number: int = integer(1, "Buckets of a table whose creator gives no number.")
+    default_bucket_number: int = integer(
+        1, "Buckets of a table that is created without a number of buckets."
+    )
     bucket_count_max: int = integer(4096, "Buckets of one table or partition.")
     partition_count_max: int = integer(1000, "Partitions of one table.")
     auto_partition_check_interval_s: float = seconds(
-        600.0, "Time between two looks for partitions to create or drop."
+        600.0, "Time between two checks for partitions to create or drop."
     )
     retention_check_interval_s: float = seconds(
-        60.0, "Time between two looks for segments to delete."
+        60.0, "Time between two checks for segments to delete."
     )
 
     kv_snapshot_interval_s: float = seconds(
-        600.0, "Time between two snapshots of a primary-key bucket that changed."
+        600.0, "Time between two snapshots of a primary-key bucket that has changed."
     )
-    kv_snapshot_rows_max: int = integer(
-        5_000_000, "Changes after which a snapshot is taken before its time."
-    )
-    kv_scanner_ttl_s: float = seconds(600.0, "Time after which an idle scan of rows is ended.")
-    kv_scanners_max: int = integer(200, "Scans of rows that may be open at a time.")
+    kv_snapshot_rows_max: int = integer(5_000_000, "Changes after which a snapshot is taken early.")
+    kv_scanner_ttl_s: float = seconds(600.0, "Time after which an idle scan of rows is closed.")
+    kv_scanners_max: int = integer(200, "Open scans of rows.")
     kv_scanner_bytes_max: int = integer(
-        512 * MIB, "Memory that all open scans of rows may hold: 8 bytes for each row."
+        512 * MIB, "Memory for all open scans of rows: 8 bytes for each row."
     )
-    kv_scanners_per_bucket_max: int = integer(8, "Scans of rows open at a time in one bucket.")
+    kv_scanners_per_bucket_max: int = integer(8, "Open scans of rows in one bucket.")
 
     datalake_format: str = text(
-        LakeFormat.ICEBERG, "Lake format of tables that name none: iceberg or paimon."
+        LakeFormat.ICEBERG, "Lake format of tables that do not set one: iceberg or paimon."
     )
     lake_properties: Mapping[str, str] = properties(
-        "Where the lake is, such as datalake.iceberg.uri; clients are told, except for secrets. "
+        "Where the lake is, such as datalake.iceberg.uri; clients see it, except for secrets. "
         "Unset: a lake below the data directory."
     )
     lake_tiering_lease_s: float = seconds(
-        120.0, "Time after which a table goes to another tierer if its own is not heard of."
+        120.0,
+        "Time after which a table is given to another tiering service if its own does not report.",
     )
 
     lake_trusted_tierers: str = text(
         "",
-        "Users, with commas, whose reports of lake snapshots are believed without a look into the "
-        "lake: retention deletes rows on their word. * stands for everybody.",
+        "Users, separated by commas, whose reports of lake snapshots are trusted without "
+        "checking the lake: retention deletes rows based on them. * means everybody.",
     )
 
     def __post_init__(self) -> None:
         check_positive(self, free=_FREE)
         for name, port in (("port", self.port), ("metrics_port", self.metrics_port or 0)):
             if not 0 <= port <= PORT_MAX:
-                raise InvalidOptionError(f"'{name}' must be from 0 to {PORT_MAX}, not {port}.")
+                raise InvalidOptionError(f"'{name}' must be between 0 and {PORT_MAX}, not {port}.")
         if self.default_bucket_number > self.bucket_count_max:
-            raise InvalidOptionError("'default_bucket_number' is above 'bucket_count_max'.")
+            raise InvalidOptionError("'default_bucket_number' is larger than 'bucket_count_max'.")
         check_lake_properties(self.datalake_format, self.lake_properties)
 
 
 def limits_for(memory_bytes: int) -> dict[str, int]:
-    """Return the limits that fit into so much memory; with 2 GiB or more they are the usual ones.
+    """Compute limits that fit into an amount of memory; with 2 GiB or more they are the defaults.
 
-    The interpreter and its libraries need a share before anything is served. What is left is split
-    so that all budgets together, with the copies that are made on the way, stay below it.
+    The interpreter and its libraries need a share first. The rest is divided so that all budgets
+    together, including copies that are made along the way, stay below it.
     """
     free = max(memory_bytes - OVERHEAD_BYTES, memory_bytes // 3)
     requests, answers = _share(free, 15), _share(free, 20)
@@ -183,20 +190,23 @@ def limits_for(memory_bytes: int) -> dict[str, int]:
 
 
 def limit_named(name: str, value: str) -> int:
-    """Read a limit that an operator gives by its name: a number, or a size with its unit."""
+    """Parse a limit that an operator sets by name: a number, or a size with its unit."""
     known = [each.name for each in fields(ServerSettings) if each.name.endswith(LIMIT_ENDINGS)]
     if name not in known:
-        raise InvalidOptionError(f"{name!r} is no limit.", hint=f"There are: {', '.join(known)}.")
+        raise InvalidOptionError(
+            f"{name!r} is not a limit.", hint=f"The limits are {', '.join(known)}."
+        )
     read = int(value) if value.strip().isdigit() else MEMORY.read(value)
     if read is None:
         raise InvalidOptionError(
-            f"{name!r} cannot be {value!r}.", hint=f"Expected a number, or {MEMORY.expected}."
+            f"{value!r} is not a valid value of {name!r}.",
+            hint=f"Use a number, or {MEMORY.expected}.",
         )
     return read
 
 
 def settings_with(settings: ServerSettings, limits: Mapping[str, int]) -> ServerSettings:
-    """Return settings with other limits."""
+    """Replace some limits of the settings."""
     return replace(settings, **limits)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""The options of one table, read from its properties."""
+"""The options of one table, parsed from its properties."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from datetime import tzinfo
 from typing import Self
 
 from headwater.config import options
-from headwater.config.auto_partition import AutoPartition
-from headwater.config.choices import (
+from headwater.config.auto_partition import AutoPartition, custom_format, default_format
+from headwater.config.options import (
     ArrowCompression,
     ChangelogImage,
     DeleteBehavior,
@@ -16,13 +16,73 @@ from headwater.config.choices import (
     LogFormat,
     MergeEngine,
 )
-from headwater.config.time_format import custom_format, default_format
 from headwater.errors import InvalidOptionError
+from headwater.model.schema import Column, Schema
+from headwater.model.types import (
+    BigIntType,
+    BooleanType,
+    CharType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    SmallIntType,
+    StringType,
+    TimestampLtzType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+)
+
+EVERY_COLUMN = ("*",)
+SUPPORTED_TYPES = (
+    BooleanType,
+    TinyIntType,
+    SmallIntType,
+    IntType,
+    BigIntType,
+    FloatType,
+    DoubleType,
+    StringType,
+    CharType,
+    DecimalType,
+    DateType,
+    TimeType,
+    TimestampType,
+    TimestampLtzType,
+)
+
+
+def statistics_columns(names: tuple[str, ...], schema: Schema) -> tuple[Column, ...]:
+    """Resolve `table.statistics.columns` to columns, in the order given."""
+    if names == EVERY_COLUMN:
+        return tuple(column for column in schema.columns if _is_supported(column))
+    return tuple(_named(name, schema) for name in names)
+
+
+def _is_supported(column: Column) -> bool:
+    return isinstance(column.type, SUPPORTED_TYPES)
+
+
+def _named(name: str, schema: Schema) -> Column:
+    found = next((column for column in schema.columns if column.name == name), None)
+    if found is None:
+        raise InvalidOptionError(
+            f"'table.statistics.columns' names '{name}', which is not a column.",
+            hint=f"The columns are {', '.join(schema.names)}.",
+        )
+    if not _is_supported(found):
+        raise InvalidOptionError(
+            f"'table.statistics.columns' names '{name}' of type {found.type}, which has no "
+            "statistics."
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeOptions:
-    """Hold how a table is tiered to a lake."""
+    """How a table is tiered to a lake."""
 
     enabled: bool
     historical_partition_enabled: bool
@@ -34,7 +94,7 @@ class LakeOptions:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
-        """Read the options of the lake."""
+        """Parse the lake options."""
         system_columns = options.DATALAKE_SYSTEM_COLUMNS.of(properties)
         lake = options.DATALAKE_FORMAT.of(properties)
         return cls(
@@ -46,14 +106,14 @@ class LakeOptions:
             freshness_ms=options.DATALAKE_FRESHNESS.required(properties),
             auto_compaction=options.DATALAKE_AUTO_COMPACTION.required(properties),
             auto_expire_snapshot=options.DATALAKE_AUTO_EXPIRE_SNAPSHOT.required(properties),
-            # In Iceberg they also decide how files are parted, which other readers pay for.
+            # In Iceberg they also partition the files, which slows down other readers.
             system_columns=lake is LakeFormat.PAIMON if system_columns is None else system_columns,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvOptions:
-    """Hold how a primary-key table merges and keeps its rows."""
+    """How a primary-key table merges and keeps its rows."""
 
     format: KvFormat
     format_version: int | None
@@ -68,7 +128,7 @@ class KvOptions:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
-        """Read the options of primary-key tables."""
+        """Parse the options of primary-key tables."""
         return cls(
             format=options.KV_FORMAT.required(properties),
             format_version=options.KV_FORMAT_VERSION.of(properties),
@@ -85,7 +145,7 @@ class KvOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """Hold every option of a table in its own type; a ttl of 0 keeps rows for ever."""
+    """All options of a table, typed; a ttl of 0 keeps rows forever."""
 
     replication_factor: int
     log_format: LogFormat
@@ -102,7 +162,7 @@ class TableOptions:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
-        """Read properties, or name the first that is unknown, malformed or contradicted."""
+        """Parse properties; the error names the first that is unknown, malformed or in conflict."""
         options.check_properties(properties)
         log_ttl_ms = options.LOG_TTL.required(properties)
         return cls(
@@ -127,8 +187,8 @@ def _local_ttl_ms(properties: Mapping[str, str], log_ttl_ms: int) -> int:
         return log_ttl_ms
     if 0 < log_ttl_ms < local_ttl_ms:
         raise InvalidOptionError(
-            f"'table.log.local-ttl' of {local_ttl_ms} ms is longer than "
-            f"'table.log.ttl' of {log_ttl_ms} ms.",
+            f"'table.log.local-ttl' of {local_ttl_ms} ms is longer than 'table.log.ttl' of "
+            f"{log_ttl_ms} ms.",
             hint="Local segments are part of the log, so they cannot outlive it.",
         )
     return local_ttl_ms

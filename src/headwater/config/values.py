@@ -1,12 +1,19 @@
-"""Kinds of option values and how each is read from text."""
+"""Kinds of values, and how options and settings of these kinds are declared."""
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from datetime import UTC, timedelta, timezone, tzinfo
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 from zoneinfo import ZoneInfo
+
+from headwater.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+# Kinds of option values, and how each is parsed from text.
 
 LONG_MAX = 2**63 - 1
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
@@ -39,7 +46,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """Read one kind of value; `read` returns None for a text that does not fit."""
+    """Parse one kind of value; `read` returns None if the text does not fit."""
 
     name: str
     expected: str
@@ -47,13 +54,13 @@ class Kind(Generic[T_co]):
 
 
 def read_duration_ms(text: str) -> int | None:
-    """Read a length of time such as `7 d`, `10min` or `0ms` as whole milliseconds."""
+    """Parse a duration such as `7 d`, `10min` or `0ms` into milliseconds."""
     nanoseconds = _amount(text, _NANOSECONDS)
     return None if nanoseconds is None else _within_long(nanoseconds // 1_000_000)
 
 
 def read_bytes(text: str) -> int | None:
-    """Read a memory size such as `512 mb` or `1g` as bytes."""
+    """Parse a memory size such as `512 mb` or `1g` into bytes."""
     amount = _amount(text, _BYTES)
     return None if amount is None else _within_long(amount)
 
@@ -70,23 +77,23 @@ def _within_long(amount: int) -> int | None:
 
 
 def read_boolean(text: str) -> bool | None:
-    """Read true or false in any case."""
+    """Parse true or false in any case."""
     return {"true": True, "false": False}.get(text.strip().lower())
 
 
 def read_text(text: str) -> str | None:
-    """Read text that is more than blanks."""
+    """Parse text that is not blank."""
     return text.strip() or None
 
 
 def read_names(text: str) -> tuple[str, ...] | None:
-    """Read names separated by commas; blanks around them do not count."""
+    """Parse names separated by commas; whitespace around them is ignored."""
     names = tuple(name.strip() for name in text.split(","))
     return names if all(names) and len(names) == len(set(names)) else None
 
 
 def read_zone(text: str) -> tzinfo | None:
-    """Read a zone of the time zone database or a fixed distance from UTC."""
+    """Parse an IANA time zone, or a fixed offset from UTC."""
     name = text.strip()
     if name in {"UTC", "GMT", "UT", "Z"}:
         return UTC
@@ -95,7 +102,7 @@ def read_zone(text: str) -> tzinfo | None:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        # A key that is unknown, not a plain relative path, or the name of a folder.
+        # An unknown zone, not a plain relative path, or the name of a folder.
         return None
 
 
@@ -107,7 +114,7 @@ def _fixed_zone(*, sign: str, hours: int, minutes: int) -> tzinfo | None:
 
 
 def whole_number(*, low: int = INT_MIN, high: int = INT_MAX) -> Kind[int]:
-    """Make the kind of whole numbers from `low` to `high`, both included."""
+    """Make the kind of whole numbers from `low` to `high`, inclusive."""
 
     def read(text: str) -> int | None:
         if not _WHOLE.match(text.strip()):
@@ -119,7 +126,7 @@ def whole_number(*, low: int = INT_MIN, high: int = INT_MAX) -> Kind[int]:
 
 
 def choice(of: type[Choice]) -> Kind[Choice]:
-    """Make the kind of one word out of an enumeration, in any case."""
+    """Make the kind of enumeration members, in any case."""
     members = {member.value: member for member in of}
 
     def read(text: str) -> Choice | None:
@@ -128,9 +135,102 @@ def choice(of: type[Choice]) -> Kind[Choice]:
     return Kind("choice", f"one of {', '.join(members)}", read)
 
 
-DURATION = Kind("duration", "a length of time such as '7 d', '10 min' or '0 ms'", read_duration_ms)
-MEMORY = Kind("memory size", "a size with its unit such as '512 mb' or '1 gb'", read_bytes)
+DURATION = Kind("duration", "a duration such as '7 d', '10 min' or '0 ms'", read_duration_ms)
+MEMORY = Kind("memory size", "a size with its unit, such as '512 mb' or '1 gb'", read_bytes)
 BOOLEAN = Kind("boolean", "true or false", read_boolean)
 TEXT = Kind("text", "text that is not blank", read_text)
-NAMES = Kind("names", "different names separated by commas, or '*'", read_names)
+NAMES = Kind("names", "distinct names separated by commas, or '*'", read_names)
 ZONE = Kind("time zone", "a zone such as 'Europe/Berlin', 'UTC' or '+08:00'", read_zone)
+
+
+SHOWN_CHARACTERS_MAX = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option(Generic[T_co]):
+    """Declare an option; the default is text and parsed like a value that a user gives."""
+
+    name: str
+    kind: Kind[T_co]
+    description: str
+    default: str | None = None
+    alterable: bool = False
+
+    def of(self, properties: Mapping[str, str]) -> T_co | None:
+        """Parse the value, or the default if there is none; None if there is neither."""
+        text = properties.get(self.name, self.default)
+        return None if text is None else self.read(text)
+
+    def required(self, properties: Mapping[str, str]) -> T_co:
+        """Parse the value or the default, for an option that has a default."""
+        value = self.of(properties)
+        assert value is not None, self.name
+        return value
+
+    def read(self, text: str) -> T_co:
+        """Parse a value; the error says what is expected instead."""
+        value = self.kind.read(text)
+        if value is None:
+            raise InvalidOptionError(
+                f"'{self.name}' cannot be {shown(text)}.", hint=f"Expected {self.kind.expected}."
+            )
+        return value
+
+
+def shown(text: str) -> str:
+    """Quote text from outside, cut to a length that fits into a message."""
+    return repr(text if len(text) <= SHOWN_CHARACTERS_MAX else f"{text[:SHOWN_CHARACTERS_MAX]}…")
+
+
+# Declarations of settings: a default, a description, and a check of the value.
+
+
+def integer(default: int, description: str) -> int:
+    """Declare a whole number."""
+    setting: int = field(default=default, metadata={"description": description})
+    return setting
+
+
+def integer_or_none(description: str) -> int | None:
+    """Declare a whole number that is unset by default."""
+    setting: int | None = field(default=None, metadata={"description": description})
+    return setting
+
+
+def seconds(default: float, description: str) -> float:
+    """Declare a duration in seconds."""
+    setting: float = field(default=default, metadata={"description": description})
+    return setting
+
+
+def switch(description: str, *, default: bool = False) -> bool:
+    """Declare a setting that is on or off."""
+    setting: bool = field(default=default, metadata={"description": description})
+    return setting
+
+
+def text(default: str, description: str) -> str:
+    """Declare a text."""
+    setting: str = field(default=default, metadata={"description": description})
+    return setting
+
+
+def properties(description: str) -> Mapping[str, str]:
+    """Declare a mapping of names to values, empty by default."""
+    setting: Mapping[str, str] = field(default_factory=dict, metadata={"description": description})
+    return setting
+
+
+def described(settings: "type[DataclassInstance]") -> Iterator[tuple[str, str, str]]:
+    """Yield the name, default and description of each setting, for the reference page."""
+    for setting in fields(settings):
+        default = "" if setting.default in (MISSING, None) else str(setting.default)
+        yield setting.name, default, setting.metadata["description"]
+
+
+def check_positive(settings: "DataclassInstance", *, free: Collection[str]) -> None:
+    """Reject values that are not above 0, except in the settings named `free`."""
+    for setting in fields(settings):
+        value = getattr(settings, setting.name)
+        if setting.name not in free and not value > 0:
+            raise InvalidOptionError(f"'{setting.name}' must be above 0, not {value}.")

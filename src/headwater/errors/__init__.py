@@ -15,7 +15,7 @@
     │   │   LakeSnapshotMissingError, ScannerMissingError, ScannerExpiredError,
     │   │   ServerMissingError, ServerTagMissingError, RebalanceMissingError,
     │   │   PositionMissingError
-    ├── ConflictError        the thing is there already, or in the way
+    ├── ConflictError        use what exists, remove it, or choose another name
     │   ├── DatabaseExistsError, DatabaseNotEmptyError, TableExistsError,
     │   │   LakeTableExistsError, PartitionExistsError, PartitionLimitError,
     │   │   BucketLimitError, ScannerLimitError, CapacityError, NumbersExhaustedError,
@@ -24,139 +24,128 @@
     │   │   BoundaryMovedError, LakeTableDiffersError, LakeNotAllowedError,
     │   │   LakeRowsDeletedError, LogGapError, LakeAheadError, LogDivergedError,
     │   │   ServerTagExistsError, RebalanceError
-    ├── SequenceError        the writer lost its place: take a new writer id
+    ├── SequenceError        start again with a new writer id
     │   ├── OutOfOrderSequenceError, DuplicateSequenceError, UnknownWriterError
-    ├── RetryLaterError      nothing is wrong with the request: send it again
+    ├── RetryLaterError      send the same request again
     │   ├── DisconnectedError, ServerUnreachableError, TimedOutError, NotLeaderError,
     │   │   LeaderMissingError, NotCoordinatorError, TooFewReplicasError, StoppingError,
     │   │   BackpressureError, DiskFullError, DamagedMessageError, AuthenticationBusyError,
     │   │   LakeCommitUnknownError, LakeUnreachableError
-    ├── AccessError          present other credentials
+    ├── AccessError          use other credentials
     │   ├── AuthenticationError, SecurityDisabledError, SecurityTokenError
-    └── StorageError         an operator has to look at disk, data or events
+    └── StorageError         have an operator look at the disk, the data or the events
         └── ServerFaultError, LogStorageError, KvStorageError, CorruptBatchError,
             CorruptFileError, DamagedRangeError, BucketFencedError, DirectoryLostError
 
-Each class carries the wire code that Fluss clients understand, whether the same request may
-succeed later, and a hint: what to do, for when the error itself says nothing better.
+Each class has the wire code that Fluss clients understand, says whether the same request may
+succeed later, and has a hint: what to do when the error itself has no better advice.
 """
 
-from headwater.errors.access import (
+from headwater.errors.codes import (
+    AuthenticationBusyError,
+    BackpressureError,
+    CapacityError,
+    DamagedMessageError,
+    InvalidProducerError,
+    InvalidReplicationError,
+    LakeTableExistsError,
+    LogStorageError,
+    NotAttemptedError,
+    NotLeaderError,
+    RebalanceError,
+    RebalanceMissingError,
+    SecurityTokenError,
+    ServerMissingError,
+    ServerTagExistsError,
+    ServerTagMissingError,
+    StaleEpochError,
+    TooFewReplicasError,
+    error_of_code,
+    moves_leader,
+)
+from headwater.errors.tree import (
     AccessError,
     AuthenticationError,
-    SecurityDisabledError,
-    SecurityTokenError,
-)
-from headwater.errors.codes import error_of_code, moves_leader
-from headwater.errors.conflict import (
     BoundaryMovedError,
+    BucketFencedError,
     BucketLimitError,
-    CapacityError,
-    ConflictError,
-    CursorLostError,
-    DatabaseExistsError,
-    DatabaseNotEmptyError,
-    DirectoryInUseError,
-    EpochDiffersError,
-    LakeAheadError,
-    LakeMovedError,
-    LakeNotAllowedError,
-    LakeRewrittenError,
-    LakeRowsDeletedError,
-    LakeTableDiffersError,
-    LakeTableExistsError,
-    LogDivergedError,
-    LogGapError,
-    NotAttemptedError,
-    NumbersExhaustedError,
-    PartitionExistsError,
-    PartitionLimitError,
-    RebalanceError,
-    ScannerLimitError,
-    ServerTagExistsError,
-    StaleEpochError,
-    TableExistsError,
-    TieringFencedError,
-)
-from headwater.errors.missing import (
     BucketMissingError,
-    DatabaseMissingError,
-    LakeMissingError,
-    LakeSnapshotMissingError,
-    MissingError,
-    PartitionMissingError,
-    PositionMissingError,
-    RebalanceMissingError,
-    ScannerExpiredError,
-    ScannerMissingError,
-    SchemaMissingError,
-    ServerMissingError,
-    ServerTagMissingError,
-    SnapshotMissingError,
-    TableMissingError,
-)
-from headwater.errors.request import (
     ClosedError,
+    ConflictError,
+    CorruptBatchError,
+    CorruptFileError,
+    CursorLostError,
+    DamagedRangeError,
+    DatabaseExistsError,
+    DatabaseMissingError,
+    DatabaseNotEmptyError,
     DeletionDisabledError,
+    DirectoryInUseError,
+    DirectoryLostError,
+    DisconnectedError,
+    DiskFullError,
+    DuplicateSequenceError,
+    EpochDiffersError,
+    HeadwaterError,
     InvalidAcksError,
     InvalidAlterError,
     InvalidNameError,
     InvalidOptionError,
     InvalidPartitionError,
-    InvalidProducerError,
     InvalidProjectionError,
-    InvalidReplicationError,
     InvalidScanError,
     InvalidTableError,
     InvalidTargetColumnError,
     InvalidTimestampError,
     InvalidTokenError,
     InvalidValueError,
+    KvStorageError,
+    LakeAheadError,
+    LakeCommitUnknownError,
+    LakeMissingError,
+    LakeMovedError,
+    LakeNotAllowedError,
+    LakeRewrittenError,
+    LakeRowsDeletedError,
+    LakeSnapshotMissingError,
+    LakeTableDiffersError,
+    LakeUnreachableError,
+    LeaderMissingError,
+    LogDivergedError,
+    LogGapError,
+    MissingError,
+    NotCoordinatorError,
     NotPartitionedError,
     NotPrimaryKeyTableError,
+    NumbersExhaustedError,
     OffsetOutOfRangeError,
+    OutOfOrderSequenceError,
+    PartitionExistsError,
+    PartitionLimitError,
+    PartitionMissingError,
+    PositionMissingError,
     RecordTooLargeError,
     RemoteLogError,
     RequestError,
+    RetryLaterError,
+    ScannerExpiredError,
+    ScannerLimitError,
+    ScannerMissingError,
+    SchemaMissingError,
+    SecurityDisabledError,
+    SequenceError,
+    ServerFaultError,
+    ServerUnreachableError,
+    SnapshotMissingError,
+    StoppingError,
+    StorageError,
+    TableExistsError,
+    TableMissingError,
+    TieringFencedError,
+    TimedOutError,
+    UnknownWriterError,
     UnsupportedError,
     ValueOverflowError,
-)
-from headwater.errors.retry_later import (
-    AuthenticationBusyError,
-    BackpressureError,
-    DamagedMessageError,
-    DisconnectedError,
-    DiskFullError,
-    LakeCommitUnknownError,
-    LakeUnreachableError,
-    LeaderMissingError,
-    NotCoordinatorError,
-    NotLeaderError,
-    RetryLaterError,
-    ServerUnreachableError,
-    StoppingError,
-    TimedOutError,
-    TooFewReplicasError,
-)
-from headwater.errors.root import (
-    HeadwaterError,
-)
-from headwater.errors.sequence import (
-    DuplicateSequenceError,
-    OutOfOrderSequenceError,
-    SequenceError,
-    UnknownWriterError,
-)
-from headwater.errors.storage import (
-    BucketFencedError,
-    CorruptBatchError,
-    CorruptFileError,
-    DamagedRangeError,
-    DirectoryLostError,
-    KvStorageError,
-    LogStorageError,
-    ServerFaultError,
-    StorageError,
 )
 
 __all__ = [

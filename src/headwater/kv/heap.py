@@ -1,9 +1,7 @@
 """The rows of one bucket: records in segments that only grow, read many at a time.
 
-A record is `i32 length | uvarint key length | key | row`, as a client sends it. New records go
-to a segment in memory; a full one is sealed and later written to a file that is mapped, so that
-rows may take more room than there is memory. Bytes that were written never change: whoever
-holds the buffers of a moment can go on reading what was there then.
+Where a row lies is one number: schema id, segment and offset. Values are framed for the wire
+in place.
 """
 
 import struct
@@ -14,17 +12,57 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import RecordTooLargeError
-from headwater.kv.location import (
-    SEGMENT_BYTES_LIMIT,
-    SEGMENT_COUNT_MAX,
-    Locations,
-    base_location,
-    offset_of,
-    schema_of,
-    segment_of,
-    unpacked,
-)
 from headwater.rows.row_bytes import PADDING, RowBytes
+
+# Where a row lies: schema id, segment and offset, packed into one number.
+
+Locations = npt.NDArray[np.int64]
+
+ABSENT = -1
+OFFSET_BITS = 28
+SEGMENT_BITS = 20
+SEGMENT_BYTES_LIMIT = 1 << OFFSET_BITS
+SEGMENT_COUNT_MAX = 1 << SEGMENT_BITS
+_SCHEMA_SHIFT = OFFSET_BITS + SEGMENT_BITS
+
+
+def base_location(schema_id: int, segment: int) -> int:
+    """Return the location of offset 0; adding an offset gives any other."""
+    assert 0 <= schema_id < 1 << 15
+    assert 0 <= segment < SEGMENT_COUNT_MAX
+    return schema_id << _SCHEMA_SHIFT | segment << OFFSET_BITS
+
+
+def offset_of(locations: Locations) -> Locations:
+    """Return the offsets within segments."""
+    return locations & (SEGMENT_BYTES_LIMIT - 1)
+
+
+def segment_of(locations: Locations) -> Locations:
+    """Return the numbers of the segments."""
+    return locations >> OFFSET_BITS & (SEGMENT_COUNT_MAX - 1)
+
+
+def schema_of(locations: Locations) -> Locations:
+    """Return the ids of the schemas that the rows were written under."""
+    return locations >> _SCHEMA_SHIFT
+
+
+def unpacked(location: int) -> tuple[int, int, int]:
+    """Return schema id, segment and offset of one location."""
+    return (
+        location >> _SCHEMA_SHIFT,
+        location >> OFFSET_BITS & (SEGMENT_COUNT_MAX - 1),
+        location & (SEGMENT_BYTES_LIMIT - 1),
+    )
+
+
+# The rows of one bucket: records in segments that only grow, read many at a time.
+#
+# A record is `i32 length | uvarint key length | key | row`, as a client sends it. New records go
+# to a segment in memory; a full one is sealed and later written to a file that is mapped, so that
+# rows may take more room than there is memory. Bytes that were written never change: whoever
+# holds the buffers of a moment can go on reading what was there then.
 
 LEAD = 32  # free bytes before the first record, so that reading may begin before it
 LENGTH_BYTES = 4
@@ -40,7 +78,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(slots=True)
-class Segment:
+class HeapSegment:
     """Hold records behind each other; the bytes before `end` never change."""
 
     data: Bytes
@@ -79,7 +117,7 @@ class Heap:
     """Keep the segments of one bucket by number."""
 
     segment_bytes_max: int
-    segments: dict[int, Segment] = field(default_factory=dict)
+    segments: dict[int, HeapSegment] = field(default_factory=dict)
     active: int = -1
     _buffers: list[pa.Buffer] = field(default_factory=list)
 
@@ -117,7 +155,7 @@ class Heap:
         """Let the next record begin a new segment."""
         self.active = -1
 
-    def add(self, segment: Segment) -> int:
+    def add(self, segment: HeapSegment) -> int:
         """Take a segment under the first free number."""
         number = next(
             (free for free, buffer in enumerate(self._buffers) if buffer is _NOTHING),
@@ -126,7 +164,7 @@ class Heap:
         self.put(number, segment)
         return number
 
-    def put(self, number: int, segment: Segment) -> None:
+    def put(self, number: int, segment: HeapSegment) -> None:
         """Take a segment under its number."""
         assert number < SEGMENT_COUNT_MAX
         self._buffers += [_NOTHING] * (number + 1 - len(self._buffers))
@@ -171,13 +209,26 @@ class Heap:
         row = position + 1 + key_length
         return bytes(view[position + 1 : row]), schema_id.to_bytes(2, "little") + view[row:end]
 
-    def _fits(self, segment: Segment, size: int) -> bool:
+    def takes(self, size: int) -> bool:
+        """Tell whether the active segment has room for so many bytes."""
+        return self.active >= 0 and self._fits(self.segments[self.active], size)
+
+    def record_bytes(self, location: int) -> int:
+        """Return what the record at a location takes."""
+        _, number, offset = unpacked(location)
+        return LENGTH_BYTES + int(_LENGTH.unpack_from(self.segments[number].view, offset)[0])
+
+    def account_one(self, location: int, size: int) -> None:
+        """Count the bytes of one record as live, or as dead if the size is negative."""
+        self.segments[location >> OFFSET_BITS & (SEGMENT_COUNT_MAX - 1)].live_bytes += size
+
+    def _fits(self, segment: HeapSegment, size: int) -> bool:
         return segment.end + size + PADDING <= len(segment.data)
 
-    def _fresh(self, size: int, timestamp_ms: int) -> Segment:
+    def _fresh(self, size: int, timestamp_ms: int) -> HeapSegment:
         """Make a segment of full size: memory that is not written yet costs nothing."""
         room = max(self.segment_bytes_max, LEAD + size + PADDING)
-        return Segment(np.empty(room, np.uint8), oldest_ms=timestamp_ms)
+        return HeapSegment(np.empty(room, np.uint8), oldest_ms=timestamp_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +305,54 @@ def _key_lengths(
         starts[more] += 1
         more = more[heads[more, at] > _SEVEN_BITS]
     return lengths, starts
+
+
+# Values as clients read them: the schema id and the row, framed for the wire in place.
+
+SCHEMA_ID_BYTES = 2
+_LENGTH_BYTES = 4
+
+
+def values_of(records: Records) -> RowBytes:
+    """Return the values of records that were read; the bytes before them are free."""
+    rows = records.rows
+    data = rows.data
+    data[rows.starts - 2] = records.schema_ids & 0xFF
+    data[rows.starts - 1] = records.schema_ids >> 8
+    return RowBytes(data, rows.starts - SCHEMA_ID_BYTES, rows.ends)
+
+
+def with_lengths(values: RowBytes) -> RowBytes:
+    """Put the length of each value, four bytes, before it."""
+    starts, lengths = values.starts - _LENGTH_BYTES, values.lengths
+    for byte in range(_LENGTH_BYTES):
+        values.data[starts + byte] = lengths >> 8 * byte & 0xFF
+    return RowBytes(values.data, starts, values.ends)
+
+
+def framed(values: RowBytes, *, outer_tag: int, inner_tag: int) -> RowBytes:
+    """Put before each value what makes it a field of a message that is itself a field.
+
+    That is `outer tag | length | inner tag | length | value`, with lengths as varints.
+    """
+    inner = _with_head(values, inner_tag)
+    return _with_head(inner, outer_tag)
+
+
+def _with_head(values: RowBytes, tag: int) -> RowBytes:
+    lengths = values.lengths
+    sizes = _varint_sizes(lengths)
+    starts = values.starts - sizes - 1
+    values.data[starts] = tag
+    for byte in range(int(sizes.max(initial=0))):
+        rows = slice(None) if byte == 0 else np.flatnonzero(sizes > byte)
+        more = np.where(sizes[rows] > byte + 1, 0x80, 0)
+        values.data[starts[rows] + 1 + byte] = lengths[rows] >> 7 * byte & 0x7F | more
+    return RowBytes(values.data, starts, values.ends)
+
+
+def _varint_sizes(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    sizes = np.ones(len(numbers), np.int64)
+    for bits in (7, 14, 21, 28):
+        sizes += numbers >= 1 << bits
+    return sizes

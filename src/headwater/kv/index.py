@@ -1,14 +1,15 @@
-"""A hash table from 64-bit hashes to locations that works on whole arrays.
-
-Open addressing with linear probing. The home of a hash is given by its top bits, so sorting
-hashes sorts their homes, and a table is built by a sort and a running maximum, without probing.
-There is no wrapping around: the table ends in spare slots, the last of which stays empty.
-"""
+"""Hash tables that work on whole arrays: hashes of keys to locations, and prefixes to keys."""
 
 import numpy as np
 import numpy.typing as npt
 
-from headwater.kv.location import ABSENT, Locations
+from headwater.kv.heap import ABSENT, Locations
+
+# A hash table from 64-bit hashes to locations that works on whole arrays.
+#
+# Open addressing with linear probing. The home of a hash is given by its top bits, so sorting
+# hashes sorts their homes, and a table is built by a sort and a running maximum, without probing.
+# There is no wrapping around: the table ends in spare slots, the last of which stays empty.
 
 Hashes = npt.NDArray[np.uint64]
 Slots = npt.NDArray[np.int64]
@@ -134,6 +135,25 @@ class HashIndex:
             left = ~won
             pending, slots = pending[left], slots[left] + 1
 
+    def put_one(self, hashed: int, location: int) -> None:
+        """Point one hash to a location without the cost of arrays; ABSENT removes the hash."""
+        self.reserve(1)
+        table = self._table
+        slot = (hashed >> 32) * table.capacity >> 32
+        held = table.locations.item(slot)
+        while held != _EMPTY_NUMBER and table.hashes.item(slot) != hashed:
+            slot += 1
+            held = table.locations.item(slot)
+        if held == _EMPTY_NUMBER:
+            if slot >= len(table.locations) - 1:
+                self._extend(np.array([hashed], np.uint64), np.array([location], np.int64))
+                return
+            assert location >= 0
+            table.hashes[slot] = hashed
+            self._used += 1
+        table.locations[slot] = location if location >= 0 else _REMOVED
+        self.live_count += (location >= 0) - (held >= 0)
+
     def entries(self) -> tuple[Hashes, Locations]:
         """Return copies of all hashes with a location."""
         table = self._table
@@ -181,3 +201,66 @@ class HashIndex:
         table.locations[slots] = locations[order]
         self._used = self.live_count = len(hashes)
         self._table = table
+
+
+# Which keys begin with a prefix: hashes of prefixes beside the hashes of their keys.
+#
+# A key never changes its prefix, so only new keys are noted here. A key that was removed stays
+# until the next rebuild; whoever reads a candidate sees that it is gone.
+
+TAIL_COUNT_MAX = 4096
+_Parts = tuple[Hashes, Hashes, list[tuple[Hashes, Hashes]]]
+
+
+class PrefixIndex:
+    """Map the hash of a prefix to the hashes of keys: a sorted part and an unsorted tail."""
+
+    def __init__(self, prefixes: Hashes | None = None, keys: Hashes | None = None) -> None:
+        nothing = np.empty(0, np.uint64)
+        # Put in place together, since they are merged in a thread while others read.
+        self._parts: _Parts = (nothing, nothing, [])
+        self._tail_count = 0
+        if prefixes is not None and keys is not None:
+            self.add(prefixes, keys)
+            self._merge()
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the memory that the index takes."""
+        return 2 * 8 * (len(self._parts[0]) + self._tail_count)
+
+    def add(self, prefixes: Hashes, keys: Hashes) -> None:
+        """Note keys that were not there."""
+        _, merged, tail = self._parts
+        tail.append((prefixes, keys))
+        self._tail_count += len(keys)
+        if self._tail_count > max(TAIL_COUNT_MAX, len(merged) // 8):
+            self._merge()
+
+    def candidates(self, prefix: int) -> Hashes:
+        """Return the distinct hashes of keys that may begin with a prefix."""
+        hashed = np.uint64(prefix)
+        merged, merged_keys, tail = self._parts
+        start = int(np.searchsorted(merged, hashed))
+        end = int(np.searchsorted(merged, hashed, side="right"))
+        found = [merged_keys[start:end]]
+        found += [keys[prefixes == hashed] for prefixes, keys in tail]
+        return np.unique(np.concatenate(found))
+
+    def arrays(self) -> tuple[Hashes, Hashes]:
+        """Return the hashes of prefixes and of their keys, as sorted arrays."""
+        self._merge()
+        prefixes, keys, _ = self._parts
+        return prefixes, keys
+
+    def _merge(self) -> None:
+        merged, merged_keys, tail = self._parts
+        prefixes = np.concatenate([merged, *(prefixes for prefixes, _ in tail)])
+        keys = np.concatenate([merged_keys, *(keys for _, keys in tail)])
+        order = np.lexsort((keys, prefixes))
+        prefixes, keys = prefixes[order], keys[order]
+        # A key that went and came back was noted twice.
+        is_new = np.ones(len(keys), np.bool_)
+        is_new[1:] = (prefixes[1:] != prefixes[:-1]) | (keys[1:] != keys[:-1])
+        self._parts = (prefixes[is_new], keys[is_new], [])
+        self._tail_count = 0

@@ -1,16 +1,22 @@
 """The current rows of one bucket by key: an index in memory over records in a heap."""
 
+import threading
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from headwater.kv.groups import KeyGroups, group_keys
-from headwater.kv.hashing import begin_with, equal_keys, hash_key, hash_keys
-from headwater.kv.heap import LENGTH_BYTES, READ_BYTES_MAX, Heap, HeapView, Records
-from headwater.kv.index import NOWHERE, Hashes, HashIndex, Slots
-from headwater.kv.location import ABSENT, Locations
-from headwater.kv.prefixes import PrefixIndex
+from headwater.kv.hashes import KeyGroups, begin_with, equal_keys, group_keys, hash_key, hash_keys
+from headwater.kv.heap import (
+    ABSENT,
+    LENGTH_BYTES,
+    READ_BYTES_MAX,
+    Heap,
+    HeapView,
+    Locations,
+    Records,
+)
+from headwater.kv.index import NOWHERE, Hashes, HashIndex, PrefixIndex, Slots
 from headwater.rows.row_bytes import RowBytes
 
 # A key whose hash belongs to another key; such keys are kept in a dictionary.
@@ -19,7 +25,7 @@ SCAN_ROWS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundKeys:
     """Hold what the state has for some distinct keys; records are those of the present ones."""
 
     keys: RowBytes
@@ -34,9 +40,22 @@ class Found:
         return self.locations >= 0
 
 
+@dataclass(frozen=True, slots=True)
+class HeldOne:
+    """Hold what the state has for one key: its hash, where its row lies, and schema id and row."""
+
+    hashed: int
+    location: int
+    value: bytes
+
+
 @dataclass(slots=True)
 class KvState:
-    """Keep rows by key; one thread at a time may change it."""
+    """Keep rows by key; one thread at a time may change it.
+
+    Whoever changes where rows are found holds `lock` meanwhile, so that other threads may look up
+    a few keys under it. The thread that makes all changes reads without it.
+    """
 
     seed: int
     heap: Heap
@@ -45,6 +64,7 @@ class KvState:
     # Only for tables whose bucket key is a true prefix of the primary key.
     prefixes: PrefixIndex | None = None
     is_released: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def release(self) -> None:
         """Let go of all rows, and so of their files; who holds a view of them reads on."""
@@ -72,11 +92,11 @@ class KvState:
         """Number the distinct keys of a batch."""
         return group_keys(keys, hash_keys(keys, seed=self.seed))
 
-    def find(self, keys: RowBytes, *, bytes_max: int = READ_BYTES_MAX) -> Found:
+    def find(self, keys: RowBytes, *, bytes_max: int = READ_BYTES_MAX) -> FoundKeys:
         """Return what is held for keys, unless that is too much."""
         return self._find(keys, hash_keys(keys, seed=self.seed), bytes_max=bytes_max)
 
-    def find_groups(self, groups: KeyGroups) -> Found:
+    def find_groups(self, groups: KeyGroups) -> FoundKeys:
         """Return what is held for the distinct keys of a batch that may change them."""
         return self._find(groups.keys, groups.hashes, share_hashes=groups.share_hashes)
 
@@ -87,7 +107,7 @@ class KvState:
         *,
         share_hashes: bool = False,
         bytes_max: int = READ_BYTES_MAX,
-    ) -> Found:
+    ) -> FoundKeys:
         slots, locations = self.index.find(hashes)
         present = np.flatnonzero(locations >= 0)
         records = self.heap.view().read(locations[present], bytes_max=bytes_max)
@@ -95,7 +115,7 @@ class KvState:
         if self.collided or share_hashes or not same.all():
             slots[present[~same]], locations[present[~same]] = COLLIDED, ABSENT
             return self._find_among_collided(keys, hashes, slots, locations)
-        return Found(keys, hashes, slots, locations, records)
+        return FoundKeys(keys, hashes, slots, locations, records)
 
     def find_one(self, key: bytes) -> tuple[int, bytes] | None:
         """Return location and value of one key without the cost of arrays."""
@@ -110,7 +130,7 @@ class KvState:
 
     def find_prefix(
         self, prefix: bytes, *, is_indexed: bool, bytes_max: int = READ_BYTES_MAX
-    ) -> Found:
+    ) -> FoundKeys:
         """Return the keys that begin with a prefix, in the order of their bytes.
 
         Prefixes of the length that is indexed are found at once, others by looking at all keys.
@@ -137,7 +157,7 @@ class KvState:
             found.append(part[begin_with(view.read(part).keys, prefix)])
         return np.concatenate(found)
 
-    def reserve(self, found: Found) -> Found:
+    def reserve(self, found: FoundKeys) -> FoundKeys:
         """Make room for all keys that are new, and return where the others are now."""
         if not self.index.reserve(int((found.slots == NOWHERE).sum())):
             return found
@@ -147,7 +167,7 @@ class KvState:
 
     def apply(
         self,
-        found: Found,
+        found: FoundKeys,
         locations: Locations,
         *,
         sizes: npt.NDArray[np.int64],
@@ -171,6 +191,25 @@ class KvState:
         if self.prefixes is not None and prefix_hashes is not None:
             arrived = np.flatnonzero(~held & born)
             self.prefixes.add(prefix_hashes[arrived], found.hashes[arrived])
+
+    def hold_one(self, key: bytes) -> "HeldOne | None":
+        """Return what is held for one key; None where its hash alone does not tell it."""
+        if self.collided:
+            return None
+        hashed = hash_key(key, seed=self.seed)
+        location = self.index.find_one(hashed)
+        if location == ABSENT:
+            return HeldOne(hashed, ABSENT, b"")
+        held, value = self.heap.read_one(location)
+        return HeldOne(hashed, location, value) if held == key else None
+
+    def apply_one(self, held: "HeldOne", location: int, *, size: int) -> None:
+        """Point one key to its new record of this size; ABSENT removes the key."""
+        if held.location != ABSENT:
+            self.heap.account_one(held.location, -self.heap.record_bytes(held.location))
+        if location != ABSENT:
+            self.heap.account_one(location, size)
+        self.index.put_one(held.hashed, location)
 
     def move(self, hashes: Hashes, *, before: Locations, after: Locations) -> npt.NDArray[np.bool_]:
         """Point rows that are still where they were to their copies, and tell which."""
@@ -204,7 +243,7 @@ class KvState:
         return np.concatenate([self.index.some(limit), collided])[:limit]
 
     def _apply_collided(
-        self, found: Found, locations: Locations, rows: npt.NDArray[np.int64]
+        self, found: FoundKeys, locations: Locations, rows: npt.NDArray[np.int64]
     ) -> None:
         for key, location in zip(found.keys.take(rows).to_list(), locations[rows], strict=True):
             if location >= 0:
@@ -214,7 +253,7 @@ class KvState:
 
     def _find_among_collided(
         self, keys: RowBytes, hashes: Hashes, slots: Slots, locations: Locations
-    ) -> Found:
+    ) -> FoundKeys:
         """Find keys where hashes do not tell them apart: rare, so key by key."""
         taken: set[int] = set()
         for row, key in enumerate(keys.to_list()):
@@ -225,10 +264,10 @@ class KvState:
             if slots[row] == COLLIDED:
                 locations[row] = self.collided.get(key, ABSENT)
         records = self.heap.view().read(locations[locations >= 0])
-        return Found(keys, hashes, slots, locations, records)
+        return FoundKeys(keys, hashes, slots, locations, records)
 
 
-def _picked(locations: Locations, records: Records, rows: npt.NDArray[np.int64]) -> Found:
+def _picked(locations: Locations, records: Records, rows: npt.NDArray[np.int64]) -> FoundKeys:
     picked = Records(
         records.keys.take(rows),
         records.rows.take(rows),
@@ -236,4 +275,4 @@ def _picked(locations: Locations, records: Records, rows: npt.NDArray[np.int64])
         records.schema_ids[rows],
     )
     nowhere = np.full(len(rows), NOWHERE, np.int64)
-    return Found(picked.keys, nowhere.view(np.uint64), nowhere, locations[rows], picked)
+    return FoundKeys(picked.keys, nowhere.view(np.uint64), nowhere, locations[rows], picked)

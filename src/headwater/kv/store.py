@@ -1,22 +1,177 @@
 """The files of one bucket's state: segments of rows, and snapshots that name them.
 
-Every file is written once, whole. Only a snapshot makes segments count: what no kept snapshot
-names is left over from a crash and is removed.
+A snapshot does not copy rows: it holds the index and names segments that are on disk already. Every
+file is written once and completely. Only a snapshot makes segments count; files that no kept
+snapshot names are left over from a crash and are removed.
 """
 
+import json
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+import struct
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
-from headwater.errors import CorruptFileError, KvStorageError
-from headwater.kv.heap import LEAD, Segment
-from headwater.kv.snapshot import SegmentFile, Snapshot, decode_snapshot, encode_snapshot
-from headwater.rows.checksum import crc32c, crc32c_of_parts
-from headwater.rows.row_bytes import PADDING
+from headwater.errors import CorruptFileError, InvalidTableError, KvStorageError
+from headwater.kv.heap import LEAD, SEGMENT_BYTES_LIMIT, HeapSegment, Locations
+from headwater.model.type_json import Json, document_of, int_of, list_of, object_of
+from headwater.rows.row_bytes import PADDING, crc32c, crc32c_of_parts
 from headwater.runtime.events import Events
 from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File, is_passing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvSettings:
+    """Limits of one bucket's state."""
+
+    segment_bytes_max: int = 32 << 20
+
+    def __post_init__(self) -> None:
+        assert 0 < self.segment_bytes_max < SEGMENT_BYTES_LIMIT
+
+
+# Snapshots. The file is `u32 length of head | head (JSON) | arrays | u32 checksum of all before`.
+
+VERSION = 1
+_SHOWN_MAX = 60
+_U32 = struct.Struct("<I")
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """One segment on disk; its times tell when its rows were written."""
+
+    number: int
+    serial: int
+    end: int
+    crc: int
+    live_bytes: int
+    oldest_ms: int
+    newest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdRange:
+    """The auto-increment numbers that a bucket has reserved: from next to last."""
+
+    next_id: int
+    last_id: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The state of a bucket at one log offset."""
+
+    offset: int
+    seed: int
+    segments: tuple[SegmentFile, ...]
+    hashes: Hashes
+    locations: Locations
+    collided: dict[bytes, int] = field(default_factory=dict)
+    prefixes: tuple[Hashes, Hashes] | None = None
+    ids: IdRange | None = None
+
+
+def encode_snapshot(snapshot: Snapshot) -> bytes:
+    """Encode a snapshot."""
+    arrays = [snapshot.hashes, snapshot.locations, *(snapshot.prefixes or ())]
+    head = json.dumps(
+        {
+            "version": VERSION,
+            "offset": snapshot.offset,
+            "seed": snapshot.seed,
+            "segments": [_fields(segment) for segment in snapshot.segments],
+            "collided": [[key.hex(), at] for key, at in snapshot.collided.items()],
+            "ids": None if snapshot.ids is None else [snapshot.ids.next_id, snapshot.ids.last_id],
+            "has_prefixes": snapshot.prefixes is not None,
+            "counts": [len(array) for array in arrays],
+        }
+    ).encode()
+    parts = [_U32.pack(len(head)), head, *(array.tobytes() for array in arrays)]
+    content = b"".join(parts)
+    return content + _U32.pack(crc32c(content))
+
+
+def decode_snapshot(content: bytes) -> Snapshot:
+    """Decode a snapshot, or raise CorruptFileError."""
+    if len(content) < 2 * _U32.size:
+        raise CorruptFileError(f"A snapshot of {len(content)} bytes is too short.")
+    (crc,) = _U32.unpack_from(content, len(content) - _U32.size)
+    body = memoryview(content)[: -_U32.size]
+    if crc32c(body) != crc:
+        raise CorruptFileError("The checksum of a snapshot does not match.")
+    (length,) = _U32.unpack_from(body)
+    try:
+        head = object_of(document_of(bytes(body[_U32.size : _U32.size + length])), what="head")
+        if int_of(head, "version") != VERSION:
+            raise CorruptFileError(
+                f"A snapshot has version {head['version']}, but this program reads "
+                f"version {VERSION}."
+            )
+        return _snapshot(head, body[_U32.size + length :])
+    except (ValueError, InvalidTableError) as fault:
+        raise CorruptFileError(f"A snapshot cannot be read: {fault}.") from fault
+
+
+def _snapshot(head: Mapping[str, Json], body: memoryview) -> Snapshot:
+    arrays = _arrays(body, list(_numbers(head.get("counts"))))
+    has_prefixes = head.get("has_prefixes") is True
+    if len(arrays) != (4 if has_prefixes else 2) or len(arrays[0]) != len(arrays[1]):
+        raise ValueError(f"it has {len(arrays)} arrays of different lengths")
+    return Snapshot(
+        int_of(head, "offset"),
+        int_of(head, "seed"),
+        tuple(SegmentFile(*_numbers(each, count=7)) for each in list_of(head, "segments")),
+        arrays[0],
+        arrays[1].view(np.int64),
+        dict(map(_collided, list_of(head, "collided"))),
+        (arrays[2], arrays[3]) if has_prefixes else None,
+        None if head.get("ids") is None else IdRange(*_numbers(head["ids"], count=2)),
+    )
+
+
+def _numbers(node: Json, *, count: int | None = None) -> tuple[int, ...]:
+    """Require a list of whole numbers of this length."""
+    given = node if isinstance(node, list) else []
+    numbers = tuple(each for each in given if isinstance(each, int))
+    if not isinstance(node, list) or len(numbers) != (len(node) if count is None else count):
+        raise ValueError(f"{str(node)[:_SHOWN_MAX]} is not a list of the expected whole numbers")
+    return numbers
+
+
+def _collided(node: Json) -> tuple[bytes, int]:
+    match node:
+        case [str(key), int(location)]:
+            return bytes.fromhex(key), location
+        case _:
+            raise ValueError(f"{str(node)[:_SHOWN_MAX]} is not a key with its location")
+
+
+def _fields(segment: SegmentFile) -> list[int]:
+    return [
+        segment.number,
+        segment.serial,
+        segment.end,
+        segment.crc,
+        segment.live_bytes,
+        segment.oldest_ms,
+        segment.newest_ms,
+    ]
+
+
+def _arrays(body: memoryview, counts: list[int]) -> list[Hashes]:
+    if min(counts, default=0) < 0 or sum(counts) * 8 != len(body):
+        raise CorruptFileError("The arrays of a snapshot are truncated.")
+    # Copied, because the bytes after the head may be unaligned.
+    words = np.frombuffer(bytes(body), np.uint64)
+    ends = np.cumsum(counts)
+    return [words[end - count : end] for count, end in zip(counts, ends, strict=True)]
+
+
+# Reading and writing the files.
 
 SNAPSHOTS_KEPT = 2
 READ_BYTES = 8 << 20
@@ -25,15 +180,15 @@ _NAME = re.compile(r"(segment|snapshot)-(\d{16})(\.damaged)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """Hold a snapshot that is whole, with its segments by number."""
+class LoadedSnapshot:
+    """A complete snapshot with its segments by number."""
 
     snapshot: Snapshot
-    segments: dict[int, Segment]
+    segments: dict[int, HeapSegment]
 
 
 class KvStore:
-    """Write and read the files of one bucket's state; one thread at a time."""
+    """Reads and writes the files of one bucket's state; one thread at a time."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -45,7 +200,7 @@ class KvStore:
 
     @property
     def rebuild_offset(self) -> int:
-        """Return the offset from which the log is needed to build the state again."""
+        """Offset from which the log is needed to rebuild the state."""
         return min((snapshot.offset for snapshot in self._kept.values()), default=0)
 
     def names_all(self, serials: Collection[int | None]) -> bool:
@@ -54,13 +209,13 @@ class KvStore:
             return False
         return {each.serial for each in self._kept[max(self._kept)].segments} == {*serials}
 
-    def load(self, *, offset_min: int = 0, offset_max: int) -> Loaded | None:
-        """Return the newest snapshot that is whole; what is damaged is set aside.
+    def load(self, *, offset_min: int = 0, offset_max: int) -> LoadedSnapshot | None:
+        """Load the newest complete snapshot; damaged files are set aside.
 
-        A snapshot beyond the end of its log is not taken: the log is the truth. One before the
-        start of its log is of no use beside a newer one.
+        A snapshot beyond the end of its log is not used: the log is the truth. One before the start
+        of its log is only used if there is no newer one.
 
-        Nothing is removed: should the rows be lost, what is left of them is not.
+        Nothing is removed, so that what is left of the rows is not lost with them.
         """
         self._disk.make_directories(self._directory)
         names = self._disk.listdir(self._directory)
@@ -75,17 +230,17 @@ class KvStore:
                 self._kept[serial] = found.snapshot
                 loaded = loaded or found
             elif found is None and loaded is None:
-                self.faults.append(f"Snapshot {serial} is not whole.")
+                self.faults.append(f"Snapshot {serial} is incomplete.")
         return loaded
 
     def tidy(self) -> None:
-        """Remove what no snapshot names, once the rows are known to be safe without it."""
+        """Remove what no snapshot names, once the rows are safe without it."""
         self._remove_unnamed(in_use=())
 
-    def write(self, segment: Segment) -> None:
+    def write(self, segment: HeapSegment) -> None:
         """Write a sealed segment to a file and read it from there from now on.
 
-        It is durable before it is read from there: where a sync fails, memory still has it.
+        It is durable before it is read from there: if a sync fails, memory still has it.
         """
         serial = self._take_serial()
         path = self._path("segment", serial)
@@ -97,14 +252,14 @@ class KvStore:
         segment.serial = serial
 
     def save(self, snapshot: Snapshot, *, in_use: Collection[int]) -> None:
-        """Make a snapshot count, then forget older ones and the files that only they name.
+        """Make a snapshot count, then remove older ones and the files that only they name.
 
         1. make the names of its segments durable  2. put the snapshot in place
-        3. remove what is not needed
+        3. remove what is no longer needed
         """
         if self._is_fenced:
             raise KvStorageError(
-                "No snapshots are taken since a sync failed.",
+                "Snapshots stopped because a sync failed.",
                 hint="Check the disk, then restart the server.",
             )
         # What a failed sync left on disk is unknown, even if the next one succeeds.
@@ -120,7 +275,7 @@ class KvStore:
             del self._kept[old]
         self._remove_unnamed(in_use=in_use)
 
-    def _load(self, serial: int) -> Loaded | None:
+    def _load(self, serial: int) -> LoadedSnapshot | None:
         path = self._path("snapshot", serial)
         try:
             file = self._disk.open(path)
@@ -134,18 +289,18 @@ class KvStore:
             if segment is None:
                 return None
             segments[described.number] = segment
-        return Loaded(snapshot, segments)
+        return LoadedSnapshot(snapshot, segments)
 
-    def _load_segment(self, described: SegmentFile) -> Segment | None:
+    def _load_segment(self, described: SegmentFile) -> HeapSegment | None:
         path = self._path("segment", described.serial)
         try:
             file = self._disk.open(path)
         except FileNotFoundError:
             return None
         if file.size != described.end + PADDING or _crc(file, described.end) != described.crc:
-            self._set_aside(path, "Its checksum or length does not fit.")
+            self._set_aside(path, "Its checksum or length does not match.")
             return None
-        return Segment(
+        return HeapSegment(
             np.frombuffer(self._disk.map(path), np.uint8),
             described.end,
             described.live_bytes,
@@ -166,7 +321,7 @@ class KvStore:
             for path in self._unnamed(in_use):
                 self._disk.unlink(path)
         except OSError as error:
-            # They only take room, and the next round tries again.
+            # They only take space, and the next round tries again.
             _events.warning("files not removed", directory=self._directory, cause=str(error))
 
     def _unnamed(self, in_use: Collection[int]) -> list[str]:
@@ -193,15 +348,15 @@ def _serials(names: Iterable[str], kind: str) -> set[int]:
 
 
 def _crc(file: File, end: int) -> int:
-    """Return the checksum of a file, read from its start to an end."""
+    """Checksum of a file from its start to an end."""
     return crc32c_of_parts(
         file.read(position, min(READ_BYTES, end - position))
         for position in range(0, end, READ_BYTES)
     )
 
 
-def described(number: int, segment: Segment) -> SegmentFile:
-    """Describe a segment that has its file."""
+def described(number: int, segment: HeapSegment) -> SegmentFile:
+    """Describe a segment that has a file."""
     assert segment.serial is not None
     assert segment.end >= LEAD
     return SegmentFile(

@@ -1,10 +1,10 @@
-"""Rewrite sealed segments whose batches are small, so that reading them costs what it should.
+"""Rewrite sealed segments of many small batches into fewer, larger ones.
 
-A log that was written row by row has a batch for every row. Once such a segment is sealed, a copy
-of it is written in which batches that lie behind each other are one (`rows/joined`); then the copy
-takes its place. Offsets, times, change types, and what is known of writers stay as they are. The
-copy is read and checked as a whole before it counts, and is always smaller than what it replaces,
-which is how a reader notices that the file under its hands was replaced.
+A log that was written row by row has one batch per row, and reading it costs accordingly. Once such
+a segment is sealed, a copy is written in which adjacent small batches are joined (`rows/joined`),
+and the copy replaces it. Offsets, times, change types and writer state do not change. The copy is
+verified completely before it is used, and it is always smaller than the original; that is how a
+reader notices that the file was replaced.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,42 +13,38 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headwater.errors import CorruptBatchError
-from headwater.log.index import encode_index
-from headwater.log.mark import Mark, covering
-from headwater.log.names import index_name, segment_name
-from headwater.log.reading import StoredBatch, iterate_segment
-from headwater.log.scan import Scanned, scan
-from headwater.log.segment import Segment
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
+from headwater.log.scan import BadPlace, Scanned, StoredBatch, Window, iterate_segment, scan
+from headwater.log.segment import Mark, Segment, covering, index_name, segment_name
+from headwater.log.small_files import encode_index
 from headwater.log.state import LogState
-from headwater.log.window import Bad, Window
-from headwater.rows.joined import Kind, kind_of
+from headwater.rows.join import JoinKind, kind_of
 from headwater.rows.log_batch import JOINED, BatchHeader
 from headwater.store.disk import TEMPORARY_SUFFIX, File
 
 SMALL_BYTES_MAX = 64 << 10
-"""A batch above this is not small, whatever it holds."""
+"""A batch above this size is never joined."""
 SOURCE_BYTES_MAX = 8 << 20
-"""Bytes of small batches that become one batch."""
+"""At most this many bytes of small batches become one batch."""
 ROLL_BATCHES = 16_384
-"""So many small batches in the active segment are reason enough to seal it."""
+"""This many small batches in the active segment are enough to seal it."""
 ROLL_BATCHES_IDLE = 1_024
 ROLL_IDLE_MS = 60_000
-"""And so many, if nothing was written for a while."""
+"""This many are enough if nothing was written for a while."""
 _HEADERS_CHUNK_BYTES = 4 << 10
 
 
 class Join(Protocol):
-    """Make one batch of several that follow each other and are of one kind."""
+    """Joins adjacent batches of one kind."""
 
     def join(self, batches: Sequence[bytes]) -> bytes | None:
-        """Return the batch, or None where it would become too large."""
+        """Join the batches; None if the result would be too large."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Tell what became of a segment."""
+    """What became of a segment."""
 
     base_offset: int
     batches_before: int
@@ -58,12 +54,12 @@ class Joined:
 
 
 def is_small(header: BatchHeader) -> bool:
-    """Tell whether a batch may be joined with others; one without rows has an offset of its own."""
+    """Tell whether a batch may be joined; one without rows still occupies an offset."""
     return header.record_count > 0 and header.size <= SMALL_BYTES_MAX
 
 
 def should_roll(small_batches: int, *, last_ms: int, now_ms: int) -> bool:
-    """Tell whether the active segment should be sealed, so that its batches can be joined."""
+    """Tell whether to seal the active segment so that its batches can be joined."""
     is_idle = now_ms - last_ms >= ROLL_IDLE_MS
     return small_batches >= (ROLL_BATCHES_IDLE if is_idle else ROLL_BATCHES)
 
@@ -74,10 +70,10 @@ def small_batches_in(segment: Segment, file: File, *, end: int) -> int:
 
 
 def gain_of(segment: Segment, file: File, *, rows_max: int) -> int:
-    """Return how many batches less a segment would have, about; only headers are read."""
+    """Estimate how many batches joining would save; reads only headers."""
     gain, run = 0, _Run(rows_max)
     for header in _headers(segment, file, end=segment.size):
-        kind = Kind(header.schema_id, header.attributes & ~JOINED, None)
+        kind = JoinKind(header.schema_id, header.attributes & ~JOINED, None)
         if not is_small(header) or not run.takes(kind, header):
             run = _Run(rows_max)
         if is_small(header):
@@ -92,29 +88,29 @@ def _headers(segment: Segment, file: File, *, end: int) -> Iterator[BatchHeader]
     for item in iterate_segment(
         segment, file, start=start, offset=start.offset, up_to=segment.end_offset, window=window
     ):
-        if isinstance(item, Bad):
+        if isinstance(item, BadPlace):
             return
         yield item.header
 
 
 @dataclass(slots=True)
 class _Run:
-    """Gather small batches of one kind."""
+    """Consecutive small batches of one kind."""
 
     rows_max: int
-    kind: Kind | None = None
+    kind: JoinKind | None = None
     batches: list[bytes] = field(default_factory=list)
     rows: int = 0
     size: int = 0
 
-    def takes(self, kind: Kind, header: BatchHeader) -> bool:
+    def takes(self, kind: JoinKind, header: BatchHeader) -> bool:
         return not self.rows or (
             kind == self.kind
             and self.rows + header.record_count <= self.rows_max
             and self.size + header.size <= SOURCE_BYTES_MAX
         )
 
-    def add(self, kind: Kind, header: BatchHeader, batch: bytes = b"") -> None:
+    def add(self, kind: JoinKind, header: BatchHeader, batch: bytes = b"") -> None:
         self.kind = kind
         self.rows += header.record_count
         self.size += header.size
@@ -122,7 +118,7 @@ class _Run:
 
 
 class SegmentJoin:
-    """Rewrite one sealed segment."""
+    """Rewrites one sealed segment."""
 
     def __init__(
         self, state: LogState, segment: Segment, join: Join, *, settings: LogSettings
@@ -136,15 +132,15 @@ class SegmentJoin:
         self._before = self._after = 0
 
     def run(self) -> Joined | None:
-        """Write the copy and put it in place; None if that is not possible, or of no use.
+        """Write the copy and put it in place; None if that is impossible or not worthwhile.
 
-        1. check the segment as a whole  2. write the copy and sync it  3. check the copy
+        1. verify the segment completely  2. write the copy and sync it  3. verify the copy
         4. put it in place
         """
         state, segment = self._state, self._segment
         file = state.disk.open(segment.path)
         if self._scanned(file, expected=covering(segment.marks, segment.tail)) is None:
-            return None  # Whoever verifies data at rest will say so.
+            return None  # The check of data at rest will report it.
         with suppress(FileNotFoundError):
             state.disk.unlink(self._copy)
         copy = state.disk.create(self._copy)
@@ -164,7 +160,7 @@ class SegmentJoin:
         return Joined(segment.base_offset, self._before, self._after, segment.size, copy.size)
 
     def _scanned(self, file: File, *, expected: Sequence[Mark] = ()) -> Scanned | None:
-        """Check a file from end to end; None if it is not what the segment is."""
+        """Verify a file from end to end; None if it does not match the segment."""
         segment = self._segment
         scanned = scan(
             file,
@@ -201,13 +197,13 @@ class SegmentJoin:
         for item in iterate_segment(
             segment, file, start=start, offset=start.offset, up_to=segment.end_offset
         ):
-            if isinstance(item, Bad):
+            if isinstance(item, BadPlace):
                 raise CorruptBatchError(item.reason)
             self._state.refuse_if_stopped()
             yield item
 
     def _put(self, copy: File, run: _Run) -> None:
-        """Write a run as one batch, or as it is where that is no better."""
+        """Write a run as one batch, or unchanged if joining does not help."""
         joined = self._join.join(run.batches) if len(run.batches) > 1 else None
         if joined is not None and len(joined) < run.size:
             copy.append([joined])
@@ -217,9 +213,9 @@ class SegmentJoin:
             self._after += len(run.batches)
 
     def _replace(self, scanned: Scanned) -> bool:
-        """Put the copy in place of the segment.
+        """Replace the segment with its copy.
 
-        1. remove the index, durably: it tells of the old file  2. rename  3. have readers use it
+        1. remove the index durably: it describes the old file  2. rename  3. switch readers to it
         4. make the name durable  5. write the new index. A crash leaves the old file or the new
         one, either without an index or with its own.
         """
@@ -241,10 +237,10 @@ class SegmentJoin:
             try:
                 state.disk.sync_directory(state.directory)
             except OSError as error:
-                # Which file a crash leaves is open from here on, so no index may be written.
-                state.fence(f"putting a joined segment in place failed with {error}")
+                # From here on a crash may leave either file, so no index may be written.
+                state.fence(f"replacing a segment with its joined copy failed with {error}")
                 raise
-            # Where this fails, the next checkpoint writes it.
+            # If this fails, the next checkpoint writes it.
             state.disk.replace(index, encode_index(covering(new.marks, new.tail)))
             new.is_indexed = True
             return True

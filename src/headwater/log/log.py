@@ -4,35 +4,95 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headwater.errors import RecordTooLargeError, StorageError
-from headwater.log.checkpoint import encode_checkpoint
-from headwater.log.index import encode_index
+from headwater.errors import CorruptBatchError, RecordTooLargeError, StorageError
 from headwater.log.join import (
+    SMALL_BYTES_MAX,
     Join,
     Joined,
     SegmentJoin,
     gain_of,
-    is_small,
     should_roll,
     small_batches_in,
 )
-from headwater.log.mark import covering
-from headwater.log.names import CHECKPOINT, SegmentName, index_name
 from headwater.log.reader import Reader
-from headwater.log.reading import StoredBatch, Wanted
 from headwater.log.recovery import Recovered, recover, remove_segment
-from headwater.log.retention import SegmentSpan
-from headwater.log.segment import Segment
-from headwater.log.settings import SEGMENT_BYTES_LIMIT, LogSettings
-from headwater.log.stamping import Planned, checked_header, plan_append
+from headwater.log.retention import SEGMENT_BYTES_LIMIT, LogSettings, SegmentSpan
+from headwater.log.scan import ReadLimits, StoredBatch
+from headwater.log.segment import (
+    CHECKPOINT,
+    Mark,
+    Segment,
+    SegmentName,
+    covering,
+    extend_chain,
+    index_name,
+)
+from headwater.log.small_files import encode_checkpoint, encode_index
 from headwater.log.state import LogState
 from headwater.log.writers import NOBODY
-from headwater.model.lineage import NO_LINEAGE, UNKNOWN, Lineage
+from headwater.model.bucket import NO_LINEAGE, UNKNOWN, Lineage
 from headwater.rows.changelog import sent_checksum
-from headwater.rows.log_batch import BatchHeader
+from headwater.rows.log_batch import (
+    APPEND_ONLY,
+    CRC_END,
+    CRC_START,
+    BatchHeader,
+    check_crc,
+    read_header,
+    stamped,
+)
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.store.disk import Disk, Part
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedAppend:
+    """Hold the bytes of an append, the marks in it and the tail behind it."""
+
+    parts: list[Part]
+    marks: list[Mark]
+    tail: Mark
+
+
+def checked_header(batch: Part) -> BatchHeader:
+    """Read the header of exactly one whole batch: what recovery would refuse is not written."""
+    header = read_header(batch)
+    if len(batch) != header.size:
+        raise CorruptBatchError(f"A batch of {header.size} bytes came with {len(batch)}.")
+    check_crc(batch, header)
+    return header
+
+
+def plan_append(
+    batches: Sequence[tuple[Part, BatchHeader]],
+    *,
+    last: Mark,
+    tail: Mark,
+    timestamp_ms: int,
+    interval_bytes: int,
+) -> PlannedAppend:
+    """Stamp batches so that they follow the tail; timestamps never go back."""
+    timestamp_ms = max(timestamp_ms, tail.timestamp_ms)
+    parts: list[Part] = []
+    marks: list[Mark] = []
+    for batch, header in batches:
+        if tail.position - last.position >= interval_bytes:
+            marks.append(tail)
+            last = tail
+        chain = 0 if tail.position == last.position else tail.chain
+        head, rest = stamped(batch, base_offset=tail.offset, timestamp_ms=timestamp_ms)
+        tail = Mark(
+            tail.offset + header.last_offset_delta + 1,
+            tail.position + header.size,
+            timestamp_ms,
+            extend_chain(chain, bytes(head) + bytes(rest[: CRC_END - CRC_START])),
+        )
+        parts += (head, rest)
+    return PlannedAppend(parts, marks, tail)
+
+
+# One bucket's log: the conductor of appends, syncs, reads, checkpoints and retention.
 
 HOT_BYTES = 8 << 20
 _events = Events("log")
@@ -73,6 +133,7 @@ class Log:
         self._incarnation = incarnation
         # As the checkpoint on disk says: another incarnation is noted there before it writes.
         self._lineage = recovered.checkpoint.lineage if recovered.checkpoint else NO_LINEAGE
+        self._is_first_append = incarnation != UNKNOWN and not self._lineage.is_of(incarnation)
         self._opened_at = self.end_offset
 
     @classmethod
@@ -158,23 +219,21 @@ class Log:
     @property
     def is_checkpoint_due(self) -> bool:
         """Tell whether the log rolled or grew enough since the last checkpoint."""
-        active = self._state.shape.active
+        active = self._state.shape.segments[-1]
         base_offset, position = self._checkpointed
-        grown = active.size - position
-        is_other = active.base_offset != base_offset
+        grown = active.tail.position - position
+        is_other = active.marks[0].offset != base_offset
         return is_other or grown >= self._settings.checkpoint_interval_bytes
 
     def notes_first(self, headers: Sequence[BatchHeader], *, owner: int) -> bool:
         """Tell whether an append waits for the disk to note who writes."""
-        return self._is_first_append or bool(self._state.writers.unclaimed(headers, owner))
-
-    @property
-    def _is_first_append(self) -> bool:
-        return self._incarnation != UNKNOWN and not self._lineage.is_of(self._incarnation)
+        if self._is_first_append:
+            return True
+        return owner != NOBODY and bool(self._state.writers.unclaimed(headers, owner))
 
     def is_full_for(self, size: int) -> bool:
         """Tell whether an append of this many bytes starts a new segment."""
-        active_size = self._state.shape.active.size
+        active_size = self._state.shape.segments[-1].tail.position
         return active_size > 0 and active_size + size > self._settings.segment_bytes_max
 
     def is_hot(self, offset: int) -> bool:
@@ -224,13 +283,14 @@ class Log:
             self._state.writers.check_owner(header.writer_id, owner)
         if resent := self._state.writers.resent(headers):
             return Appended(resent[0].base_offset, resent[-1].end_offset, duplicate=True)
-        size = sum(header.size for header in headers)
+        size = sum(map(len, batches))
         _require_fitting(size)
-        self._note_writers(headers, owner=owner, now_ms=timestamp_ms)
+        if self._is_first_append or owner != NOBODY:
+            self._note_writers(headers, owner=owner, now_ms=timestamp_ms)
         if self.is_full_for(size):
             self.roll()
         with self._state.writing:
-            active = self._state.shape.active
+            active = self._state.shape.segments[-1]
             planned = plan_append(
                 checked,
                 last=active.marks[-1],
@@ -256,7 +316,7 @@ class Log:
         self, offset: int, *, bytes_max: int, up_to: int, at_least_one: bool = True
     ) -> memoryview:
         """Return whole batches from the one that holds an offset, up to a segment's end."""
-        wanted = Wanted(offset, min(up_to, self.end_offset), bytes_max, at_least_one)
+        wanted = ReadLimits(offset, min(up_to, self.end_offset), bytes_max, at_least_one)
         return self._reader.read(wanted)
 
     def batches(self, offset: int, *, up_to: int) -> Iterator[StoredBatch]:
@@ -368,7 +428,7 @@ class Log:
                 raise self._state.failed("writing a checkpoint", error) from error
 
     def _publish(
-        self, active: Segment, batches: Sequence[tuple[Part, BatchHeader]], planned: Planned
+        self, active: Segment, batches: Sequence[tuple[Part, BatchHeader]], planned: PlannedAppend
     ) -> None:
         base_offset = active.tail.offset
         for batch, header in batches:
@@ -376,11 +436,14 @@ class Log:
                 header,
                 base_offset=base_offset,
                 timestamp_ms=planned.tail.timestamp_ms,
-                checksum=sent_checksum(batch, header),
+                checksum=header.crc
+                if header.attributes & APPEND_ONLY
+                else sent_checksum(batch, header),
             )
             base_offset += header.last_offset_delta + 1
-        if active.small_batches is not None:
-            active.small_batches += sum(is_small(header) for _, header in batches)
+            if active.small_batches is not None:
+                is_joinable = header.record_count > 0 and len(batch) <= SMALL_BYTES_MAX
+                active.small_batches += is_joinable
         active.marks.extend(planned.marks)
         active.tail = planned.tail
 
@@ -400,6 +463,7 @@ class Log:
             content = encode_checkpoint(covered.checkpoint(start_offset, lineage))
             state.disk.replace(f"{state.directory}/{CHECKPOINT}", content)
             self._lineage = lineage
+            self._is_first_append = False
             self._checkpointed = (covered.segment.base_offset, covered.tail.position)
 
     def _idle_before_ms(self) -> int:

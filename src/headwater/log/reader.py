@@ -1,4 +1,4 @@
-"""Read and check a log while it is written."""
+"""Read and verify a log while it is being written."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -13,14 +13,10 @@ from headwater.errors import (
     StoppingError,
     StorageError,
 )
-from headwater.log.mark import Mark
-from headwater.log.reading import StoredBatch, Wanted, iterate_segment, read_whole
-from headwater.log.scan import scan
-from headwater.log.segment import Segment
-from headwater.log.shape import Shape
+from headwater.log.scan import BadPlace, ReadLimits, StoredBatch, iterate_segment, read_whole, scan
+from headwater.log.segment import LogShape, Mark, Segment
 from headwater.log.state import LogState
-from headwater.log.window import Bad
-from headwater.rows.joined import read_parts
+from headwater.rows.join import read_parts
 from headwater.store.disk import File, is_passing
 
 _LOOKUPS_MAX = 3
@@ -28,14 +24,14 @@ _position_of = attrgetter("position")
 
 
 class Reader:
-    """Read a log; every call may run in any thread."""
+    """Reads a log; every method may run in any thread."""
 
     def __init__(self, state: LogState, *, interval_bytes: int) -> None:
         self._state = state
         self._interval_bytes = interval_bytes
 
-    def read(self, wanted: Wanted) -> memoryview:
-        """Return whole batches from one segment."""
+    def read(self, wanted: ReadLimits) -> memoryview:
+        """Read whole batches from one segment."""
         while (found := self._find(wanted.offset, wanted.up_to)) is not None:
             segment, file = found
             start = segment.mark_before(wanted.offset)
@@ -52,7 +48,7 @@ class Reader:
             segment, file = found
             before, start = offset, segment.mark_before(offset)
             for item in iterate_segment(segment, file, start=start, offset=offset, up_to=up_to):
-                if isinstance(item, Bad):
+                if isinstance(item, BadPlace):
                     self._set_aside(segment, item)
                     before = -1
                     break
@@ -62,27 +58,27 @@ class Reader:
                 return
 
     def offset_for_timestamp(self, timestamp_ms: int) -> int:
-        """Return the first offset whose batch was committed at or after a time, else the end."""
+        """Find the first offset whose batch was committed at or after a time, or the log end."""
         while True:
             shape = self._state.shape
             found = self._first_at(timestamp_ms, shape)
-            # A segment that was rewritten meanwhile may have given nothing, though it has the row.
+            # A segment rewritten meanwhile may have returned nothing although it has the row.
             if found is not None or shape is self._state.shape:
                 return max(shape.active.end_offset if found is None else found, shape.start_offset)
 
-    def _first_at(self, timestamp_ms: int, shape: Shape) -> int | None:
+    def _first_at(self, timestamp_ms: int, shape: LogShape) -> int | None:
         for segment in shape.segments:
             if segment.size == 0 or segment.tail.timestamp_ms < timestamp_ms:
                 continue
             mark = segment.mark_before_timestamp(timestamp_ms)
-            # Nobody may need the segment's rows, so damage is left to whoever reads them.
+            # Its rows may not be needed, so damage is reported only when they are read.
             for item in self._iterate_from(segment, mark):
                 if item.header.commit_timestamp >= timestamp_ms:
                     return _offset_in(item, timestamp_ms)
         return None
 
     def verify(self, limit_bytes: int) -> int:
-        """Check what this process has not checked yet and return how many bytes that were."""
+        """Verify what this process has not verified yet; return the number of bytes verified."""
         checked = 0
         for segment in self._state.shape.segments:
             while checked < limit_bytes and segment.verified_to < _unverified_end(segment):
@@ -93,7 +89,7 @@ class Reader:
         return checked
 
     def _verify_next(self, segment: Segment) -> int:
-        """Check the bytes up to the next mark; 0 says that the segment was set aside."""
+        """Verify up to the next mark; 0 means that the segment was set aside."""
         start, end = _interval(segment)
         file = self._open(segment)
         if file is None:
@@ -107,13 +103,15 @@ class Reader:
                 expected=() if end is segment.tail and segment.is_damaged else (end,),
             )
         if scanned.bad:
-            self._set_aside(segment, Bad(scanned.tail.offset, scanned.tail.position, scanned.bad))
+            self._set_aside(
+                segment, BadPlace(scanned.tail.offset, scanned.tail.position, scanned.bad)
+            )
             return 0
         segment.verified_to = end.position
         return end.position - start.position
 
     def _find(self, offset: int, up_to: int) -> tuple[Segment, File] | None:
-        """Return the segment to read from, None at the end, or raise why there is none."""
+        """Find the segment to read from; None at the end; raises if the offset cannot be read."""
         for _ in range(_LOOKUPS_MAX):
             shape = self._state.shape
             _require_inside(offset, shape.start_offset, up_to)
@@ -125,7 +123,7 @@ class Reader:
             elif (file := self._open(segment)) is not None:
                 return segment, file
             with self._state.syncing:
-                pass  # Whoever renames or removes the file has said so in the shape by now.
+                pass  # A rename or removal of the file is visible in the shape by now.
         if self._state.is_closed:
             raise StoppingError(f"The log in {self._state.directory} is closed.")
         raise StorageError(f"The file with offset {offset} in {self._state.directory} is missing.")
@@ -135,9 +133,9 @@ class Reader:
         if damage is None:
             raise OffsetOutOfRangeError(f"Offset {offset} is not in the log.")
         raise DamagedRangeError(
-            f"Offset {offset} cannot be read: {self._state.directory}/{damage.file} is damaged"
-            f" from offset {damage.start} on, because {damage.reason.rstrip('.')}.",
-            hint=f"Restore the file from a copy, or go on at offset {damage.end}.",
+            f"Offset {offset} cannot be read: {self._state.directory}/{damage.file} is "
+            f"damaged from offset {damage.start} on: {damage.reason.rstrip('.')}.",
+            hint=f"Restore the file from a copy, or continue at offset {damage.end}.",
         )
 
     def _iterate_from(self, segment: Segment, start: Mark) -> Iterator[StoredBatch]:
@@ -150,7 +148,7 @@ class Reader:
                 yield item
 
     def _open(self, segment: Segment) -> File | None:
-        """Open a segment, unless retention or setting aside was faster."""
+        """Open a segment; None if it was removed or set aside meanwhile."""
         with _reporting(segment):
             try:
                 file = segment.handle(self._state.disk)
@@ -160,17 +158,19 @@ class Reader:
             return file if is_as_known or not self._is_replaced(segment) else None
 
     def _is_replaced(self, segment: Segment) -> bool:
-        """Tell whether a segment was rewritten, which has made its file smaller."""
-        with self._state.syncing:  # Whoever rewrites it has said so in the shape by now.
+        """Tell whether a segment was rewritten, which makes its file smaller."""
+        with self._state.syncing:  # A rewrite is visible in the shape by now.
             return segment not in self._state.shape.segments
 
-    def _set_aside(self, segment: Segment, bad: Bad) -> None:
+    def _set_aside(self, segment: Segment, bad: BadPlace) -> None:
         if not self._state.set_aside(segment, bad):
-            raise CorruptFileError(f"{segment.path} is bad at offset {bad.offset}: {bad.reason}.")
+            raise CorruptFileError(
+                f"{segment.path} is damaged at offset {bad.offset}: {bad.reason}."
+            )
 
 
 def _offset_in(batch: StoredBatch, timestamp_ms: int) -> int:
-    """Return the first offset of a batch that was committed at or after a time."""
+    """Find the first offset of a batch that was committed at or after a time."""
     header = batch.header
     if not header.is_joined:
         return header.base_offset
@@ -180,14 +180,14 @@ def _offset_in(batch: StoredBatch, timestamp_ms: int) -> int:
 
 @contextmanager
 def _reporting(segment: Segment) -> Iterator[None]:
-    """Turn a failing disk into an error that says what to do."""
+    """Translate a disk failure into an error that says what to do."""
     try:
         yield
     except OSError as error:
         if is_passing(error):
             raise RetryLaterError(
-                f"{segment.path} could not be read just now: {error}.",
-                hint="Try again. If this goes on, raise the limit of open files (ulimit -n).",
+                f"{segment.path} cannot be read right now: {error}.",
+                hint=("Try again. If this persists, raise the limit of open files (ulimit -n)."),
             ) from error
         raise StorageError(
             f"Reading {segment.path} failed with {error}.", hint="Check the disk."
@@ -197,7 +197,7 @@ def _reporting(segment: Segment) -> Iterator[None]:
 def _require_inside(offset: int, start_offset: int, up_to: int) -> None:
     if not start_offset <= offset <= up_to:
         raise OffsetOutOfRangeError(
-            f"Offset {offset} is not in the log: it holds {start_offset} to {up_to}.",
+            f"Offset {offset} is not in the log, which holds offsets {start_offset} to {up_to}.",
             hint="Read from the earliest or the latest offset.",
         )
 
@@ -207,7 +207,7 @@ def _unverified_end(segment: Segment) -> int:
 
 
 def _interval(segment: Segment) -> tuple[Mark, Mark]:
-    """Return the mark up to which a segment is verified and the place to go to next."""
+    """The mark up to which a segment is verified, and the next position to verify to."""
     index = bisect_right(segment.marks, segment.verified_to, key=_position_of)
     following = segment.marks[index] if index < len(segment.marks) else segment.tail
     return segment.marks[index - 1], following

@@ -1,33 +1,144 @@
-"""Bring a bucket's directory back to a log that can be trusted."""
+"""Recover a bucket's log from its directory after a crash.
+
+Sealed segments are trusted by their index and checkpoint; what was written since the checkpoint is
+verified batch by batch. An unfinished tail is cut off, a damaged segment is set aside and its good
+part served. Behind damaged bytes, intact batches are searched for, because their offsets may have
+been given out and must not be reused.
+"""
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from headwater.log.checkpoint import Checkpoint
-from headwater.log.mark import Mark
-from headwater.log.names import (
+import numpy as np
+from numpy.typing import NDArray
+
+from headwater.errors import CorruptBatchError
+from headwater.log.retention import LogSettings
+from headwater.log.scan import BadPlace, Scanned, Window, scan
+from headwater.log.segment import (
+    Damage,
+    Mark,
+    Segment,
     SegmentName,
     index_name,
+    new_segment,
     segment_name,
     segment_names,
     torn_name,
 )
-from headwater.log.salvage import last_offset_seen
-from headwater.log.scan import Scanned, scan
-from headwater.log.segment import Damage, Segment, new_segment
-from headwater.log.settings import LogSettings
-from headwater.log.small_files import SmallFiles
-from headwater.log.window import Bad, Window
+from headwater.log.small_files import Checkpoint, SmallFiles
 from headwater.log.writers import Writers
 from headwater.rows.changelog import sent_batches
-from headwater.rows.log_batch import HEADER_BYTES, BatchHeader
+from headwater.rows.log_batch import HEADER_BYTES, BatchHeader, check_crc, read_header
 from headwater.store.disk import TEMPORARY_SUFFIX, Disk, File
+
+# Search for intact batches behind damaged bytes.
+
+Bytes = NDArray[np.uint8]
+Integers = NDArray[np.int64]
+_OFFSETS_AHEAD_MAX = 1 << 40
+_LENGTH_AT, _MAGIC_AT, _DELTA_AT, _COUNT_AT = 8, 12, 28, 44
+# A batch without records is a header and perhaps an empty statistics length. Without this check
+# every number in a 64-bit column looks like such a header.
+_EMPTY_LENGTH_MAX = HEADER_BYTES - _MAGIC_AT + 4
+# The search starts with few bytes, since the next batch is usually near.
+_WINDOW_BYTES_MIN = 1 << 12
+_WINDOW_BYTES_MAX = 1 << 18
+
+
+def last_offset_seen(data: bytes, *, offset: int) -> int | None:
+    """Find the end offset of the last batch in `data`; None without an intact batch.
+
+    `data` starts with damaged bytes at `offset`. A batch directly after an intact one counts even
+    if it is damaged itself, since its offsets may have been given out.
+    """
+    seen: int | None = None
+    position = 1
+    while (found := _next_whole(data, position, offset)) is not None:
+        at, first = found
+        position, offset = _end_of_run(data, at, first)
+        follower = _following(data, position, offset)
+        seen = offset if follower is None else follower.end_offset
+    return seen
+
+
+def _end_of_run(data: bytes, position: int, header: BatchHeader) -> tuple[int, int]:
+    """Follow consecutive intact batches; return position and offset after the last one."""
+    position, offset = position + header.size, header.end_offset
+    following = _following(data, position, offset)
+    while following is not None and _is_whole(data, position, following):
+        position, offset = position + following.size, following.end_offset
+        following = _following(data, position, offset)
+    return position, offset
+
+
+def _following(data: bytes, position: int, offset: int) -> BatchHeader | None:
+    """Decode the header at a position if it continues at an offset."""
+    header = _plausible(data, position)
+    return header if header is not None and header.base_offset == offset else None
+
+
+def _next_whole(data: bytes, start: int, offset: int) -> tuple[int, BatchHeader] | None:
+    for position in _candidates(data, start):
+        header = _plausible(data, position)
+        if header is None or not offset <= header.base_offset < offset + _OFFSETS_AHEAD_MAX:
+            continue
+        if _is_whole(data, position, header):
+            return position, header
+    return None
+
+
+def _candidates(data: bytes, start: int) -> Iterator[int]:
+    """Yield the positions where the bytes satisfy the fixed relations of a header."""
+    whole, width = np.frombuffer(data, dtype=np.uint8), _WINDOW_BYTES_MIN
+    while start + HEADER_BYTES <= len(data):
+        window = whole[start : start + width + HEADER_BYTES - 1]
+        for position in _fitting(window, room=len(data) - start):
+            yield start + int(position)
+        start += width
+        width = min(2 * width, _WINDOW_BYTES_MAX)
+
+
+def _fitting(array: Bytes, *, room: int) -> Integers:
+    """Find where in a window a header may start whose batch fits the remaining bytes."""
+    count = len(array) - HEADER_BYTES + 1
+    length = _integers(array, _LENGTH_AT, count)
+    records = _integers(array, _COUNT_AT, count)
+    delta = _integers(array, _DELTA_AT, count)
+    fits = (array[_MAGIC_AT : _MAGIC_AT + count] <= 1) & (length >= HEADER_BYTES - _MAGIC_AT)
+    fits &= (length + _MAGIC_AT <= room - np.arange(count)) & (records >= 0)
+    fits &= delta == np.maximum(records - 1, 0)
+    fits &= (records > 0) | (length <= _EMPTY_LENGTH_MAX)
+    return np.flatnonzero(fits)
+
+
+def _integers(array: Bytes, at: int, count: int) -> Integers:
+    """Decode the little-endian 32-bit integers that start at every byte."""
+    value = np.zeros(count, dtype=np.int64)
+    for byte in range(4):
+        value |= array[at + byte : at + byte + count].astype(np.int64) << (8 * byte)
+    return value.astype(np.uint32).astype(np.int32).astype(np.int64)
+
+
+def _plausible(data: bytes, position: int) -> BatchHeader | None:
+    try:
+        return read_header(data, position)
+    except CorruptBatchError:
+        return None
+
+
+def _is_whole(data: bytes, position: int, header: BatchHeader) -> bool:
+    try:
+        check_crc(memoryview(data)[position : position + header.size], header)
+    except CorruptBatchError:
+        return False
+    return position + header.size <= len(data)
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Hold a log as it was found; the last segment is the active one."""
+    """A recovered log; its last segment is the active one."""
 
     start_offset: int
     segments: tuple[Segment, ...]
@@ -38,11 +149,11 @@ class Recovered:
 
 
 def recover(disk: Disk, directory: str, settings: LogSettings) -> Recovered:
-    """Open the directory of a bucket, mending what a crash can do and setting aside the rest.
+    """Open a bucket's directory, repairing the effects of a crash and setting aside damage.
 
     1. finish what a crash interrupted: temporary files, segments before the log start
     2. examine each segment, oldest first
-    3. make sure that the log goes on after everything that was ever seen
+    3. make the log continue after every offset that was ever seen
     """
     disk.make_directories(directory)
     recovery = _Recovery(disk, directory, settings)
@@ -54,7 +165,7 @@ def recover(disk: Disk, directory: str, settings: LogSettings) -> Recovered:
 
 
 class _Recovery:
-    """Collect what is found out about a bucket."""
+    """Collects what is found in a bucket's directory."""
 
     def __init__(self, disk: Disk, directory: str, settings: LogSettings) -> None:
         self._disk = disk
@@ -71,7 +182,7 @@ class _Recovery:
         self._end_offset = 0
 
     def tidy(self) -> list[SegmentName]:
-        """Remove leftovers and return the segments that count."""
+        """Remove leftovers and return the segments to examine."""
         for name in self._names:
             if name.endswith(TEMPORARY_SUFFIX):
                 self._disk.unlink(self._path(name))
@@ -85,7 +196,7 @@ class _Recovery:
         return found
 
     def examine(self, name: SegmentName, following: int | None) -> None:
-        """Take one segment into the log, or what is good of it."""
+        """Add a segment to the log, or the good part of it."""
         if name.base_offset > self._end_offset:
             self._missing(name.base_offset, "the file is missing")
         file = self._disk.open(self._path(str(name)))
@@ -100,9 +211,9 @@ class _Recovery:
             self._take_sealed(name, file, index=index, following=following)
 
     def finish(self) -> Recovered:
-        """Make sure of an active segment after everything that was ever seen."""
+        """Make sure there is an active segment after every offset that was ever seen."""
         if self._checkpoint and self._checkpoint.recovery_offset > self._end_offset:
-            self._missing(self._checkpoint.recovery_offset, "the file is missing or cut")
+            self._missing(self._checkpoint.recovery_offset, "the file is missing or truncated")
         last = self._segments[-1] if self._segments else None
         if last is None or last.file is None or last.end_offset != self._end_offset:
             name = segment_name(self._end_offset)
@@ -121,7 +232,7 @@ class _Recovery:
         )
 
     def _known_end(self, name: SegmentName, index: Sequence[Mark]) -> int | None:
-        """Return where a segment ended that was sealed, though the one after it is missing."""
+        """Find where a sealed segment ended although the one after it is missing."""
         if self._checkpoint and self._checkpoint.segment_base > name.base_offset:
             return self._checkpoint.segment_base
         return index[-1].offset if index else None
@@ -129,7 +240,7 @@ class _Recovery:
     def _can_trust(
         self, index: tuple[Mark, ...], name: SegmentName, file: File, following: int | None
     ) -> bool:
-        """Tell whether a sealed segment from before the checkpoint looks as its index says."""
+        """Tell whether a sealed segment from before the checkpoint matches its index."""
         if self._checkpoint is None or name.base_offset >= self._checkpoint.segment_base:
             return False
         if following is None or len(index) < 2 or index[-1].offset > following:  # noqa: PLR2004
@@ -144,11 +255,11 @@ class _Recovery:
         if index and scanned.tail.offset < index[-1].offset:
             reason = reason or "it is shorter than its index says"
         if scanned.tail.offset > following:
-            reason = "it reaches into the segment after it"
+            reason = "it overlaps the segment after it"
         if name.is_damaged or reason:
             self._set_aside(name, scanned, reason=reason, end=following)
             return
-        # If it ends before the next one starts, nothing is wrong with this file: one is missing.
+        # If it ends before the next one starts, this file is fine: another one is missing.
         self._add(self._segment(name, scanned))
 
     def _take_last(self, name: SegmentName, file: File, index: Sequence[Mark]) -> None:
@@ -158,24 +269,24 @@ class _Recovery:
         seen = last_offset_seen(rest, offset=scanned.tail.offset) or 0
         if name.is_damaged or seen or scanned.tail.offset < known:
             end = max(seen, known, scanned.tail.offset)
-            reason = scanned.bad or "it is shorter than at its checkpoint"
+            reason = scanned.bad or "it is shorter than at its last checkpoint"
             self._set_aside(name, scanned, reason=reason, end=end)
             return
         if rest:
             self._cut_tail(name, file, scanned=scanned, rest=rest)
         segment = self._segment(name, scanned)
         segment.file = file
-        # Whoever created it may have been killed before its name was durable.
+        # The process that created it may have died before its name was durable.
         segment.is_named = False
         segment.written_from = segment.size
-        # Only data written by this process is certain to be in memory; the mark tells it apart.
+        # Only data written by this process is certainly in memory; the mark records that.
         if segment.size > segment.marks[-1].position:
             segment.marks.append(segment.tail)
             segment.tail = replace(segment.tail, chain=0)
         self._add(segment)
 
     def _scan(self, name: SegmentName, file: File, index: Sequence[Mark]) -> Scanned:
-        """Check a segment, from the checkpoint if that lies in it and the file reaches it."""
+        """Verify a segment, starting at the checkpoint if that lies inside it."""
         known: tuple[Mark, ...] = ()
         if self._checkpoint and self._checkpoint.segment_base == name.base_offset:
             known = self._checkpoint.marks
@@ -211,7 +322,7 @@ class _Recovery:
         )
 
     def _visit(self, header: BatchHeader, batch: bytes) -> None:
-        """Learn the writers of batches that the checkpoint does not know."""
+        """Record the writers of batches that are newer than the checkpoint."""
         if self._checkpoint is None or header.base_offset >= self._checkpoint.recovery_offset:
             for each, checksum in sent_batches(batch, header):
                 self._writers.record(
@@ -222,7 +333,7 @@ class _Recovery:
                 )
 
     def _cut_tail(self, name: SegmentName, file: File, *, scanned: Scanned, rest: bytes) -> None:
-        """Cut what a crash left unfinished, after copying it unless it is all zeros."""
+        """Cut off what a crash left unfinished; unless it is all zeros, keep a copy."""
         if rest.count(0) != len(rest):
             torn = torn_name(name.base_offset, self._names)
             self._disk.replace(self._path(torn), rest)
@@ -234,7 +345,7 @@ class _Recovery:
         file.sync()
 
     def _set_aside(self, name: SegmentName, scanned: Scanned, *, reason: str, end: int) -> None:
-        """Keep serving the good part of a damaged segment under a name that says so."""
+        """Keep serving the good part of a damaged segment, renamed to say so."""
         aside = SegmentName(name.base_offset, is_damaged=True)
         if not name.is_damaged:
             self._disk.rename(self._path(str(name)), self._path(str(aside)))
@@ -268,7 +379,7 @@ def _writers(checkpoint: Checkpoint | None, *, kept_max: int) -> Writers:
 
 
 def remove_segment(disk: Disk, directory: str, name: SegmentName) -> None:
-    """Unlink a segment with its index; a damaged one stays for whoever looks into it."""
+    """Unlink a segment and its index; a damaged one stays for inspection."""
     if name.is_damaged:
         return
     for each in (str(name), index_name(name.base_offset)):
@@ -281,7 +392,7 @@ def remove_segment(disk: Disk, directory: str, name: SegmentName) -> None:
 
 def _starts_right(file: File, name: SegmentName) -> bool:
     window = Window(file, end=file.size, chunk_bytes=HEADER_BYTES)
-    return not isinstance(window.step(0, name.base_offset), Bad)
+    return not isinstance(window.step(0, name.base_offset), BadPlace)
 
 
 def _indexed(path: str, index: Sequence[Mark]) -> Segment:

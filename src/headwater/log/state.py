@@ -1,8 +1,7 @@
 """The parts of a log that appends, syncs and reads share across threads.
 
-Order of locks: `syncing` before `writing`. Whoever holds `syncing` knows that no sync, roll or
-change of shape runs; `writing` is held for the moment of an append and never across a sync, but
-for a roll.
+Order of locks: `syncing` before `writing`. While `syncing` is held, no sync, roll or change of
+shape runs. `writing` is held for the moment of an append, and never across a sync except in a roll.
 """
 
 import errno
@@ -16,15 +15,21 @@ from headwater.errors import (
     RetryLaterError,
     StoppingError,
 )
-from headwater.log.checkpoint import Checkpoint
-from headwater.log.mark import Mark, covering
-from headwater.log.names import SegmentName, segment_name
 from headwater.log.recovery import Recovered
-from headwater.log.segment import Damage, Segment, new_segment
-from headwater.log.shape import Shape
-from headwater.log.window import Bad
+from headwater.log.scan import BadPlace
+from headwater.log.segment import (
+    Damage,
+    LogShape,
+    Mark,
+    Segment,
+    SegmentName,
+    covering,
+    new_segment,
+    segment_name,
+)
+from headwater.log.small_files import Checkpoint
 from headwater.log.writers import Owned, Writers, WriterState
-from headwater.model.lineage import Lineage
+from headwater.model.bucket import Lineage
 from headwater.runtime.events import Events
 from headwater.store.disk import Disk, Part, is_passing
 
@@ -34,7 +39,7 @@ _events = Events("log")
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """Hold what is durable: the active segment up to a tail, with the writers as of there."""
+    """What is durable: the active segment up to a tail, with the writers as of there."""
 
     segment: Segment
     tail: Mark
@@ -42,18 +47,18 @@ class Covered:
     owners: Mapping[int, Owned]
 
     def checkpoint(self, start_offset: int, lineage: Lineage) -> Checkpoint:
-        """Return the checkpoint that says so."""
+        """The checkpoint that records this."""
         marks = covering(self.segment.marks, self.tail)
         return Checkpoint(start_offset, marks, self.writers, self.owners, lineage)
 
 
 class LogState:
-    """Own the files of one log and keep the order in which they become durable."""
+    """Owns the files of one log and the order in which they become durable."""
 
     def __init__(self, recovered: Recovered, *, disk: Disk, directory: str) -> None:
         self.disk = disk
         self.directory = directory
-        self.shape = Shape(recovered.start_offset, recovered.segments, recovered.damages)
+        self.shape = LogShape(recovered.start_offset, recovered.segments, recovered.damages)
         self.writers: Writers = recovered.writers
         self.synced_offset = recovered.start_offset
         self.syncing = threading.RLock()
@@ -62,24 +67,24 @@ class LogState:
         self._fenced = ""
 
     def refuse_if_stopped(self) -> None:
-        """Raise if the log takes no more writes."""
+        """Raise if the log accepts no more writes."""
         if self._fenced:
             raise BucketFencedError(
                 f"The log in {self.directory} stopped: {self._fenced}.",
-                hint="Check the disk, then restart the server: it recovers what is durable.",
+                hint=("Check the disk, then restart the server; it recovers what is durable."),
             )
         if self.is_closed:
             raise StoppingError(f"The log in {self.directory} is closed.")
 
     def close(self) -> None:
-        """Take no more writes, and let go of the file; whoever reads it now reads on."""
+        """Accept no more writes and release the file; running reads continue."""
         with self.syncing, self.writing:
             self.is_closed = True
             self.shape.active.file = None
 
     def write(self, parts: list[Part]) -> None:
-        """Append to the active segment, or leave it as it was."""
-        file = self.shape.active.file
+        """Append to the active segment, or leave it unchanged."""
+        file = self.shape.segments[-1].file
         assert file is not None
         try:
             file.append(parts)
@@ -87,11 +92,11 @@ class LogState:
             raise self.failed("a write", error) from error
 
     def sync(self, *, for_checkpoint: bool = False) -> Covered:
-        """Make everything that is written now survive a crash; only a checkpoint needs writers."""
+        """Make everything written so far durable; only a checkpoint needs the writers."""
         with self.syncing:
             self.refuse_if_stopped()
             with self.writing:
-                active = self.shape.active
+                active = self.shape.segments[-1]
                 writers = self.writers.snapshot() if for_checkpoint else {}
                 owners = self.writers.owners() if for_checkpoint else {}
                 covered = Covered(active, active.tail, writers, owners)
@@ -103,8 +108,8 @@ class LogState:
     def roll(self) -> None:
         """Seal the active segment and start another one.
 
-        Everything is synced first: a segment only exists once those before it are durable, so
-        that recovery can tell a crash from damage.
+        Everything is synced first: a segment only exists once those before it are durable, so that
+        recovery can tell a crash from damage.
         """
         with self.syncing:
             self.sync()
@@ -121,8 +126,8 @@ class LogState:
                 self.shape = self.shape.followed_by(new_segment(path, start=sealed.tail, file=file))
                 sealed.file = None
 
-    def set_aside(self, segment: Segment, bad: Bad) -> bool:
-        """Stop serving a segment from the first bad offset on; tell whether that was possible."""
+    def set_aside(self, segment: Segment, bad: BadPlace) -> bool:
+        """Stop serving a segment from the first bad offset on; return whether that was possible."""
         with self.syncing:
             if segment not in self.shape.segments:
                 return True
@@ -141,22 +146,22 @@ class LogState:
             return True
 
     def failed(self, what: str, error: OSError) -> HeadwaterError:
-        """Return the error to raise; anything that does not pass stops the log for good."""
+        """Make the error to raise; anything but a temporary failure stops the log for good."""
         if error.errno in _FULL:
             return RetryLaterError(
                 f"The disk is full: {what} in {self.directory} was undone.",
-                hint="Free some space; writers try again by themselves.",
+                hint="Free some space; writers retry by themselves.",
             )
         if is_passing(error):
             return _not_now(f"{what} in {self.directory}", error)
         self.fence(f"{what} failed with {error}")
         return BucketFencedError(
             f"The log in {self.directory} stopped, because {what} failed with {error}.",
-            hint="Check the disk, then restart the server: it recovers what is durable.",
+            hint="Check the disk, then restart the server; it recovers what is durable.",
         )
 
     def fence(self, reason: str) -> None:
-        """Take no more writes until the log is opened again."""
+        """Accept no more writes until the log is opened again."""
         self._fenced = self._fenced or reason
         _events.error("log fenced", directory=self.directory, reason=reason)
 
@@ -170,7 +175,7 @@ class LogState:
         try:
             segment.file.sync()
         except OSError as error:
-            # The kernel may have dropped the pages, so trying again would lie.
+            # The kernel may have dropped the pages, so a retry could succeed without writing them.
             self.fence(f"a sync failed with {error}")
             self.refuse_if_stopped()
         if not segment.is_named:
@@ -181,14 +186,14 @@ class LogState:
             self.disk.sync_directory(self.directory)
         except OSError as error:
             if is_passing(error):
-                # A directory has to be opened to be synced, and that failed.
+                # A directory must be opened to be synced, and that failed.
                 raise _not_now(f"a sync in {self.directory}", error) from error
             self.fence(f"a sync failed with {error}")
             self.refuse_if_stopped()
         segment.is_named = True
 
     def _renamed(self, segment: Segment, path: str) -> str:
-        """Rename a damaged segment and return the name it has then."""
+        """Rename a damaged segment and return its new name."""
         if segment.is_damaged:
             return segment.path
         try:
@@ -196,13 +201,13 @@ class LogState:
             self.disk.sync_directory(self.directory)
         except OSError as error:
             # It will be found bad again, and until then this process knows.
-            _events.error("renaming failed", cause=error, path=segment.path)
+            _events.error("rename failed", cause=error, path=segment.path)
             return segment.path
         return path
 
 
 def _not_now(what: str, error: OSError) -> RetryLaterError:
     return RetryLaterError(
-        f"The server could not do {what} just now: {error}.",
-        hint="It is tried again. If this goes on, raise the limit of open files (ulimit -n).",
+        f"The server cannot do {what} right now: {error}.",
+        hint="It is retried. If this persists, raise the limit of open files (ulimit -n).",
     )

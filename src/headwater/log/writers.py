@@ -1,15 +1,15 @@
-"""What each writer sent last, so that a resend is recognised and a gap refused.
+"""The last batches of each writer, to recognise resends and reject gaps.
 
-A resend has the number and the checksum of a batch that is kept. The number alone does not tell:
-after a restore from a copy, or where an id is used by somebody else, other rows may come under it,
-and must not be answered for.
+A resend has the sequence number and the checksum of a batch that is remembered. The number alone is
+not enough: after a restore from a copy, or when two writers share an id, other rows may arrive
+under it and must not be acknowledged.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.errors import OutOfOrderSequenceError, UnknownWriterError
-from headwater.model.writer_id import is_computed
+from headwater.model.bucket import is_computed
 from headwater.rows.log_batch import NO_WRITER, BatchHeader
 
 SEQUENCE_MAX = 2**31 - 1
@@ -17,19 +17,19 @@ SEQUENCE_MAX = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class KeptBatch:
-    """Remember where a batch of a writer landed."""
+    """Where a batch of a writer landed."""
 
     sequence: int
     base_offset: int
     end_offset: int
     timestamp_ms: int
     checksum: int | None = None
-    """The checksum of what the writer sent; None if an older version kept the batch."""
+    """Checksum of what the writer sent; None if an older version recorded the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """Say whose a computed id is, and since when."""
+    """Who owns a computed writer id, and since when."""
 
     owner: int
     since_ms: int
@@ -37,11 +37,11 @@ class Owned:
 
 WriterState = Mapping[int, tuple[KeptBatch, ...]]
 NOBODY = 0
-"""Stands for the owner where users are not told apart."""
+"""The owner where users are not distinguished."""
 
 
 class Writers:
-    """Keep the last few batches of every writer, and whose the computed ids are."""
+    """The last few batches of every writer, and the owners of computed ids."""
 
     def __init__(
         self, state: WriterState, *, kept_max: int, owners: Mapping[int, Owned] | None = None
@@ -51,7 +51,9 @@ class Writers:
         self._kept_max = kept_max
 
     def resent(self, headers: Sequence[BatchHeader]) -> tuple[KeptBatch, ...]:
-        """Return where the batches landed before, or nothing if they are the next ones."""
+        """Look up where the batches landed before; empty if they are the next ones."""
+        if len(headers) == 1:
+            return self._resent_alone(headers[0])
         if all(header.writer_id == NO_WRITER for header in headers):
             return ()
         duplicates = tuple(filter(None, map(self._resent, headers)))
@@ -66,10 +68,9 @@ class Writers:
         return ()
 
     def expect(self, writer_id: int, sequence: int, *, checksum: int) -> KeptBatch | None:
-        """Return where a batch of this sequence landed before, or None if it is the next one.
+        """Look up where a batch landed before; None if it is the next one.
 
-        For requests that the server turns into other batches: the sizes of those do not tell a
-        resend.
+        For requests that the server turns into other batches: their sizes do not identify a resend.
         """
         if writer_id == NO_WRITER:
             return None
@@ -83,7 +84,7 @@ class Writers:
     def record(
         self, header: BatchHeader, *, base_offset: int, timestamp_ms: int, checksum: int | None
     ) -> None:
-        """Remember a batch that was written, and the checksum of what its writer sent."""
+        """Remember a written batch and the checksum of what its writer sent."""
         if header.writer_id == NO_WRITER:
             return
         end_offset = base_offset + header.last_offset_delta + 1
@@ -92,34 +93,34 @@ class Writers:
         self._state[header.writer_id] = kept[-self._kept_max :]
 
     def check_owner(self, writer_id: int, owner: int) -> None:
-        """Refuse a computed id that another user wrote with before."""
+        """Reject a computed id that another user wrote with before."""
         owned = self._owners.get(writer_id)
         if owned is not None and owner not in (NOBODY, owned.owner):
             raise UnknownWriterError(
                 f"Writer {writer_id} belongs to another user.",
-                hint="Write to a sink of another name, or as the user who wrote to it before.",
+                hint=("Write to a sink with another name, or as the user who wrote to it before."),
             )
 
     def claim(self, headers: Sequence[BatchHeader], owner: int, *, now_ms: int) -> set[int]:
-        """Give computed ids that nobody has to whoever writes with them, and return those."""
+        """Give unowned computed ids to this owner, and return those ids."""
         claimed = self.unclaimed(headers, owner)
         self._owners.update((writer_id, Owned(owner, now_ms)) for writer_id in claimed)
         return claimed
 
     def unclaimed(self, headers: Sequence[BatchHeader], owner: int) -> set[int]:
-        """Return the computed ids that nobody has and this owner would get."""
+        """List the computed ids that this owner would claim."""
         if owner == NOBODY:
             return set()
         ids = {header.writer_id for header in headers if is_computed(header.writer_id)}
         return ids - self._owners.keys()
 
     def release(self, claimed: set[int]) -> None:
-        """Take a claim back that could not be noted."""
+        """Undo a claim that could not be recorded."""
         for writer_id in claimed:
             del self._owners[writer_id]
 
     def forget_idle(self, *, before_ms: int) -> None:
-        """Drop the writers that sent nothing since."""
+        """Forget the writers that sent nothing since."""
         self._state = {
             writer_id: kept
             for writer_id, kept in self._state.items()
@@ -132,12 +133,26 @@ class Writers:
         }
 
     def snapshot(self) -> WriterState:
-        """Return the state as it is now."""
+        """Copy the state as it is now."""
         return dict(self._state)
 
     def owners(self) -> Mapping[int, Owned]:
-        """Return whose the computed ids are."""
+        """Owners of the computed ids."""
         return dict(self._owners)
+
+    def _resent_alone(self, header: BatchHeader) -> tuple[KeptBatch, ...]:
+        """Look a single batch up, as nearly all requests bring one."""
+        if header.writer_id == NO_WRITER:
+            return ()
+        sequence = header.sequence
+        kept = self._state.get(header.writer_id)
+        for each in kept or ():
+            is_same = each.end_offset - each.base_offset == header.last_offset_delta + 1
+            if each.sequence == sequence and is_same:
+                _require_same(header.writer_id, each, header.crc)
+                return (each,)
+        _require_next(header.writer_id, sequence, next_sequence(kept[-1].sequence) if kept else 0)
+        return ()
 
     def _resent(self, header: BatchHeader) -> KeptBatch | None:
         kept = self._find(header.writer_id, header.sequence)
@@ -160,23 +175,25 @@ class Writers:
 
 
 def next_sequence(sequence: int) -> int:
-    """Return the sequence after this one; it wraps to 0."""
+    """The sequence after this one; it wraps to 0."""
     return 0 if sequence == SEQUENCE_MAX else sequence + 1
 
 
 def _require_next(writer_id: int, sequence: int, expected: int) -> None:
     if sequence != expected:
         raise OutOfOrderSequenceError(
-            f"Writer {writer_id} sent batch {sequence}, the next is {expected}.",
-            hint="Take a new writer id and start at 0.",
+            f"Writer {writer_id} sent batch {sequence}, but the next one is {expected}.",
+            hint="Get a new writer id and start at 0.",
         )
 
 
 def _require_same(writer_id: int, kept: KeptBatch, checksum: int) -> None:
-    """Refuse other bytes under a number that was used: an answer would confirm what is not kept."""
+    """Reject other bytes under a used number: an answer would confirm rows that are not stored."""
     if kept.checksum is not None and kept.checksum != checksum:
         raise OutOfOrderSequenceError(
-            f"Writer {writer_id} sent batch {kept.sequence} before, with other rows.",
-            hint="Two writers share an id, or the server was restored from a copy. Take a new"
-            " writer id and start at 0.",
+            f"Writer {writer_id} already sent batch {kept.sequence} with different rows.",
+            hint=(
+                "Two writers share an id, or the server was restored from a copy. Get a "
+                "new writer id and start at 0."
+            ),
         )

@@ -1,1 +1,1 @@
-"""What operators watch: declared once, counted cheaply, shown to Prometheus."""
+"""What operators watch: declared once, counted cheaply, exposed to Prometheus."""

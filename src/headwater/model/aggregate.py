@@ -1,10 +1,12 @@
-"""The aggregate function of a column under the aggregation merge engine."""
+"""The aggregate function of a column under the aggregation merge engine, and its JSON form."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
 from headwater.errors import InvalidTableError
+from headwater.model.type_json import Json, object_of, text_of, texts_of
 from headwater.model.types import (
     BigIntType,
     BooleanType,
@@ -29,7 +31,7 @@ DELIMITER = "delimiter"
 
 
 class AggregateKind(StrEnum):
-    """Name the ways to fold the values of one column."""
+    """How the values of one column are folded."""
 
     SUM = "sum"
     PRODUCT = "product"
@@ -48,7 +50,7 @@ class AggregateKind(StrEnum):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read a name in any case, with '-' or '_', or list the known ones."""
+        """Parse a name in any case, with '-' or '_'; the error lists the known ones."""
         try:
             return cls(text.strip().replace("-", "_").lower())
         except ValueError as error:
@@ -60,7 +62,7 @@ class AggregateKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """Say how the values of one column are folded; only text takes a delimiter."""
+    """How the values of one column are folded; only string functions have a delimiter."""
 
     kind: AggregateKind
     delimiter: str | None = None
@@ -69,24 +71,24 @@ class AggregateFunction:
         if self.delimiter is None:
             return
         if self.kind not in _JOINING:
-            raise InvalidTableError(f"The aggregate function '{self.kind}' takes no delimiter.")
+            raise InvalidTableError(f"The aggregate function '{self.kind}' has no delimiter.")
         if not self.delimiter:
             raise InvalidTableError(f"The delimiter of '{self.kind}' is empty.")
 
     @property
     def separator(self) -> str:
-        """Return the text that stands between joined values."""
+        """The text between joined values."""
         return DELIMITER_DEFAULT if self.delimiter is None else self.delimiter
 
     def check(self, data_type: DataType) -> None:
-        """Refuse a column type that the function cannot fold."""
+        """Reject a column type that the function cannot fold."""
         accepted = _ACCEPTED.get(self.kind)
         if accepted is None or isinstance(data_type, accepted):
             return
         names = ", ".join(kind.__name__.removesuffix("Type").upper() for kind in accepted)
         raise InvalidTableError(
-            f"The aggregate function '{self.kind}' does not fold {data_type}.",
-            hint=f"It folds {names}.",
+            f"The aggregate function '{self.kind}' does not support {data_type}.",
+            hint=f"It supports {names}.",
         )
 
 
@@ -103,7 +105,7 @@ _NUMBERS = (
 _TEXTS = (StringType, CharType)
 _ORDERED = (*_TEXTS, *_NUMBERS, DateType, TimeType, TimestampType, TimestampLtzType)
 
-# Functions that are not listed take every type.
+# Functions that are not listed support every type.
 _ACCEPTED: dict[AggregateKind, tuple[type[DataType], ...]] = {
     AggregateKind.SUM: _NUMBERS,
     AggregateKind.PRODUCT: _NUMBERS,
@@ -116,3 +118,29 @@ _ACCEPTED: dict[AggregateKind, tuple[type[DataType], ...]] = {
     AggregateKind.RBM32: (BytesType,),
     AggregateKind.RBM64: (BytesType,),
 }
+
+
+def aggregate_of(name: str, parameters: Mapping[str, str]) -> AggregateFunction:
+    """Build a function from its name and parameters; the error says what is wrong with them."""
+    kind = AggregateKind.of(name)
+    if unknown := sorted(parameters.keys() - {DELIMITER}):
+        raise InvalidTableError(
+            f"The aggregate function '{kind}' has no parameter '{unknown[0][:100]}'."
+        )
+    return AggregateFunction(kind, parameters.get(DELIMITER))
+
+
+def aggregate_to_json(function: AggregateFunction) -> Json:
+    """Write a function in the JSON form of the protocol."""
+    json: dict[str, Json] = {"type": str(function.kind)}
+    if function.delimiter is not None:
+        json["parameters"] = {DELIMITER: function.delimiter}
+    return json
+
+
+def aggregate_from_json(json: Json) -> AggregateFunction | None:
+    """Read a function from the JSON form of the protocol; a column may have none."""
+    if json is None:
+        return None
+    node = object_of(json, what="agg_function")
+    return aggregate_of(text_of(node, "type"), texts_of(node.get("parameters"), what="parameters"))

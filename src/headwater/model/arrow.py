@@ -1,4 +1,4 @@
-"""The Arrow types that stand for Fluss data types in record batches."""
+"""The Arrow types that represent Fluss data types in record batches."""
 
 import pyarrow as pa
 
@@ -44,12 +44,12 @@ _MICROS_PRECISION_MAX = 6
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema of the rows of a table."""
+    """Map the columns of a table to an Arrow schema."""
     return pa.schema([_arrow_field(column.name, column.type) for column in schema.columns])
 
 
 def arrow_type(data_type: DataType) -> pa.DataType:
-    """Return the Arrow type for a data type."""
+    """Map a data type to an Arrow type."""
     match data_type:
         case BinaryType(length=length):
             return pa.binary(length)
@@ -83,7 +83,7 @@ def _arrow_field(name: str, data_type: DataType) -> pa.Field:
 
 
 def time_unit(precision: int) -> str:
-    """Return the coarsest Arrow unit that keeps the precision."""
+    """Pick the coarsest Arrow time unit that keeps the precision."""
     if precision == 0:
         return "s"
     if precision <= _MILLIS_PRECISION_MAX:

@@ -1,4 +1,4 @@
-"""How far a lake table holds the log of a table: the boundary that each lake snapshot carries."""
+"""The boundary of a lake snapshot: which offsets of each bucket the lake table contains."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,25 +14,26 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class LakeBucket:
-    """Identify a bucket among those of one table."""
+    """A bucket within one table."""
 
     partition_id: int | None
-    """The id, since a partition that is dropped and made anew begins its offsets anew."""
+    """An id rather than a name: a partition that is dropped and recreated starts its offsets again.
+    """
     bucket: int
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TieringEpoch:
-    """Say whose turn it is to tier a table; a later turn fences the earlier ones."""
+    """Whose turn it is to tier a table; a later turn fences earlier ones."""
 
     coordinator: int
-    """Grows when a coordinator begins to count turns anew."""
+    """Grows when a coordinator starts counting turns again."""
     turn: int
 
 
 @dataclass(frozen=True, slots=True)
 class TableIdentity:
-    """Tell tables apart that had the same name, or the same id in another storage."""
+    """Distinguishes tables that had the same name, or the same id in another storage."""
 
     storage: str
     table_id: int
@@ -40,25 +41,25 @@ class TableIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
-    """Say which offsets of each bucket a lake snapshot holds, and who put them there."""
+    """Which offsets of each bucket a lake snapshot contains, and who put them there."""
 
     table: TableIdentity
     epoch: TieringEpoch
     round_id: str
-    """Tells rounds apart, so that one whose outcome is unknown can be looked for."""
+    """Identifies the round, so that one whose outcome is unknown can be found."""
     ranges: Mapping[LakeBucket, OffsetRange] = field(default_factory=dict)
     partitions: Mapping[int, str] = field(default_factory=dict)
     """The names of the partitions that have ranges."""
     written_by: Mapping[LakeBucket, int] = field(default_factory=dict)
-    """Which start of the storage wrote the last row of each range, as far as that is known."""
+    """Which incarnation wrote the last row of each range, if known."""
 
     def end(self, bucket: LakeBucket) -> int | None:
-        """Return the first offset of a bucket that the lake does not hold; None: holds nothing."""
+        """Return a bucket's first offset that is not in the lake; None if the lake has no rows."""
         held = self.ranges.get(bucket)
         return None if held is None else held.end
 
     def to_json(self) -> str:
-        """Write the boundary as it stands in the properties of a snapshot."""
+        """Serialise the boundary for the properties of a lake snapshot."""
         grouped: dict[int | None, list[Json]] = {}
         for bucket, held in sorted(self.ranges.items(), key=_place):
             ranges = grouped.setdefault(bucket.partition_id, [])
@@ -79,7 +80,7 @@ class Boundary:
             "partitions": partitions,
         }
         if self.written_by:
-            # Older versions read on without it.
+            # Older versions ignore it.
             node["written_by"] = [
                 [bucket.partition_id, bucket.bucket, incarnation]
                 for bucket, incarnation in sorted(self.written_by.items(), key=_order)
@@ -89,13 +90,14 @@ class Boundary:
 
 
 def boundary_from_json(text: str) -> Boundary:
-    """Read a boundary from the properties of a snapshot, or say that it cannot be trusted."""
+    """Parse a boundary from the properties of a lake snapshot; reject one that is damaged."""
     try:
         node = object_of(document_of(text), what="boundary")
         if int_of(node, "version") != _VERSION:
             raise CorruptFileError(
-                f"The boundary of a lake snapshot has version {node['version']}.",
-                hint="A newer version of Headwater wrote it; use that one.",
+                f"The boundary of a lake snapshot has version {node['version']}, which is not "
+                "supported.",
+                hint="A newer version of Headwater wrote it; use that version.",
             )
         return _boundary(node)
     except (ValueError, InvalidTableError) as fault:
@@ -133,7 +135,7 @@ def _written(listed: list[Json]) -> Iterable[tuple[LakeBucket, int]]:
             case [None | int() as partition_id, int(bucket), int(incarnation)]:
                 yield LakeBucket(partition_id, bucket), incarnation
             case _:
-                raise ValueError(f"{each} is not a bucket and who wrote it")
+                raise ValueError(f"{each} is not a bucket and its writer")
 
 
 def _ranges(
@@ -146,7 +148,7 @@ def _ranges(
             case [int(start), int(end)] if 0 <= start <= end:
                 yield LakeBucket(partition_id, bucket), OffsetRange(start, end)
             case _:
-                raise ValueError(f"bucket {bucket} holds {held}")
+                raise ValueError(f"the range of bucket {bucket} is {held}")
 
 
 def _order(item: tuple[LakeBucket, int]) -> tuple[int, int]:
@@ -168,7 +170,7 @@ def extended(
     partitions: Mapping[int, str],
     written_by: Mapping[LakeBucket, int] | None = None,
 ) -> Boundary:
-    """Return the boundary after a round; its ranges go on where the held ones end."""
+    """Return the boundary after a round, whose ranges continue where the existing ones end."""
     ranges = dict(held.ranges)
     for bucket, added in tiered.items():
         before = ranges.get(bucket)

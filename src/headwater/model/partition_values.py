@@ -1,4 +1,4 @@
-"""Values of partition columns as the text that partition names are made of, and back."""
+"""Values of partition columns as text in partition names, and back."""
 
 import re
 from collections.abc import Callable
@@ -33,7 +33,7 @@ PartitionValue: TypeAlias = str | bool | int | float | bytes | date | time | dat
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH_YEAR = 1970
 _FOUR_DIGITS_MAX = 9999
-# Java writes numbers between these without an exponent.
+# Java writes numbers in this range without an exponent.
 _PLAIN_MIN, _PLAIN_END = 1e-3, 1e7
 _WHOLE = re.compile(r"-?[0-9]+\Z")
 _FLOATS = {"NaN": float("nan"), "Inf": float("inf"), "-Inf": float("-inf")}
@@ -41,7 +41,7 @@ _TEXT_OF_INFINITY = {float("inf"): "Inf", float("-inf"): "-Inf"}
 
 
 def partition_texts(values: pa.Array, data_type: DataType) -> list[str]:
-    """Return the text of every value, none of which is null, as Apache Fluss writes it."""
+    """Format values, none of them null, as Apache Fluss does."""
     match data_type:
         case BooleanType():
             return ["true" if value else "false" for value in values.to_pylist()]
@@ -58,7 +58,7 @@ def partition_texts(values: pa.Array, data_type: DataType) -> list[str]:
 
 
 def partition_value(text: str, data_type: DataType) -> PartitionValue:
-    """Return the value that the text in a partition name stands for, to the microsecond."""
+    """Parse a value from a partition name, to the microsecond."""
     read = _READERS.get(type(data_type))
     if read is None:
         raise InvalidPartitionError(f"A column of type {data_type} cannot partition a table.")
@@ -66,7 +66,7 @@ def partition_value(text: str, data_type: DataType) -> PartitionValue:
         return read(text)
     except (ValueError, OverflowError):
         raise InvalidPartitionError(
-            f"The partition value '{text[:80]}' is no {data_type.not_null()}."
+            f"The partition value '{text[:80]}' is not a valid {data_type.not_null()}."
         ) from None
 
 
@@ -75,7 +75,7 @@ def _clock_texts(values: pa.Array) -> list[str]:
     if pa.types.is_timestamp(values.type):
         return [_timestamp_text(n, per_second) for n in values.cast(pa.int64()).to_pylist()]
     width = pa.int32() if pa.types.is_time32(values.type) else pa.int64()
-    # Fluss keeps times as milliseconds of the day, whatever the unit of the column.
+    # Fluss stores times as milliseconds of the day, whatever the unit of the column.
     millis = [n * 1000 // per_second for n in values.cast(width).to_pylist()]
     return [_time_text(each) for each in millis]
 
@@ -105,7 +105,7 @@ def _timestamp_text(number: int, per_second: int) -> str:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """Return year, month and day, also where Python's calendar ends."""
+    """Return year, month and day, even outside of Python's calendar."""
     instant = np.datetime64(days, "D")
     month = instant.astype("datetime64[M]")
     months = int(month.astype(np.int64))
@@ -133,10 +133,10 @@ def _plain(digits: str, exponent: int) -> str:
 
 
 def _shortest(value: np.floating) -> tuple[str, int]:
-    """Return the fewest digits that mean this number and no other, and the power of the first."""
+    """Return the fewest digits that identify this number, and the power of the first digit."""
     mantissa, exponent = np.format_float_scientific(abs(value), trim="-").split("e")
     if len(mantissa) == 1:
-        # Java prefers a second digit where that comes closer: 4.9E-324, not 5.0E-324.
+        # Java uses a second digit where that is closer: 4.9E-324, not 5.0E-324.
         finer = f"{abs(float(value)):.1e}"
         if type(value)(finer) == abs(value):
             mantissa, exponent = finer.split("e")

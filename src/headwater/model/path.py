@@ -1,10 +1,16 @@
 """Names of databases, tables and partitions, and the rules they follow."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from headwater.errors import InvalidNameError, InvalidPartitionError, InvalidTableError
+from headwater.errors import (
+    InvalidNameError,
+    InvalidPartitionError,
+    InvalidTableError,
+    NotPartitionedError,
+)
 
 NAME_LENGTH_MAX = 200
 RESERVED_PREFIX = "__"
@@ -16,7 +22,7 @@ _CONTROL_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class TablePath:
-    """Name a table inside its database."""
+    """A table name within its database."""
 
     database: str
     table: str
@@ -26,14 +32,14 @@ class TablePath:
 
 
 def check_database_name(name: str) -> str:
-    """Return the name, or say why it cannot name a database."""
+    """Check that a name is allowed for a database, and return it."""
     if reason := _fault(name):
         raise InvalidNameError(f"Database name {_shown(name)} {reason}.")
     return name
 
 
 def check_table_path(path: TablePath) -> TablePath:
-    """Return the path, or say why it cannot name a table."""
+    """Check that the names in a path are allowed, and return it."""
     check_database_name(path.database)
     if reason := _fault(path.table):
         raise InvalidTableError(f"Table name {_shown(path.table)} {reason}.")
@@ -41,14 +47,14 @@ def check_table_path(path: TablePath) -> TablePath:
 
 
 def check_partition_value(value: str) -> str:
-    """Return the value, or say why it cannot be part of a partition name."""
+    """Check that a value can be part of a partition name, and return it."""
     if reason := _fault(value):
         raise InvalidPartitionError(f"Partition value {_shown(value)} {reason}.")
     return value
 
 
 def check_free_name(what: str, name: str) -> None:
-    """Refuse control characters in a name that may otherwise hold anything, such as a column's."""
+    """Reject control characters in names that may contain anything else, such as column names."""
     if found := _CONTROL.search(name):
         raise InvalidTableError(
             f"{what} {_shown(name)} contains a control character, {found[0]!r}."
@@ -56,7 +62,7 @@ def check_free_name(what: str, name: str) -> None:
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Refuse control characters in names and values of options, but for tabs and ends of lines."""
+    """Reject control characters in names and values of options, except tabs and line breaks."""
     for key, value in properties.items():
         check_free_name("The option", key)
         if found := _CONTROL_IN_TEXT.search(value):
@@ -71,7 +77,7 @@ def _fault(name: str) -> str:
     if len(name) > NAME_LENGTH_MAX:
         return f"is longer than {NAME_LENGTH_MAX} characters"
     if not _NAME.match(name):
-        return "may hold ASCII letters, digits, '_' and '-' only"
+        return "may only contain ASCII letters, digits, '_' and '-'"
     if name.startswith(RESERVED_PREFIX):
         return f"starts with '{RESERVED_PREFIX}', which is reserved"
     return ""
@@ -79,3 +85,69 @@ def _fault(name: str) -> str:
 
 def _shown(name: str) -> str:
     return repr(name if len(name) <= NAME_LENGTH_MAX else f"{name[:40]}…")
+
+
+# Partition specs: the value of each partition key, and the names made of them.
+
+PartitionSpec: TypeAlias = tuple[tuple[str, str], ...]
+
+
+def partition_name(values: Iterable[str]) -> str:
+    """Join the values of the partition keys, in the order of the keys."""
+    return PARTITION_SEPARATOR.join(values)
+
+
+def partition_values(name: str) -> tuple[str, ...]:
+    """Split a partition name into the values of the partition keys."""
+    return tuple(name.split(PARTITION_SEPARATOR))
+
+
+def name_of_spec(spec: PartitionSpec) -> str:
+    """Build the partition name from a complete spec."""
+    return partition_name(value for _, value in spec)
+
+
+def spec_of_name(name: str, keys: Sequence[str]) -> PartitionSpec:
+    """Split a partition name into a spec."""
+    _check_partitioned(keys)
+    values = partition_values(name)
+    if len(values) != len(keys):
+        raise InvalidPartitionError(
+            f"The partition name '{name[:80]}' has {len(values)} values.",
+            hint=f"Give one value for each of {', '.join(keys)}.",
+        )
+    return tuple(zip(keys, values, strict=True))
+
+
+def complete_spec(spec: Mapping[str, str], keys: Sequence[str]) -> PartitionSpec:
+    """Sort a spec by the partition keys; reject missing and unknown keys."""
+    ordered = partial_spec(spec, keys)
+    if missing := [key for key in keys if key not in spec]:
+        raise InvalidPartitionError(
+            f"The partition has no value for {', '.join(missing)}.",
+            hint=f"Give one for each of {', '.join(keys)}.",
+        )
+    return ordered
+
+
+def partial_spec(spec: Mapping[str, str], keys: Sequence[str]) -> PartitionSpec:
+    """Sort a spec of some of the partition keys; reject unknown keys."""
+    _check_partitioned(keys)
+    if unknown := sorted(key[:80] for key in spec if key not in keys):
+        raise InvalidPartitionError(
+            f"The table is not partitioned by {', '.join(unknown)}.",
+            hint=f"Its partition keys are {', '.join(keys)}.",
+        )
+    return tuple((key, spec[key]) for key in keys if key in spec)
+
+
+def check_spec_values(spec: PartitionSpec) -> PartitionSpec:
+    """Check that every value can be part of a partition name, and return the spec."""
+    for _, value in spec:
+        check_partition_value(value)
+    return spec
+
+
+def _check_partitioned(keys: Sequence[str]) -> None:
+    if not keys:
+        raise NotPartitionedError("The table is not partitioned.")

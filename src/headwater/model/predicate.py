@@ -1,4 +1,4 @@
-"""Filters as plain values: comparisons of one column, joined by and / or."""
+"""Filters as plain values: comparisons of one column, combined with and / or."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class LeafFunction(IntEnum):
-    """Name the comparisons, numbered as on the wire."""
+    """The comparisons, numbered as on the wire."""
 
     EQUAL = 0
     NOT_EQUAL = 1
@@ -25,13 +25,13 @@ class LeafFunction(IntEnum):
 
 
 # Dates are days, times are milliseconds of the day, timestamps are nanoseconds since the epoch:
-# whole numbers compare exactly where datetime objects would round.
+# integers compare exactly where datetime objects would round.
 Literal = bool | int | float | str | bytes | Decimal | None
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Compare one column, named by its id, with literals."""
+    """Compare one column, identified by its id, with literals."""
 
     function: LeafFunction
     column_id: int
@@ -40,14 +40,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Hold when all children hold."""
+    """True if all children are true."""
 
     children: tuple["Predicate", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Hold when any child holds."""
+    """True if any child is true."""
 
     children: tuple["Predicate", ...]
 
@@ -56,7 +56,7 @@ Predicate = Leaf | And | Or
 
 
 def comparisons_of(predicate: Predicate) -> int:
-    """Return how many comparisons it takes at the most to tell whether a filter holds."""
+    """Return how many comparisons a filter needs at most."""
     match predicate:
         case Leaf(literals=literals):
             return max(len(literals), 1)
@@ -65,7 +65,7 @@ def comparisons_of(predicate: Predicate) -> int:
 
 
 def columns_of(predicate: Predicate) -> Iterator[int]:
-    """Yield the ids of the columns that a filter looks at."""
+    """Yield the ids of the columns that a filter uses."""
     match predicate:
         case Leaf(column_id=column_id):
             yield column_id

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from headwater.errors import InvalidTableError
-from headwater.model.aggregate import AggregateFunction
-from headwater.model.aggregate_json import aggregate_from_json, aggregate_to_json
+from headwater.model.aggregate import AggregateFunction, aggregate_from_json, aggregate_to_json
 from headwater.model.type_json import (
     Json,
     int_of,
@@ -25,7 +24,7 @@ UNASSIGNED = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Describe one column; the id stays when the name changes."""
+    """One column; its id stays the same when it is renamed."""
 
     name: str
     type: DataType
@@ -36,7 +35,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """Describe the columns of a table under one schema version."""
+    """The columns of a table in one schema version."""
 
     columns: tuple[Column, ...]
     primary_key: tuple[str, ...] = ()
@@ -45,11 +44,11 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the column names in order."""
+        """The column names in order."""
         return tuple(column.name for column in self.columns)
 
     def index_of(self, name: str) -> int:
-        """Return the position of a column, or -1."""
+        """Find the position of a column; -1 if there is none."""
         return self.names.index(name) if name in self.names else -1
 
     def column(self, name: str) -> Column:
@@ -62,13 +61,13 @@ class Schema:
         )
 
     def named(self, names: Iterable[str]) -> dict[str, Column]:
-        """Return columns by their names, which may be thousands."""
+        """Return columns by name, fast even for thousands."""
         by_name = {column.name: column for column in self.columns}
         return {name: by_name.get(name) or self.column(name) for name in names}
 
 
 def with_column_ids(schema: Schema) -> Schema:
-    """Give every column and nested field an id, keeping a complete and unique numbering."""
+    """Give every column and nested field an id; a complete and unique numbering is kept."""
     if _has_complete_ids(schema):
         highest = max([schema.highest_field_id, *_all_ids(schema)])
         return replace(schema, highest_field_id=highest)
@@ -131,7 +130,7 @@ def _column_to_json(column: Column) -> Json:
 
 
 def schema_from_json(json: Json) -> Schema:
-    """Read a schema from the JSON form of the protocol and check that it is sound."""
+    """Read a schema from the JSON form of the protocol and check it."""
     node = object_of(json, what="schema")
     schema = Schema(
         columns=tuple(_column_from_json(column) for column in list_of(node, "columns")),
@@ -155,22 +154,24 @@ def _column_from_json(json: Json) -> Column:
 
 
 def names_of(json: list[Json]) -> tuple[str, ...]:
-    """Return a list of names, or say that something else stands in it."""
+    """Check that JSON is a list of names, and return it."""
     if not all(isinstance(name, str) for name in json):
         raise InvalidTableError("Expected a list of column names.")
     return tuple(str(name) for name in json)
 
 
 def check_schema(schema: Schema) -> Schema:
-    """Return the schema, or say what contradicts itself."""
+    """Check that a schema does not contradict itself, and return it."""
     names = schema.names
     if not names:
         raise InvalidTableError("A table needs at least one column.")
     if len(names) > COLUMN_COUNT_MAX:
-        raise InvalidTableError(f"A table may have {COLUMN_COUNT_MAX} columns, not {len(names)}.")
+        raise InvalidTableError(
+            f"A table has at most {COLUMN_COUNT_MAX} columns, not {len(names)}."
+        )
     if "" in names:
         raise InvalidTableError("A column name is empty.")
     if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise InvalidTableError(f"Column names are given twice: {', '.join(repeated)}.")
+        raise InvalidTableError(f"Column names are used twice: {', '.join(repeated)}.")
     schema.named((*schema.primary_key, *schema.auto_increment))
     return schema

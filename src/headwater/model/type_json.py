@@ -72,7 +72,7 @@ _ROOTS: Mapping[type[DataType], str] = {
 
 
 def type_root(data_type: DataType) -> str:
-    """Return the name of the type without its parameters."""
+    """Name the type without its parameters."""
     return _ROOTS[type(data_type)]
 
 
@@ -114,7 +114,7 @@ def _field_to_json(field: RowField) -> Json:
 def type_from_json(json: Json, *, depth: int = 0) -> DataType:
     """Read a data type from the JSON form of the protocol."""
     if depth > NESTING_MAX:
-        raise InvalidTableError(f"Types may be nested {NESTING_MAX} levels deep, not more.")
+        raise InvalidTableError(f"Types can be nested at most {NESTING_MAX} levels deep.")
     node = object_of(json, what="data type")
     data_type = _bare_type(node, depth)
     return data_type if node.get("nullable", True) is not False else data_type.not_null()
@@ -154,7 +154,7 @@ def _nested_type(root: str, node: Mapping[str, Json], depth: int) -> DataType:
             fields = list_of(node, "fields")
             return RowType(fields=tuple(_field_from_json(field, depth) for field in fields))
         case _:
-            raise InvalidTableError(f"Unknown data type '{root}'.")
+            raise InvalidTableError(f"There is no data type '{root}'.")
 
 
 def _field_from_json(json: Json, depth: int) -> RowField:
@@ -197,58 +197,58 @@ def with_nested_ids(data_type: DataType, next_id: int) -> tuple[DataType, int]:
 
 
 def document_of(text: str | bytes) -> Json:
-    r"""Read JSON, or raise `ValueError`.
+    """Parse JSON, or raise `ValueError`.
 
-    What is nested too deep for the parser counts as none, and so does half of a character: an
-    escape such as `\ud800` makes a text that nothing can write in UTF-8.
+    JSON that is nested too deeply for the parser is rejected, and so are lone surrogates: an escape
+    such as `\ud800` makes a string that cannot be encoded as UTF-8.
     """
     try:
-        # Bytes are UTF-8, and strictly so: the parser would guess, and let half characters pass.
+        # Bytes must be strict UTF-8: the parser would guess, and let lone surrogates pass.
         whole = text.decode() if isinstance(text, bytes) else text.encode().decode()
         document: Json = loads(whole)
         if "\\u" in whole:
             dumps(document, ensure_ascii=False).encode()
     except RecursionError:
-        raise ValueError("it is nested too deep") from None
+        raise ValueError("it is nested too deeply") from None
     return document
 
 
 def object_of(json: Json, *, what: str) -> Mapping[str, Json]:
-    """Return a JSON object, or say that something else stands in its place."""
+    """Check that JSON is an object, and return it."""
     if not isinstance(json, dict):
-        raise InvalidTableError(f"Expected a JSON object for the {what}.")
+        raise InvalidTableError(f"The {what} must be a JSON object.")
     return json
 
 
 def text_of(node: Mapping[str, Json], key: str) -> str:
-    """Return a JSON string by key."""
+    """Return a string by key."""
     value = node.get(key)
     if not isinstance(value, str):
-        raise InvalidTableError(f"Expected text for '{key}'.")
+        raise InvalidTableError(f"'{key}' must be a string.")
     return value
 
 
 def texts_of(json: Json, *, what: str) -> dict[str, str]:
-    """Return a JSON object that holds text only; a missing one is empty."""
+    """Return an object whose values are strings; a missing one is empty."""
     node = object_of({} if json is None else json, what=what)
     if not all(isinstance(value, str) for value in node.values()):
-        raise InvalidTableError(f"Expected text values in '{what}'.")
+        raise InvalidTableError(f"The values in '{what}' must be strings.")
     return {key: str(value) for key, value in node.items()}
 
 
 def int_of(node: Mapping[str, Json], key: str, *, default: int | None = None) -> int:
-    """Return a JSON integer by key, or its default."""
+    """Return an integer by key, or its default."""
     value = node.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidTableError(f"Expected a whole number for '{key}'.")
+        raise InvalidTableError(f"'{key}' must be a whole number.")
     return value
 
 
 def list_of(node: Mapping[str, Json], key: str) -> list[Json]:
-    """Return a JSON list by key; a missing one is empty."""
+    """Return a list by key; a missing one is empty."""
     value = node.get(key)
     if value is None:
         return []
     if not isinstance(value, list):
-        raise InvalidTableError(f"Expected a list for '{key}'.")
+        raise InvalidTableError(f"'{key}' must be a list.")
     return value

@@ -1,36 +1,321 @@
-"""Data types as SQL writes them: `DECIMAL(10, 2) NOT NULL`, `ROW<a INT, b STRING>`."""
+"""Data types in SQL: `DECIMAL(10, 2) NOT NULL`, `ROW<a INT, b STRING>`.
+
+The parser reads from left to right and reports the position where it stopped.
+"""
 
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
 
-from headwater.model.type_parser import PLAIN_TYPES, TypeParser
+from headwater.errors import InvalidTableError
 from headwater.model.types import (
+    NESTING_MAX,
     ArrayType,
+    BigIntType,
     BinaryType,
+    BooleanType,
+    BytesType,
     CharType,
     DataType,
+    DateType,
     DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
     MapType,
     RowField,
     RowType,
+    SmallIntType,
+    StringType,
     TimestampLtzType,
     TimestampType,
     TimeType,
+    TinyIntType,
 )
 
+PLAIN_TYPES: dict[str, DataType] = {
+    "BOOLEAN": BooleanType(),
+    "TINYINT": TinyIntType(),
+    "SMALLINT": SmallIntType(),
+    "INT": IntType(),
+    "INTEGER": IntType(),
+    "BIGINT": BigIntType(),
+    "FLOAT": FloatType(),
+    "DOUBLE": DoubleType(),
+    "STRING": StringType(),
+    "BYTES": BytesType(),
+    "DATE": DateType(),
+}
+# Type names of other systems.
+_MEANT = {
+    **dict.fromkeys(("INT8", "BYTE", "INT1"), "TINYINT"),
+    **dict.fromkeys(("INT16", "SHORT", "UINT8", "INT2"), "SMALLINT"),
+    **dict.fromkeys(("INT32", "UINT16", "INT4"), "INT"),
+    **dict.fromkeys(("INT64", "LONG", "UINT32", "LONGINT"), "BIGINT"),
+    **dict.fromkeys(("UINT64", "HUGEINT", "NUMBER"), "DECIMAL(20, 0)"),
+    **dict.fromkeys(("FLOAT32", "REAL", "FLOAT4", "SINGLE"), "FLOAT"),
+    **dict.fromkeys(("FLOAT64", "FLOAT8"), "DOUBLE"),
+    **dict.fromkeys(("TEXT", "STR", "UTF8", "NVARCHAR", "UUID", "JSON", "OBJECT"), "STRING"),
+    **dict.fromkeys(("BOOL", "BIT"), "BOOLEAN"),
+    **dict.fromkeys(("BLOB", "BYTEA", "RAW"), "BYTES"),
+    **dict.fromkeys(("DATETIME", "DATETIME64", "TIMESTAMP_NTZ"), "TIMESTAMP"),
+    **dict.fromkeys(("TIMESTAMPTZ", "INSTANT"), "TIMESTAMP_LTZ"),
+    **dict.fromkeys(("DATE32", "DATE64"), "DATE"),
+    **dict.fromkeys(("TIME32", "TIME64"), "TIME"),
+    **dict.fromkeys(("DECIMAL128", "DEC"), "DECIMAL(10, 2)"),
+    "LIST": "ARRAY<INT>",
+    "STRUCT": "ROW<a INT, b STRING>",
+}
+_LIKENESS_MIN = 0.75
+_UNLIMITED = 2**31 - 1
+_DIGITS_MAX = 10
+_SHOWN_CHARACTERS_MAX = 200
+_TOKEN = re.compile(r"\s*(?:(\w+)|`((?:[^`]|``)+)`|'((?:[^']|'')*)'|(\S))")
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A word, a quoted name or a symbol, and its position."""
+
+    kind: str
+    text: str
+    start: int
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for found in _TOKEN.finditer(text):
+        word, name, comment, sign = found.groups()
+        start = found.start(found.lastindex or 0)
+        if word is not None:
+            yield _Token("word", word, start)
+        elif name is not None:
+            yield _Token("name", name.replace("``", "`"), start - 1)
+        elif comment is not None:
+            yield _Token("comment", comment.replace("''", "'"), start - 1)
+        else:
+            yield _Token("sign", sign, start)
+    yield _Token("end", "", len(text))
+
+
+class TypeParser:
+    """Parse one type with everything nested in it."""
+
+    __slots__ = ("_at", "_text", "_tokens")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(_tokens(text))
+        self._at = 0
+
+    def read_all(self) -> DataType:
+        """Parse a type that nothing follows."""
+        data_type = self._type(depth=0)
+        if self._next.kind != "end":
+            raise self._error(self._next, "expected nothing more")
+        return data_type
+
+    def _type(self, *, depth: int) -> DataType:
+        token = self._next
+        if depth > NESTING_MAX:
+            raise self._error(token, f"types are nested more than {NESTING_MAX} levels deep")
+        data_type = self._bare_type(self._word("a type").upper(), token, depth=depth)
+        if self._takes("NOT"):
+            self._expect("NULL")
+            return data_type.not_null()
+        self._takes("NULL")
+        return data_type
+
+    def _bare_type(self, name: str, token: _Token, *, depth: int) -> DataType:
+        match name:
+            case _ if name in PLAIN_TYPES:
+                if name == "DOUBLE":
+                    self._takes("PRECISION")
+                return PLAIN_TYPES[name]
+            case "ARRAY":
+                return self._array(depth + 1)
+            case "MAP":
+                return self._map(depth + 1)
+            case "ROW":
+                return self._row(depth + 1)
+            case _ if name in _SIZED_TYPES:
+                return self._sized_type(name, token)
+            case _:
+                raise self._unknown(token)
+
+    def _unknown(self, token: _Token) -> InvalidTableError:
+        known = [*PLAIN_TYPES, *_SIZED_TYPES, "ARRAY<...>", "MAP<..., ...>", "ROW<...>"]
+        upper = token.text.upper()
+        meant = _MEANT.get(upper)
+        if meant is None:
+            meant = next(iter(get_close_matches(upper, known, n=1, cutoff=_LIKENESS_MIN)), None)
+        hint = f"The types are {', '.join(known)}." if meant is None else f"Write {meant}."
+        return InvalidTableError(f"There is no type '{self._cut(token.text)}'.", hint=hint)
+
+    def _array(self, depth: int) -> DataType:
+        self._expect("<")
+        element = self._type(depth=depth)
+        self._expect(">")
+        return ArrayType(element=element)
+
+    def _map(self, depth: int) -> DataType:
+        self._expect("<")
+        key = self._type(depth=depth)
+        self._expect(",")
+        value = self._type(depth=depth)
+        self._expect(">")
+        return MapType(key=key, value=value)
+
+    def _row(self, depth: int) -> DataType:
+        closing = ")" if self._takes("(") else ">"
+        if closing == ">":
+            self._expect("<")
+        fields = [self._field(depth)]
+        while self._takes(","):
+            fields.append(self._field(depth))
+        self._expect(closing)
+        return RowType(fields=tuple(fields))
+
+    def _field(self, depth: int) -> RowField:
+        name = self._word("a field name", "name")
+        data_type = self._type(depth=depth)
+        comment = self._advance().text if self._next.kind == "comment" else None
+        return RowField(name=name, type=data_type, description=comment)
+
+    def _sized_type(self, name: str, token: _Token) -> DataType:
+        numbers = self._numbers()
+        if name in ("TIME", "TIMESTAMP") and self._takes("WITHOUT"):
+            self._expect("TIME", "ZONE")
+        elif name == "TIMESTAMP" and self._takes("WITH"):
+            self._expect("LOCAL", "TIME", "ZONE")
+            name = "TIMESTAMP_LTZ"
+        most, make = _SIZED_TYPES[name]
+        if len(numbers) > most:
+            raise self._error(token, f"{name} takes {most} number{'s' if most > 1 else ''} at most")
+        try:
+            return make(*numbers)
+        except InvalidTableError as error:
+            raise self._error(token, error.message.rstrip(".")) from None
+
+    def _numbers(self) -> list[int]:
+        """Parse numbers in parentheses, if there are any."""
+        if not self._takes("("):
+            return []
+        numbers = [self._number()]
+        while self._takes(","):
+            numbers.append(self._number())
+        self._expect(")")
+        return numbers
+
+    def _number(self) -> int:
+        token = self._next
+        text = self._word("a number")
+        if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX):
+            raise self._error(token, f"expected a number of at most {_DIGITS_MAX} digits")
+        return int(text)
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _advance(self) -> _Token:
+        token = self._next
+        self._at += 1
+        return token
+
+    def _takes(self, text: str) -> bool:
+        """Consume a word or symbol if it is next."""
+        token = self._next
+        is_it = token.kind in ("word", "sign") and token.text.upper() == text
+        self._at += is_it
+        return is_it
+
+    def _word(self, what: str, *more_kinds: str) -> str:
+        if self._next.kind not in ("word", *more_kinds):
+            raise self._error(self._next, f"expected {what}")
+        return self._advance().text
+
+    def _expect(self, *texts: str) -> None:
+        for text in texts:
+            if not self._takes(text):
+                raise self._error(self._next, f"expected '{text}'")
+
+    @staticmethod
+    def _cut(text: str) -> str:
+        is_long = len(text) > _SHOWN_CHARACTERS_MAX
+        return f"{text[:_SHOWN_CHARACTERS_MAX]}…" if is_long else text
+
+    def _error(self, token: _Token, why: str) -> InvalidTableError:
+        shown = self._cut(self._text)
+        return InvalidTableError(
+            f"The type '{shown}' cannot be parsed at character {token.start + 1}: {why}."
+        )
+
+
+def _char(length: int = 1) -> DataType:
+    return CharType(length=length)
+
+
+def _binary(length: int = 1) -> DataType:
+    return BinaryType(length=length)
+
+
+def _varchar(length: int = _UNLIMITED) -> DataType:
+    if length != _UNLIMITED:
+        raise InvalidTableError("strings of limited length are not supported, use STRING")
+    return StringType()
+
+
+def _varbinary(length: int = _UNLIMITED) -> DataType:
+    if length != _UNLIMITED:
+        raise InvalidTableError("bytes of limited length are not supported, use BYTES")
+    return BytesType()
+
+
+def _decimal(precision: int = 10, scale: int = 0) -> DataType:
+    return DecimalType(precision=precision, scale=scale)
+
+
+def _time(precision: int = 0) -> DataType:
+    return TimeType(precision=precision)
+
+
+def _timestamp(precision: int = 6) -> DataType:
+    return TimestampType(precision=precision)
+
+
+def _timestamp_ltz(precision: int = 6) -> DataType:
+    return TimestampLtzType(precision=precision)
+
+
+# How many numbers a type takes, and how it is made from them.
+_SIZED_TYPES: dict[str, tuple[int, Callable[..., DataType]]] = {
+    "CHAR": (1, _char),
+    "BINARY": (1, _binary),
+    "VARCHAR": (1, _varchar),
+    "VARBINARY": (1, _varbinary),
+    "DECIMAL": (2, _decimal),
+    "NUMERIC": (2, _decimal),
+    "TIME": (1, _time),
+    "TIMESTAMP": (1, _timestamp),
+    "TIMESTAMP_LTZ": (1, _timestamp_ltz),
+}
+
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# Of several names of a type the first is the one to write.
+# Of several names of a type, the first is the one that is written.
 _NAMES: dict[type[DataType], str] = {
     type(each): name for name, each in reversed(PLAIN_TYPES.items())
 }
 
 
 def parse_type(text: str) -> DataType:
-    """Read a type as SQL writes it, or say where it cannot be understood."""
+    """Parse a type in SQL; the error says where parsing stopped."""
     return TypeParser(text).read_all()
 
 
 def type_text(data_type: DataType) -> str:
-    """Write a type as SQL does; ids of nested fields are left out."""
+    """Write a type in SQL; ids of nested fields are left out."""
     text = _bare_text(data_type)
     return text if data_type.nullable else f"{text} NOT NULL"
 

@@ -15,7 +15,7 @@ class _Type:
     nullable: bool = True
 
     def not_null(self) -> Self:
-        """Return the same type without nulls."""
+        """Make the same type NOT NULL."""
         return replace(self, nullable=False)
 
     def __str__(self) -> str:
@@ -25,57 +25,57 @@ class _Type:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BooleanType(_Type):
-    """Hold true or false."""
+    """True or false."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TinyIntType(_Type):
-    """Hold a signed 8-bit integer."""
+    """A signed 8-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallIntType(_Type):
-    """Hold a signed 16-bit integer."""
+    """A signed 16-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntType(_Type):
-    """Hold a signed 32-bit integer."""
+    """A signed 32-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BigIntType(_Type):
-    """Hold a signed 64-bit integer."""
+    """A signed 64-bit integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloatType(_Type):
-    """Hold a 32-bit float."""
+    """A 32-bit float."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubleType(_Type):
-    """Hold a 64-bit float."""
+    """A 64-bit float."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StringType(_Type):
-    """Hold text of any length."""
+    """Text of any length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BytesType(_Type):
-    """Hold bytes of any length."""
+    """Bytes of any length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DateType(_Type):
-    """Hold a calendar day."""
+    """A calendar day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CharType(_Type):
-    """Hold text of a fixed number of characters."""
+    """Text of a fixed number of characters."""
 
     length: int = 1
 
@@ -85,7 +85,7 @@ class CharType(_Type):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinaryType(_Type):
-    """Hold a fixed number of bytes."""
+    """A fixed number of bytes."""
 
     length: int = 1
 
@@ -95,7 +95,7 @@ class BinaryType(_Type):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecimalType(_Type):
-    """Hold an exact decimal number."""
+    """An exact decimal number."""
 
     precision: int = 10
     scale: int = 0
@@ -107,7 +107,7 @@ class DecimalType(_Type):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeType(_Type):
-    """Hold a time of day."""
+    """A time of day."""
 
     precision: int = 0
 
@@ -117,7 +117,7 @@ class TimeType(_Type):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampType(_Type):
-    """Hold a wall-clock date and time without zone."""
+    """A wall-clock date and time without a zone."""
 
     precision: int = 6
 
@@ -127,7 +127,7 @@ class TimestampType(_Type):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampLtzType(_Type):
-    """Hold an instant on the time line."""
+    """An instant on the time line."""
 
     precision: int = 6
 
@@ -137,14 +137,14 @@ class TimestampLtzType(_Type):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayType(_Type):
-    """Hold a list of elements of one type."""
+    """A list of elements of one type."""
 
     element: "DataType"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapType(_Type):
-    """Hold pairs of key and value."""
+    """Pairs of key and value."""
 
     key: "DataType"
     value: "DataType"
@@ -152,7 +152,7 @@ class MapType(_Type):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowField:
-    """Name and type one field of a row type."""
+    """The name and type of one field of a row type."""
 
     name: str
     type: "DataType"
@@ -162,7 +162,7 @@ class RowField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowType(_Type):
-    """Hold several named fields."""
+    """Several named fields."""
 
     fields: tuple[RowField, ...]
 

@@ -1,9 +1,9 @@
 """The aligned row: one 8-byte slot per field, and a tail for what does not fit into a slot.
 
-A row starts with 8 reserved bits and one null bit per field, padded to whole 8-byte words. Text
-of up to 7 bytes stays in its slot, marked by the slot's last byte; longer text, decimals above
-18 digits and timestamps finer than milliseconds leave `offset << 32 | size` there. A timestamp
-keeps the nanoseconds of its millisecond in place of the size.
+A row starts with 8 reserved bits and one null bit per field, padded to whole 8-byte words. Text of
+up to 7 bytes stays in its slot, marked by the slot's last byte; longer text, decimals above 18
+digits and timestamps finer than milliseconds leave `offset << 32 | size` there. A timestamp keeps
+the nanoseconds of its millisecond in place of the size.
 """
 
 import struct
@@ -35,7 +35,7 @@ _SCALARS: dict[pa.DataType, struct.Struct] = {
     pa.float32(): struct.Struct("<f4x"),
     pa.float64(): struct.Struct("<d"),
     pa.date32(): struct.Struct("<i4x"),
-    # Fluss keeps times as milliseconds of the day, whatever the unit of the column.
+    # Fluss stores times as milliseconds of the day, whatever the unit of the column.
     pa.time32("s"): struct.Struct("<i4x"),
     pa.time32("ms"): struct.Struct("<i4x"),
     pa.time64("us"): struct.Struct("<i4x"),
@@ -54,7 +54,7 @@ def holds(data_type: pa.DataType) -> bool:
 
 
 def encode_row(types: Sequence[pa.DataType], values: Sequence[Literal]) -> bytes:
-    """Write one row of predicate literals."""
+    """Encode one row of predicate literals."""
     nulls = bytearray(_null_bytes(len(types)))
     slots: list[bytes] = []
     tail = bytearray()
@@ -72,7 +72,7 @@ def encode_row(types: Sequence[pa.DataType], values: Sequence[Literal]) -> bytes
 
 
 def decode_row(types: Sequence[pa.DataType], row: bytes | memoryview) -> tuple[Literal, ...]:
-    """Read one row of predicate literals; a null or a type that rows cannot hold is None."""
+    """Decode one row of predicate literals; nulls and unsupported types become None."""
     slots_start = _null_bytes(len(types))
     if len(row) < slots_start + _SLOT_BYTES * len(types):
         raise CorruptBatchError(f"An aligned row of {len(types)} fields has {len(row)} bytes.")
@@ -150,14 +150,14 @@ def _decode_text(row: memoryview, slot_at: int) -> str:
     if mark & _INLINE_MARK:
         size = mark - _INLINE_MARK
         if size > _INLINE_BYTES_MAX:
-            raise CorruptBatchError(f"A slot of an aligned row claims {size} bytes of text.")
+            raise CorruptBatchError(f"A slot of an aligned row declares {size} bytes of text.")
         text = bytes(row[slot_at : slot_at + size])
     else:
         text = _tail(row, *_pointed(row, slot_at))
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise CorruptBatchError("Text in an aligned row is not UTF-8.") from None
+        raise CorruptBatchError("Text in an aligned row contains invalid UTF-8.") from None
 
 
 def _decode_decimal(data_type: pa.DataType, row: memoryview, *, slot_at: int) -> Decimal:
@@ -166,7 +166,7 @@ def _decode_decimal(data_type: pa.DataType, row: memoryview, *, slot_at: int) ->
     else:
         offset, size = _pointed(row, slot_at)
         if not 1 <= size <= _DECIMAL_BYTES:
-            raise CorruptBatchError(f"A decimal in an aligned row claims {size} bytes.")
+            raise CorruptBatchError(f"A decimal in an aligned row declares {size} bytes.")
         unscaled = int.from_bytes(_tail(row, offset, size), "big", signed=True)
     if abs(unscaled) >= 10**data_type.precision:
         raise CorruptBatchError(f"A decimal in an aligned row is too large for {data_type}.")
@@ -178,7 +178,7 @@ def _decode_timestamp(data_type: pa.DataType, row: memoryview, *, slot_at: int) 
         return int(_LONG.unpack_from(row, slot_at)[0]) * NANOS_PER_MILLI
     offset, nanos = _pointed(row, slot_at)
     if nanos >= NANOS_PER_MILLI:
-        raise CorruptBatchError(f"A timestamp in an aligned row claims {nanos} nanoseconds.")
+        raise CorruptBatchError(f"A timestamp in an aligned row declares {nanos} nanoseconds.")
     (millis,) = _LONG.unpack(_tail(row, offset, _LONG.size))
     return int(millis) * NANOS_PER_MILLI + nanos
 

@@ -1,8 +1,8 @@
-"""Changelog batches that the server makes: rows with what happened to them.
+"""Changelog batches that the server makes: rows with their change types.
 
-A changelog batch is not what its writer sent, so that its own checksum cannot tell whether a
-request comes again. It carries the checksum of the request as well: behind the metadata of its
-Arrow message, where readers of Arrow see padding, or, where nothing changed, behind its header.
+A changelog batch is not what its writer sent, so its own checksum cannot show whether a request is
+sent again. It carries the checksum of the request as well: after the metadata of its Arrow message,
+where Arrow readers see padding, or, if nothing changed, after its header.
 """
 
 import struct
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import CorruptBatchError
-from headwater.rows.joined import original_headers
+from headwater.rows.join import original_headers
 from headwater.rows.log_batch import (
     HEADER_BYTES,
     NO_WRITER,
@@ -21,11 +21,11 @@ from headwater.rows.log_batch import (
     build_batch,
     read_sections,
 )
-from headwater.rows.message_write import PLAIN_BYTES_MAX, MessageWriter
+from headwater.rows.message import PLAIN_BYTES_MAX, MessageWriter
 
 _SENT = struct.Struct("<8sII")
 _SENT_MAGIC = b"HWSENT\x00\x01"
-# Before the metadata of an Arrow message: a mark, and how long it is.
+# Before the metadata of an Arrow message: a marker, and its length.
 _PREFIX = struct.Struct("<Ii")
 _ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 
@@ -43,10 +43,22 @@ def build_changelog(
 
     The checksum is that of the request; a batch without a writer has none.
     """
-    writer_id, sequence = writer
     message: bytes | memoryview = b""
     if rows is not None and len(types):
         message = MessageWriter(rows.schema, codec).write(rows, plain_bytes_max=PLAIN_BYTES_MAX)
+    return frame_changelog(message, types, schema_id=schema_id, writer=writer, checksum=checksum)
+
+
+def frame_changelog(
+    message: bytes | memoryview,
+    types: npt.NDArray[np.uint8],
+    *,
+    schema_id: int,
+    writer: tuple[int, int],
+    checksum: int,
+) -> bytes:
+    """Build a batch for the log around the Arrow message of its rows."""
+    writer_id, sequence = writer
     if writer_id != NO_WRITER:
         message = _with_checksum(message, checksum)
     return build_batch(
@@ -60,9 +72,9 @@ def build_changelog(
 
 
 def sent_checksum(batch: bytes | memoryview, header: BatchHeader) -> int | None:
-    """Return the checksum of the request that a batch was made of, or stored as it came.
+    """Return the checksum of the request that a batch was made from, or stored as it came.
 
-    None for changelogs of older versions, which do not tell.
+    None for changelogs of older versions, which do not have it.
     """
     if header.is_append_only:
         return header.crc
@@ -81,9 +93,9 @@ def sent_checksum(batch: bytes | memoryview, header: BatchHeader) -> int | None:
 def sent_batches(
     batch: bytes | memoryview, header: BatchHeader
 ) -> Iterator[tuple[BatchHeader, int | None]]:
-    """Yield the headers of the batches that were joined to one, with what their writers sent.
+    """Yield the headers of the batches that were joined, with what their writers sent.
 
-    A joined changelog does not tell the latter any more.
+    A joined changelog no longer has the latter.
     """
     for each in original_headers(batch, header):
         if header.is_joined:
@@ -110,7 +122,7 @@ def read_changelog(
         return np.empty(0, np.uint8), pa.RecordBatch.from_pylist([], schema=schema)
     sections = read_sections(batch, header)
     if header.is_append_only:
-        raise CorruptBatchError("A changelog batch holds no change types.")
+        raise CorruptBatchError("A changelog batch has no change types.")
     view = memoryview(batch)
     types = np.frombuffer(view[sections.parts_end : sections.changes_end], np.uint8)
     stream = b"".join((schema.serialize().to_pybytes(), view[sections.changes_end : header.size]))

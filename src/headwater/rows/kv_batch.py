@@ -13,12 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.errors import CorruptBatchError
-from headwater.rows.checksum import crc32c, crc32c_of_parts
-from headwater.rows.compacted.cursor import Cursor
-from headwater.rows.compacted.origin import Origin
-from headwater.rows.compacted.row_write import Run, joined
+from headwater.rows.compacted.forms import Origin
+from headwater.rows.compacted.row import RowCursor, WordRun, joined
 from headwater.rows.compacted.varint import spread_varints
-from headwater.rows.row_bytes import PADDING, Bytes, Longs, Mask, RowBytes, overlapping
+from headwater.rows.row_bytes import (
+    PADDING,
+    Bytes,
+    Longs,
+    Mask,
+    RowBytes,
+    crc32c,
+    crc32c_of_parts,
+    overlapping,
+)
 
 HEADER = struct.Struct("<iBIhBqii")
 HEADER_BYTES = HEADER.size
@@ -28,6 +35,7 @@ NO_SEQUENCE = -1
 RECORD_BYTES_MIN = 5
 _LENGTH = struct.Struct("<i")
 _LENGTH_BYTES = _LENGTH.size
+_SEVEN_BITS = 0x7F
 _CRC_START = 5
 _CRC_END = 9
 _CRC = struct.Struct("<I")
@@ -36,7 +44,7 @@ _ORIGIN = Origin("key length")
 
 @dataclass(frozen=True, slots=True)
 class KvBatchHeader:
-    """Hold the fields of a KV batch header; the size is that of the whole batch."""
+    """The header of a KV batch; the size is that of the whole batch."""
 
     size: int
     crc: int
@@ -49,7 +57,7 @@ class KvBatchHeader:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KvRecords:
-    """Hold keys and rows of records, which of them delete, and where each record starts."""
+    """Keys and rows of records, which of them delete, and where each record starts."""
 
     keys: RowBytes
     rows: RowBytes
@@ -58,7 +66,7 @@ class KvRecords:
 
 
 def read_kv_header(view: memoryview) -> KvBatchHeader:
-    """Read and check the header of a batch that fills the view."""
+    """Parse and check the header of a batch that fills the view."""
     if len(view) < HEADER_BYTES:
         raise CorruptBatchError(f"A KV batch of {len(view)} bytes ends inside its header.")
     length, magic, crc, schema_id, attributes, *rest = HEADER.unpack_from(view)
@@ -67,32 +75,32 @@ def read_kv_header(view: memoryview) -> KvBatchHeader:
         raise CorruptBatchError(f"Unknown KV batch version {magic}.")
     size = _LENGTH_BYTES + length
     if size < HEADER_BYTES or size != len(view):
-        raise CorruptBatchError(f"A KV batch claims {size} bytes, {len(view)} were sent.")
+        raise CorruptBatchError(f"A KV batch declares {size} bytes, but {len(view)} were sent.")
     if not 0 <= record_count <= (size - HEADER_BYTES) // RECORD_BYTES_MIN:
-        raise CorruptBatchError(f"A KV batch of {size} bytes claims {record_count} records.")
+        raise CorruptBatchError(f"A KV batch of {size} bytes declares {record_count} records.")
     return KvBatchHeader(size, crc, schema_id, attributes, writer_id, sequence, record_count)
 
 
 def check_kv_crc(view: memoryview, header: KvBatchHeader) -> None:
-    """Refuse a batch whose checksum does not fit its bytes."""
+    """Reject a batch whose checksum does not match its bytes."""
     actual = crc32c(view[_CRC_END : header.size])
     if actual != header.crc:
         raise CorruptBatchError(
-            f"A KV batch has the checksum {actual:#010x}, its header says {header.crc:#010x}.",
-            hint="The batch was damaged on its way.",
+            f"A KV batch has the checksum {actual:#010x}, but its header says {header.crc:#010x}.",
+            hint="The batch was damaged in transit.",
         )
 
 
 def read_kv_records(view: memoryview, header: KvBatchHeader) -> KvRecords:
-    """Find key and row of every record; together the records fill the batch.
+    """Find the key and row of every record; together the records fill the batch.
 
-    The bytes are copied once, so the view may go away.
+    The bytes are copied once, so the view may be released.
     """
     data = np.zeros(header.size + PADDING, np.uint8)
     data[: header.size] = np.frombuffer(view, np.uint8, header.size)
     bounds = _record_bounds(data, header)
     starts, ends = bounds[:-1], bounds[1:]
-    cursor = Cursor(data, at=starts + _LENGTH_BYTES, ends=ends, origin=_ORIGIN)
+    cursor = RowCursor(data, at=starts + _LENGTH_BYTES, ends=ends, origin=_ORIGIN)
     keys = cursor.spans() if len(starts) else RowBytes(data, starts, ends)
     rows = RowBytes(data, keys.ends, ends)
     return KvRecords(keys, rows, rows.starts == rows.ends, starts)
@@ -115,11 +123,21 @@ def build_kv_batch(
 
 
 def build_kv_body(keys: RowBytes, rows: RowBytes, *, is_delete: Mask | None = None) -> bytes:
-    """Build one record per key; bodies may be joined to one."""
+    """Build one record per key; bodies may be joined."""
     if is_delete is not None:
         rows = RowBytes(rows.data, rows.starts, np.where(is_delete, rows.starts, rows.ends))
     data, _ = build_records(keys, rows)
     return data[: len(data) - PADDING].tobytes()
+
+
+def build_kv_record(key: bytes, row: bytes) -> bytes:
+    """Build a single record, without the cost of arrays."""
+    head, rest = bytearray(), len(key)
+    while rest > _SEVEN_BITS:
+        head.append(rest & _SEVEN_BITS | _SEVEN_BITS + 1)
+        rest >>= 7
+    head.append(rest)
+    return b"".join((_LENGTH.pack(len(head) + len(key) + len(row)), head, key, row))
 
 
 def frame_kv_batch(
@@ -133,12 +151,12 @@ def frame_kv_batch(
 
 
 def build_records(keys: RowBytes, rows: RowBytes) -> tuple[Bytes, Longs]:
-    """Return records one after the other, with padding after them, and where each starts."""
+    """Build consecutive records, with padding after them, and where each starts."""
     if not len(keys):
         return np.zeros(PADDING, np.uint8), np.zeros(0, np.int64)
     key_lengths = spread_varints(keys.lengths.view(np.uint64))
     sizes = key_lengths.head_lengths + keys.lengths + rows.lengths
-    head = Run(len(keys))
+    head = WordRun(len(keys))
     head.add(sizes.view(np.uint64), _LENGTH_BYTES)
     head.add(key_lengths.heads, key_lengths.head_lengths)
     records = joined([head.to_arrow(), keys.to_arrow(), rows.to_arrow()])
@@ -146,7 +164,7 @@ def build_records(keys: RowBytes, rows: RowBytes) -> tuple[Bytes, Longs]:
 
 
 def _record_bounds(data: Bytes, header: KvBatchHeader) -> Longs:
-    """Return the start of every record, and the end of the last."""
+    """Find the start of every record, and the end of the last."""
     bounds = _even_bounds(data, header)
     if bounds is None:
         bounds = _chained_bounds(data, header)
@@ -170,7 +188,7 @@ def _even_bounds(data: Bytes, header: KvBatchHeader) -> Longs | None:
 
 
 def _chained_bounds(data: Bytes, header: KvBatchHeader) -> Longs:
-    """Follow the lengths from record to record; this loop is the hot part, so it checks later."""
+    """Follow the lengths from record to record; this loop is hot, so it checks later."""
     unpack, view, position = _LENGTH.unpack_from, data.data, HEADER_BYTES
     places = [position]
     add = places.append

@@ -1,7 +1,7 @@
-"""The log record batch: its header, how batches follow each other, and stamping.
+"""The log record batch: its header, iteration, and stamping.
 
-Layout, little endian. The checksum leaves out everything before it, so the server can stamp
-offset and timestamp without computing it again:
+Layout, little endian. The checksum excludes everything before it, so the server can stamp offset
+and timestamp without computing it again:
 
     0 base_offset i64 | 8 length i32 | 12 magic u8 | 13 commit_timestamp i64 | 21 crc u32
     25 schema_id i16 | 27 attributes u8 | 28 last_offset_delta i32 | 32 writer_id i64
@@ -9,8 +9,8 @@ offset and timestamp without computing it again:
     [parts_length i32, parts] (joined) | [one change type per record, unless append-only]
     one Arrow record batch message
 
-Attributes: bit 0 says append-only; bit 7, which only this server sets and only clients see that ask
-for it, says that the batch was joined of several (`rows/joined`).
+Attributes: bit 0 means append-only. Bit 7, which only this server sets and only clients see that
+ask for it, means that the batch was joined from several (`rows/join`).
 """
 
 import struct
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from headwater.errors import CorruptBatchError
-from headwater.rows.checksum import crc32c, crc32c_of_parts
+from headwater.rows.row_bytes import crc32c, crc32c_of_parts
 
 HEADER = struct.Struct("<qiBqIhBiqii")
 HEADER_BYTES = HEADER.size
@@ -38,7 +38,7 @@ _CRC = struct.Struct("<I")
 
 
 class ChangeType(IntEnum):
-    """Tell what a changelog record does, numbered as on the wire."""
+    """What a changelog record does, numbered as on the wire."""
 
     APPEND = 0
     INSERT = 1
@@ -49,7 +49,7 @@ class ChangeType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """Hold the fields of a batch header."""
+    """The header of a batch."""
 
     base_offset: int
     length: int
@@ -65,28 +65,28 @@ class BatchHeader:
 
     @property
     def size(self) -> int:
-        """Return the bytes of the whole batch, header included."""
+        """Bytes of the whole batch, including the header."""
         return LENGTH_END + self.length
 
     @property
     def end_offset(self) -> int:
-        """Return the offset after the last record; an empty batch takes one offset as well."""
+        """The offset after the last record; an empty batch also takes one offset."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def is_append_only(self) -> bool:
-        """Tell whether the batch holds no change types."""
+        """Tell whether the batch has no change types."""
         return bool(self.attributes & APPEND_ONLY)
 
     @property
     def is_joined(self) -> bool:
-        """Tell whether the batch was joined of several, and says which."""
+        """Tell whether the batch was joined from several."""
         return bool(self.attributes & JOINED)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSections:
-    """Hold the byte ranges of a batch behind its header, relative to its start."""
+    """Byte ranges of a batch after its header, relative to its start."""
 
     statistics_start: int
     statistics_end: int
@@ -96,25 +96,25 @@ class BatchSections:
 
 
 def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
-    """Read and check the header at a position."""
+    """Parse and check the header at a position."""
     if len(data) - position < HEADER_BYTES:
         raise CorruptBatchError(f"A record batch ends inside its header at byte {position}.")
     header = BatchHeader(*HEADER.unpack_from(data, position))
     if header.magic not in (MAGIC_PLAIN, MAGIC_STATISTICS):
         raise CorruptBatchError(f"Unknown record batch version {header.magic} at byte {position}.")
-    smallest = HEADER_BYTES + (_SECTION_LENGTH.size if header.magic else 0)
-    if header.size < smallest:
-        raise CorruptBatchError(f"A record batch at byte {position} has {header.size} bytes.")
+    smallest, size = HEADER_BYTES + (_SECTION_LENGTH.size if header.magic else 0), header.size
+    if size < smallest:
+        raise CorruptBatchError(f"A record batch at byte {position} has {size} bytes.")
     if header.record_count < 0 or header.last_offset_delta != max(header.record_count - 1, 0):
         raise CorruptBatchError(
-            f"A record batch counts {header.record_count} records"
-            f" and a last offset delta of {header.last_offset_delta}."
+            f"A record batch has {header.record_count} records, but a last offset delta of "
+            f"{header.last_offset_delta}."
         )
     return header
 
 
 def read_sections(data: bytes | memoryview, header: BatchHeader) -> BatchSections:
-    """Locate what lies before the Arrow message of a batch that starts at byte 0 of `data`."""
+    """Locate what comes before the Arrow message of a batch that starts at byte 0 of `data`."""
     start, end = read_statistics_section(data, header)
     parts_start = parts_end = end
     if header.is_joined:
@@ -135,42 +135,44 @@ def read_statistics_section(data: bytes | memoryview, header: BatchHeader) -> tu
 def _section(
     data: bytes | memoryview, position: int, header: BatchHeader, *, what: str
 ) -> tuple[int, int]:
-    """Return where something begins and ends that stands behind its length."""
+    """Return where a section begins and ends, given the position of its length."""
     start = position + _SECTION_LENGTH.size
     if start > min(header.size, len(data)):
         raise CorruptBatchError(f"A record batch ends before its {what}.")
     (length,) = _SECTION_LENGTH.unpack_from(data, position)
     if not 0 <= length <= header.size - start:
-        raise CorruptBatchError(f"A record batch claims {length} bytes of {what}.")
+        raise CorruptBatchError(f"A record batch declares {length} bytes of {what}.")
     return start, start + length
 
 
 def iterate(data: bytes | memoryview) -> Iterator[tuple[BatchHeader, int]]:
-    """Yield the header and the position of every whole batch in `data`."""
+    """Yield the header and the position of every complete batch in `data`."""
     position = 0
     while position < len(data):
         header = read_header(data, position)
-        if position + header.size > len(data):
+        size = header.size
+        if position + size > len(data):
             raise CorruptBatchError(
-                f"A record batch of {header.size} bytes at byte {position}"
+                f"A record batch of {size} bytes at byte {position}"
                 f" ends after the {len(data)} bytes that were sent."
             )
         yield header, position
-        position += header.size
+        position += size
 
 
 def check_crc(batch: bytes | memoryview, header: BatchHeader) -> None:
-    """Refuse a batch whose checksum does not fit its bytes."""
+    """Reject a batch whose checksum does not match its bytes."""
     actual = crc32c(memoryview(batch)[CRC_END : header.size])
     if actual != header.crc:
         raise CorruptBatchError(
-            f"A record batch has the checksum {actual:#010x}, its header says {header.crc:#010x}.",
-            hint="The batch was damaged on its way or on disk.",
+            f"A record batch has the checksum {actual:#010x}, but its header says "
+            f"{header.crc:#010x}.",
+            hint="The batch was damaged in transit or on disk.",
         )
 
 
 def stamped(batch: bytes | memoryview, *, base_offset: int, timestamp_ms: int) -> list[memoryview]:
-    """Return the batch as parts with offset and timestamp overwritten, copying no payload."""
+    """Overwrite offset and timestamp of a batch; return it as parts without copying the payload."""
     view = memoryview(batch)
     head = b"".join(
         (

@@ -1,4 +1,4 @@
-"""Copying chosen columns out of a stored batch without decoding it."""
+"""Copies selected columns out of a stored batch without decoding it."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -12,8 +12,6 @@ import pyarrow as pa
 from headwater.errors import CorruptBatchError, InvalidProjectionError
 from headwater.model.arrow import arrow_type
 from headwater.model.schema import Column, Schema
-from headwater.rows.body import BodySource, lay_out, source_of
-from headwater.rows.checksum import crc32c_of_parts
 from headwater.rows.log_batch import (
     CRC_END,
     CRC_START,
@@ -32,18 +30,110 @@ from headwater.rows.message import (
     Codec,
     MessageLayout,
     MessageTemplate,
+    NullColumn,
+    Pairs,
+    Shape,
     metadata_bytes,
+    null_column,
     read_layout,
+    shape_of,
+    shape_of_all,
 )
-from headwater.rows.shape import Shape, shape_of, shape_of_all
+from headwater.rows.row_bytes import crc32c_of_parts
+
+# Where the buffers of a new message body come from, and where they go.
+
+# Limit on the nulls sent in place of columns that a batch lacks; a reader of all columns gets none.
+NULLS_BYTES_MAX = 64 * 1024 * 1024
+# Writers pad buffers to at most 64 bytes: a smaller gap is copied along instead of split at.
+_GAP_BYTES = 64
+_NOT_COMPRESSED = struct.Struct("<q").pack(-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BodySource:
+    """Where bytes come from: the stored body, followed by zeros for null columns."""
+
+    nodes: Pairs
+    buffers: Pairs
+    nulls_start: int
+    nulls: bytes
+
+
+def source_of(layout: MessageLayout, null_types: Sequence[pa.DataType]) -> BodySource:
+    """Append null columns of the given types to the stored body."""
+    nulls_start = _padded(layout.body_length) + _GAP_BYTES
+    if not null_types:
+        return BodySource(layout.nodes, layout.buffers, nulls_start, b"")
+    columns = [null_column(data_type, layout.row_count) for data_type in null_types]
+    _check_size(columns, layout.row_count)
+    nodes = [node for column in columns for node in column.nodes]
+    ranges, nulls = _null_body(columns, compressed=layout.compression is not None)
+    buffers = [(nulls_start + offset, length) for offset, length in ranges]
+    return BodySource(
+        nodes=np.concatenate((layout.nodes, np.array(nodes, np.int64))),
+        buffers=np.concatenate((layout.buffers, np.array(buffers, np.int64))),
+        nulls_start=nulls_start,
+        nulls=nulls,
+    )
+
+
+def _check_size(columns: Sequence[NullColumn], row_count: int) -> None:
+    """Reject large null columns: a batch of many rows may be only a few bytes itself."""
+    size = sum(length for column in columns for length in column.buffer_lengths)
+    if size > NULLS_BYTES_MAX:
+        raise InvalidProjectionError(
+            f"A batch of {row_count} rows lacks {len(columns)} columns; nulls in their place "
+            f"would take {size} bytes, more than the limit of {NULLS_BYTES_MAX}.",
+            hint="Read fewer columns at a time, or whole batches.",
+        )
+
+
+def _null_body(
+    columns: Sequence[NullColumn], *, compressed: bool
+) -> tuple[list[tuple[int, int]], bytes]:
+    lead = _NOT_COMPRESSED if compressed else b""
+    ranges, parts, position = [], [], 0
+    for length in (length for column in columns for length in column.buffer_lengths):
+        stored = length + len(lead) if length else 0
+        ranges.append((position, stored))
+        if stored:
+            parts += [lead, bytes(_padded(stored) - len(lead))]
+        position += _padded(stored)
+    return ranges, b"".join(parts)
+
+
+def lay_out(picked: Pairs) -> tuple[Pairs, list[tuple[int, int]]]:
+    """Return where the buffers go, and the source runs that make up the new body."""
+    # A plain loop: a projection has few buffers, and numpy would cost ten times as much.
+    ranges: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
+    body_end, shift, run_start, run_end = 0, 0, 0, -_GAP_BYTES
+    for start, length in picked.tolist():
+        if length == 0:
+            ranges.append((0, 0))
+            continue
+        if not 0 <= start - run_end < _GAP_BYTES:
+            run_start, shift = start, body_end - start
+            runs.append((start, start))
+        run_end = start + length
+        runs[-1] = (run_start, run_end)
+        body_end = _padded(run_end + shift)
+        ranges.append((start + shift, length))
+    return np.array(ranges, np.int64), runs
+
+
+def _padded(length: int) -> int:
+    return (length + ALIGNMENT - 1) & -ALIGNMENT
+
 
 Part: TypeAlias = bytes | memoryview
 Read: TypeAlias = Callable[[int, int], bytes]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-# Below this size one read of the whole batch beats several of its pieces.
+# Below this size one read of the whole batch is faster than several of its pieces.
 WHOLE_READ_BYTES_MAX = 64 * 1024
-# What metadata and statistics take besides nodes and buffers; too low only costs a second read.
+# Size of metadata and statistics besides nodes and buffers; too low only costs a second read.
 _METADATA_SLACK_BYTES = 1024
 _PAIR_BYTES = 16
 _CRC = struct.Struct("<I")
@@ -52,10 +142,10 @@ _CODECS: tuple[Codec | None, ...] = (None, "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Projection:
-    """Know where the wanted columns lie in batches of one stored schema.
+    """Where the wanted columns are in batches of one stored schema.
 
-    `node_sources` and `buffer_sources` hold the stored position of each wanted node and buffer;
-    those of null columns count on behind the stored ones.
+    `node_sources` and `buffer_sources` are the stored positions of each wanted node and buffer;
+    those of null columns are numbered after the stored ones.
     """
 
     stored: Shape
@@ -66,7 +156,7 @@ class Projection:
 
     @classmethod
     def of(cls, stored: Schema, wanted: Sequence[Column]) -> "Projection":
-        """Match wanted columns with stored ones by id; a missing one will be null."""
+        """Match wanted columns with stored ones by id; a missing one becomes null."""
         types = [arrow_type(column.type) for column in stored.columns]
         places = dict(zip(_ids(stored.columns), _places(types, Shape(0, 0)), strict=True))
         missing = [column for column in wanted if column.column_id not in places]
@@ -119,12 +209,12 @@ def _check_types(stored: Schema, wanted: Sequence[Column]) -> None:
         if arrow_type(old.type) != arrow_type(column.type):
             raise InvalidProjectionError(
                 f"Column '{column.name}' is stored as {old.type}, not as {column.type}.",
-                hint="Ask for the columns of the schema version that the table has now.",
+                hint="Use the columns of the table's current schema version.",
             )
 
 
 def project_batch(read: Read, header: BatchHeader, projection: Projection) -> list[Part]:
-    """Return the parts of a batch with the wanted columns only.
+    """Return the parts of a batch with only the wanted columns.
 
     1. Read header and metadata. 2. Pick nodes and buffers. 3. Read the picked runs of bytes.
     4. Write new metadata and a new header. Statistics are left out, change types are kept.
@@ -168,7 +258,7 @@ def _read_prefix(
     guess = HEADER_BYTES + changes + _PAIR_BYTES * pairs + _METADATA_SLACK_BYTES
     prefix = read_part(0, min(guess, header.size))
     if header.is_joined:
-        # The length of the parts stands behind the statistics, however long those are.
+        # The length of the parts comes after the statistics, however long those are.
         _, statistics_end = read_statistics_section(prefix, header)
         prefix = _extended(read_part, prefix, statistics_end + PREFIX_BYTES, header.size)
     sections = read_sections(prefix, header)
@@ -190,8 +280,8 @@ def _check_counts(layout: MessageLayout, header: BatchHeader, projection: Projec
     found = Shape(len(layout.nodes), len(layout.buffers))
     if found != projection.stored or layout.row_count != header.record_count:
         raise CorruptBatchError(
-            f"A stored batch of {header.record_count} records holds {layout.row_count} rows in"
-            f" {found}, its schema {header.schema_id} asks for {projection.stored}."
+            f"A stored batch of {header.record_count} records has {layout.row_count} rows in "
+            f"{found}, but its schema {header.schema_id} requires {projection.stored}."
         )
 
 

@@ -1,14 +1,17 @@
-"""Many byte strings that lie anywhere in one buffer: rows, keys and the values inside them.
+"""Byte strings anywhere in one buffer: rows, keys and the values inside them.
 
-Numbers in them are little endian, as on every machine that this runs on.
+Also chains of records that each say where the next one starts, and the checksum CRC-32C.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+# Numbers are little endian, like every supported machine.
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
@@ -25,13 +28,13 @@ _FEW = 4
 _WORD = np.dtype(np.uint64)
 _HALF = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFF_FFFF)
-# A view holds an offset of 31 bits; windows that overlap let it reach into any buffer.
+# A view has an offset of 31 bits; overlapping windows let it reach into any buffer.
 _WINDOW_BITS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBytes:
-    """Hold many byte strings that lie anywhere in one buffer."""
+    """Byte strings anywhere in one buffer."""
 
     data: Bytes
     starts: Longs
@@ -42,11 +45,11 @@ class RowBytes:
 
     @property
     def lengths(self) -> Longs:
-        """Return the length of each string."""
+        """The length of each string."""
         return self.ends - self.starts
 
     def take(self, indices: Longs | Mask) -> "RowBytes":
-        """Return the strings at these positions, over the same buffer."""
+        """Select strings by position, over the same buffer."""
         return RowBytes(self.data, self.starts[indices], self.ends[indices])
 
     def to_list(self) -> list[bytes]:
@@ -56,14 +59,14 @@ class RowBytes:
 
     @classmethod
     def of(cls, values: Sequence[bytes]) -> "RowBytes":
-        """Lay strings one after the other."""
+        """Concatenate strings."""
         places = starts_of(np.array([len(value) for value in values], np.int64))
         data = np.frombuffer(b"".join((*values, bytes(PADDING))), np.uint8)
         return cls(data, places[:-1], places[1:])
 
     @classmethod
     def joined(cls, parts: Sequence["RowBytes"]) -> "RowBytes":
-        """Return the strings of all parts, in their order."""
+        """Concatenate the strings of all parts, in order."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -109,7 +112,7 @@ class RowBytes:
         return pa.Array.from_buffers(pa.binary_view(), len(self), buffers).cast(pa.binary())
 
     def _put_short(self, views: Words, short: Longs) -> None:
-        """Move short strings into their view, where Arrow looks for them."""
+        """Move short strings into their view, where Arrow expects them."""
         if not len(short):
             return
         words, starts = overlapping_words(self.data), self.starts[short]
@@ -126,24 +129,72 @@ class RowBytes:
 
 
 def overlapping(data: Bytes, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-    """Return a view whose element `i` is the number that starts at byte `i`."""
+    """View a buffer so that element `i` is the number that starts at byte `i`."""
     kind = np.dtype(dtype)
     return np.ndarray((len(data) - kind.itemsize + 1,), kind, data, strides=(1,))
 
 
 def overlapping_words(data: Bytes) -> Words:
-    """Return a view whose element `i` is the 8-byte word that starts at byte `i`."""
+    """View a buffer so that element `i` is the 8-byte word that starts at byte `i`."""
     return np.ndarray((len(data) - _WORD_BYTES + 1,), _WORD, data, strides=(1,))
 
 
 def nulls_of(array: pa.Array) -> Mask:
-    """Return which elements of an array are null."""
+    """Make a mask of the nulls of an array."""
     nulls: Mask = array.is_null().to_numpy(zero_copy_only=False)
     return nulls
 
 
 def starts_of(lengths: Longs | Bytes) -> Longs:
-    """Return where each of these lengths starts when they follow each other, and the end."""
+    """Compute where each of these lengths starts when they follow each other, and the end."""
     starts = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, dtype=np.int64, out=starts[1:])
     return starts
+
+
+# Chains of records that each say where the next one starts, found together instead of one by one.
+
+_SWEEPS_MAX = 8
+
+
+def follow_chain(places: Longs, nexts: Longs, *, start: int, end: int) -> Longs | None:
+    """Find which of these places are on the chain that leads from `start` to `end`.
+
+    `places` are all positions, in order, that may start a record, and `nexts` says where that
+    record would end, always further on. Bytes inside of a record that look like the start of one
+    are removed, since hardly ever does another point to them. If there are too many of these, or
+    the chain is broken, the result is None, and the records have to be walked.
+    """
+    kept = np.arange(len(places))
+    for _ in range(_SWEEPS_MAX):
+        if _is_whole(places[kept], nexts[kept], start=start, end=end):
+            return kept
+        is_target = np.zeros(end + 1, np.bool_)
+        is_target[nexts[kept]] = True
+        is_target[start] = True
+        kept = kept[is_target[places[kept]]]
+    return None
+
+
+def _is_whole(places: Longs, nexts: Longs, *, start: int, end: int) -> bool:
+    """Tell whether every place is a record that leads to the next."""
+    if not len(places):
+        return start == end
+    return bool(places[0] == start and nexts[-1] == end and np.array_equal(places[1:], nexts[:-1]))
+
+
+# CRC-32C, the checksum of record batches and of our own files.
+
+
+def crc32c(data: bytes | memoryview) -> int:
+    """Compute the CRC-32C of contiguous bytes."""
+    # google_crc32c does not accept a memoryview; an Arrow buffer shares its bytes without a copy.
+    return int(google_crc32c.value(data if isinstance(data, bytes) else pa.py_buffer(data)))
+
+
+def crc32c_of_parts(parts: Iterable[bytes | memoryview]) -> int:
+    """Compute the CRC-32C of the parts as if they were joined."""
+    crc = 0
+    for part in parts:
+        crc = google_crc32c.extend(crc, part if isinstance(part, bytes) else pa.py_buffer(part))
+    return int(crc)

@@ -1,12 +1,12 @@
-"""The statistics block of a batch: null count, minimum and maximum of chosen columns.
+"""The statistics block of a batch, and whether any row of the batch can match a filter."""
 
-Layout, little endian: version u8 | count i16 | column index i16 each | null count i32 each |
-length i32, aligned row of minima | length i32, aligned row of maxima.
-"""
-
+import math
+import operator
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,13 @@ import pyarrow.compute as pc
 
 from headwater.errors import CorruptBatchError
 from headwater.model.arrow import arrow_type
-from headwater.model.predicate import Literal
+from headwater.model.predicate import And, Leaf, LeafFunction, Literal, Or, Predicate
 from headwater.model.schema import Schema
 from headwater.rows.aligned_row import NANOS_PER_MILLI, decode_row, encode_row, holds
+
+# The statistics block: null count, minimum and maximum of selected columns.
+# Layout, little endian: version u8 | count i16 | column index i16 each | null count i32 each |
+# length i32, aligned row of minima | length i32, aligned row of maxima.
 
 _VERSION = 1
 _HEAD = struct.Struct("<Bh")
@@ -31,7 +35,7 @@ _NO_BOUNDS: _Bounds = (None, None)
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """Bound the values of one column; without a minimum or maximum that bound is unknown."""
+    """Bounds on the values of one column; None means that the bound is unknown."""
 
     null_count: int
     minimum: Literal = None
@@ -40,7 +44,7 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class BatchStatistics:
-    """Hold the statistics of a batch by column id."""
+    """The statistics of a batch by column id."""
 
     columns: Mapping[int, ColumnStatistics] = field(default_factory=dict)
 
@@ -48,7 +52,7 @@ class BatchStatistics:
 def encode_statistics(
     batch: pa.RecordBatch, schema: Schema, columns: Sequence[int]
 ) -> bytes | None:
-    """Write the statistics of the columns at these positions, or None if there are none."""
+    """Encode the statistics of the columns at these positions; None if there are none."""
     if not columns or not batch.num_rows:
         return None
     types = [arrow_type(schema.columns[index].type) for index in columns]
@@ -70,7 +74,7 @@ def encode_statistics(
 
 
 def decode_statistics(data: bytes | memoryview, schema: Schema) -> BatchStatistics:
-    """Read the statistics of a batch that was written under a schema."""
+    """Decode the statistics of a batch that was written under a schema."""
     types = [arrow_type(column.type) for column in schema.columns]
     by_index = parse_statistics(data, types)
     return BatchStatistics(
@@ -79,7 +83,7 @@ def decode_statistics(data: bytes | memoryview, schema: Schema) -> BatchStatisti
 
 
 def statistics_columns(data: bytes | memoryview) -> tuple[int, ...]:
-    """Return the positions of the columns that a statistics block tells of."""
+    """Return the positions of the columns in a statistics block."""
     try:
         return _parse_head(data)[0]
     except struct.error:
@@ -89,15 +93,17 @@ def statistics_columns(data: bytes | memoryview) -> tuple[int, ...]:
 def parse_statistics(
     data: bytes | memoryview, types: Sequence[pa.DataType]
 ) -> dict[int, ColumnStatistics]:
-    """Read and check a statistics block; return it by the position of the column."""
+    """Parse and check a statistics block; return it by the position of the column."""
     try:
         indexes, null_counts, position = _parse_head(data)
     except struct.error:
         raise CorruptBatchError("A statistics block ends early.") from None
     if any(not 0 <= index < len(types) for index in indexes):
-        raise CorruptBatchError(f"Statistics name columns {indexes} of {len(types)}.")
+        raise CorruptBatchError(
+            f"Statistics name the columns {indexes}, but there are {len(types)}."
+        )
     if any(count < 0 for count in null_counts):
-        raise CorruptBatchError("Statistics count fewer than no nulls.")
+        raise CorruptBatchError("Statistics have a negative null count.")
     chosen = [types[index] for index in indexes]
     minima, position = _parse_row(data, position, chosen)
     maxima, position = _parse_row(data, position, chosen)
@@ -114,7 +120,9 @@ def parse_statistics(
 def _parse_head(data: bytes | memoryview) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     version, count = _HEAD.unpack_from(data)
     if version != _VERSION or count < 0:
-        raise CorruptBatchError(f"Statistics of version {version} for {count} columns.")
+        raise CorruptBatchError(
+            f"Statistics of version {version} for {count} columns are not supported."
+        )
     indexes = struct.Struct(f"<{count}h")
     null_counts = struct.Struct(f"<{count}i")
     rows_start = _HEAD.size + indexes.size + null_counts.size
@@ -133,16 +141,16 @@ def _parse_row(
         raise CorruptBatchError("A statistics block ends before its bounds.")
     (length,) = _LENGTH.unpack_from(data, position)
     if not 0 <= length <= len(data) - start:
-        raise CorruptBatchError(f"Statistics claim {length} bytes of bounds.")
-    # A writer that knows no bounds may leave the row out.
+        raise CorruptBatchError(f"Statistics declare {length} bytes of bounds.")
+    # A writer that knows no bounds may leave out the row.
     if length == 0:
         return (None,) * len(types), start
     return decode_row(types, memoryview(data)[start : start + length]), start + length
 
 
 def _widened(maximum: Literal, data_type: pa.DataType) -> Literal:
-    """Return an upper bound that holds at the resolution of the column as well."""
-    # Times are cut down to milliseconds, so the largest may lie up to one above its bound.
+    """Return an upper bound that is also valid at the resolution of the column."""
+    # Times are truncated to milliseconds, so the largest may be up to one above its bound.
     if pa.types.is_time64(data_type) and isinstance(maximum, int):
         return maximum + 1
     return maximum
@@ -161,7 +169,7 @@ def _bounds(array: pa.Array, data_type: pa.DataType) -> _Bounds:
 
 
 def _temporal_bounds(array: pa.Array, data_type: pa.DataType) -> _Bounds:
-    # Whole numbers, because datetime objects end at microseconds and at year 9999.
+    # Integers, because datetime objects end at microseconds and at year 9999.
     found = pc.min_max(array.view(pa.int32() if data_type.bit_width == 32 else pa.int64()))  # noqa: PLR2004
     low, high = found["min"].as_py(), found["max"].as_py()
     if pa.types.is_date(data_type):
@@ -173,7 +181,7 @@ def _temporal_bounds(array: pa.Array, data_type: pa.DataType) -> _Bounds:
 
 
 def _fitting(nanos: int) -> int | None:
-    """Return the bound, or None when its milliseconds do not fit into a slot."""
+    """Return the bound, or None if its milliseconds do not fit into a slot."""
     return nanos if _LONG_MIN <= nanos // NANOS_PER_MILLI <= _LONG_MAX else None
 
 
@@ -191,3 +199,135 @@ def _float_bounds(values: npt.NDArray[np.floating]) -> _Bounds:
     if is_nan.any():
         high = values[is_nan.argmax()]
     return float(low), float(high)
+
+
+# Whether the statistics rule out that any row of a batch matches a filter.
+
+# A bound of None is unknown: values may be anywhere on that side.
+_Check: TypeAlias = Callable[[Literal, Literal, Literal], bool]
+
+_NONE_ABSENT: frozenset[int] = frozenset()
+
+
+def may_match(
+    predicate: Predicate,
+    statistics: BatchStatistics,
+    *,
+    record_count: int,
+    absent: frozenset[int] = _NONE_ABSENT,
+) -> bool:
+    """Return False only if no row matches; columns in `absent` are null in every row."""
+    match predicate:
+        case And(children=children):
+            return all(
+                may_match(child, statistics, record_count=record_count, absent=absent)
+                for child in children
+            )
+        case Or(children=children):
+            return any(
+                may_match(child, statistics, record_count=record_count, absent=absent)
+                for child in children
+            )
+        case Leaf(column_id=column_id):
+            column = statistics.columns.get(column_id)
+            if column_id in absent:
+                column = ColumnStatistics(null_count=record_count)
+            return column is None or _leaf_may_match(predicate, column, record_count=record_count)
+
+
+def _leaf_may_match(leaf: Leaf, column: ColumnStatistics, *, record_count: int) -> bool:
+    if leaf.function == LeafFunction.IS_NULL:
+        return column.null_count > 0
+    # Every other comparison is false for a null.
+    if column.null_count >= record_count:
+        return False
+    if leaf.function not in _CHECKS or not all(map(_is_comparable, leaf.literals)):
+        return True
+    low, high = _number_bounds(column)
+    check = _CHECKS[leaf.function]
+    outcomes = (check(low, high, literal) for literal in leaf.literals)
+    try:
+        # Not being in a list means being different from each of its items.
+        return all(outcomes) if leaf.function == LeafFunction.NOT_IN else any(outcomes)
+    except TypeError:
+        # A literal of another type says nothing about the order.
+        return True
+
+
+def _number_bounds(column: ColumnStatistics) -> tuple[Literal, Literal]:
+    # NaN sorts last: a minimum of NaN leaves no numbers, a maximum of NaN hides the largest.
+    if _is_nan(column.minimum):
+        return None, None
+    return column.minimum, None if _is_nan(column.maximum) else column.maximum
+
+
+def _is_comparable(literal: Literal) -> bool:
+    return literal is not None and not _is_nan(literal)
+
+
+def _is_nan(literal: Literal) -> bool:
+    match literal:
+        case float():
+            return math.isnan(literal)
+        case Decimal():
+            return literal.is_nan()
+        case _:
+            return False
+
+
+def _is_float_zero(literal: Literal) -> bool:
+    return isinstance(literal, float) and literal == 0
+
+
+def _at_most(left: Literal, right: Literal) -> bool:
+    return left is None or right is None or bool(operator.le(left, right))
+
+
+def _below(left: Literal, right: Literal) -> bool:
+    # In Java -0.0 is less than 0.0, in Python they are equal: allow both.
+    if _is_float_zero(left) or _is_float_zero(right):
+        return _at_most(left, right)
+    return left is None or right is None or bool(operator.lt(left, right))
+
+
+def _may_equal(low: Literal, high: Literal, literal: Literal) -> bool:
+    return _at_most(low, literal) and _at_most(literal, high)
+
+
+def _may_differ(low: Literal, high: Literal, literal: Literal) -> bool:
+    return not low == high == literal or _is_float_zero(low)
+
+
+def _may_be_less(low: Literal, _: Literal, literal: Literal) -> bool:
+    return _below(low, literal)
+
+
+def _may_be_at_most(low: Literal, _: Literal, literal: Literal) -> bool:
+    return _at_most(low, literal)
+
+
+def _may_be_greater(_: Literal, high: Literal, literal: Literal) -> bool:
+    return _below(literal, high)
+
+
+def _may_be_at_least(_: Literal, high: Literal, literal: Literal) -> bool:
+    return _at_most(literal, high)
+
+
+def _may_start_with(low: Literal, high: Literal, literal: Literal) -> bool:
+    if not isinstance(literal, str) or not isinstance(low, str):
+        return True
+    return low[: len(literal)] <= literal and _at_most(literal, high)
+
+
+_CHECKS: Mapping[LeafFunction, _Check] = {
+    LeafFunction.EQUAL: _may_equal,
+    LeafFunction.NOT_EQUAL: _may_differ,
+    LeafFunction.LESS_THAN: _may_be_less,
+    LeafFunction.LESS_OR_EQUAL: _may_be_at_most,
+    LeafFunction.GREATER_THAN: _may_be_greater,
+    LeafFunction.GREATER_OR_EQUAL: _may_be_at_least,
+    LeafFunction.STARTS_WITH: _may_start_with,
+    LeafFunction.IN: _may_equal,
+    LeafFunction.NOT_IN: _may_differ,
+}

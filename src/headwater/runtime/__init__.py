@@ -1,1 +1,1 @@
-"""The only door to clock, randomness and background tasks."""
+"""Clock, randomness, threads and background tasks: the only place that uses the system's own."""

@@ -6,32 +6,32 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
-from headwater.errors.root import redacted
+from headwater.errors.tree import redacted
 from headwater.runtime.clock import Clock
 
 Field = str | int | float | bool | None
 
 
 class Events:
-    """Write events of one component."""
+    """Log the events of one component."""
 
     def __init__(self, component: str) -> None:
         self._logger = logging.getLogger(f"headwater.{component}")
 
     def debug(self, event: str, **fields: Field) -> None:
-        """Tell a detail that helps when looking for a fault."""
+        """Log a detail that helps with debugging."""
         self._write(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: Field) -> None:
-        """Tell something that is as it should be."""
+        """Log something that is normal."""
         self._write(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Field) -> None:
-        """Tell something that an operator should look at."""
+        """Log something that an operator should look at."""
         self._write(logging.WARNING, event, fields)
 
     def error(self, event: str, *, cause: BaseException | None = None, **fields: Field) -> None:
-        """Tell something that went wrong, with its traceback where there is one."""
+        """Log a failure, with the traceback of its cause if there is one."""
         self._logger.error(event, extra={"fields": fields}, exc_info=cause)
 
     def _write(self, level: int, event: str, fields: dict[str, Field]) -> None:
@@ -39,7 +39,7 @@ class Events:
 
 
 class Sparing:
-    """Keep events that a client can cause from filling a log: so many in a while, then a count."""
+    """Limit the events that a client can cause: a few per interval, then only a count."""
 
     def __init__(self, clock: Clock, *, lines_max: int, period_s: float = 10.0) -> None:
         self._clock = clock
@@ -48,9 +48,9 @@ class Sparing:
         self._kinds: dict[object, _Kind] = {}
 
     def turn(self, kind: object = None) -> dict[str, int] | None:
-        """Return fields for the event of a kind, or None if it is to be left out.
+        """Return the fields for an event of a kind, or None if it is to be dropped.
 
-        The fields tell how many of its kind were left out before; kinds must be few.
+        The fields say how many of the kind were dropped before. There must be few kinds.
         """
         now = self._clock.monotonic()
         seen = self._kinds.setdefault(kind, _Kind(now))
@@ -72,12 +72,12 @@ class _Kind:
 
 
 class TextFormat(logging.Formatter):
-    """Write `time level component event key=value …`."""
+    """Format `time level component event key=value …`."""
 
     default_msec_format = "%s.%03d"
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one record as a line."""
+        """Format one record as a line."""
         fields = "".join(f" {key}={_shown(value)}" for key, value in _fields(record).items())
         name = record.name.removeprefix("headwater.")
         line = f"{self.formatTime(record)} {record.levelname:<7} {name} {record.getMessage()}"
@@ -85,10 +85,10 @@ class TextFormat(logging.Formatter):
 
 
 class JsonFormat(logging.Formatter):
-    """Write one JSON object per line."""
+    """Format one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one record as a line."""
+        """Format one record as a line."""
         line = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname.lower(),
@@ -102,16 +102,16 @@ class JsonFormat(logging.Formatter):
 
 
 def configure_events(*, level: str = "INFO", as_json: bool = False) -> None:
-    """Send the events of this process to standard error."""
+    """Log the events of this process to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormat() if as_json else TextFormat())
-    # What libraries log takes the same form, so that a machine can read every line.
+    # Log lines of libraries take the same form, so that a machine can parse every line.
     logging.getLogger().handlers[:] = [handler]
     logging.getLogger("headwater").setLevel(level)
 
 
 class _Unconfigured(logging.StreamHandler[TextIO]):
-    """Write warnings where nobody configured logging; Python would leave their fields out."""
+    """Print warnings if nobody configured logging; Python's own fallback omits their fields."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class _Unconfigured(logging.StreamHandler[TextIO]):
         self.setFormatter(TextFormat())
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record if nobody else does."""
+        """Print a record unless somebody configured logging."""
         if not logging.getLogger().handlers:
             self.setStream(sys.stderr)
             super().emit(record)

@@ -1,4 +1,4 @@
-"""The event loop: uvloop where it is installed, asyncio's own elsewhere."""
+"""The event loop: uvloop where it is installed, otherwise asyncio's own."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[object, object, None]) -> None:
-    """Run a coroutine to its end on the fastest loop there is."""
+    """Run a coroutine to completion on the fastest loop available."""
     # What is loaded by now stays, and request objects die young: rare collections are enough.
     gc.freeze()
     gc.set_threshold(GC_ALLOCATIONS, 50, 50)
@@ -33,23 +33,23 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class LoopThread:
-    """Run coroutines for callers that do not await, on a loop in a thread of its own."""
+    """An event loop in a thread of its own, for callers that do not await."""
 
     def __init__(self, name: str) -> None:
         factory = _loop_factory() or asyncio.new_event_loop
         self._loop = factory()
         self._process = os.getpid()
-        # A daemon, so that a program that forgets to close still ends.
+        # A daemon thread, so that a program that forgets to close still exits.
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
     @property
     def is_open(self) -> bool:
-        """Tell whether work can still be run."""
+        """Tell whether the loop still accepts work."""
         return not self._loop.is_closed()
 
     def run(self, work: Coroutine[object, object, T]) -> T:
-        """Run a coroutine to its end and return what it returns."""
+        """Run a coroutine to completion and return its result."""
         if fault := self._fault():
             work.close()
             raise ClosedError(fault, hint="Open or connect again.")
@@ -57,13 +57,23 @@ class LoopThread:
         try:
             return future.result()
         except CancelledError:
-            raise ClosedError("The client was closed meanwhile.") from None
-        except BaseException:  # Whoever was interrupted while waiting wants no more of it.
+            raise ClosedError("The client was closed in the meantime.") from None
+        except BaseException:  # A caller that was interrupted no longer wants the result.
             future.cancel()
             raise
 
+    @property
+    def is_usable(self) -> bool:
+        """Tell whether this thread may have work run now."""
+        return not self._fault()
+
+    def check(self) -> None:
+        """Refuse what `run` would refuse, for work that is done without the loop."""
+        if fault := self._fault():
+            raise ClosedError(fault, hint="Open or connect again.")
+
     def start(self, work: Coroutine[object, object, None]) -> None:
-        """Begin a coroutine without waiting for it; from any thread, even its own."""
+        """Start a coroutine without waiting for it; from any thread, even the loop's own."""
         if self._loop.is_closed() or os.getpid() != self._process:
             work.close()
         else:
@@ -71,18 +81,18 @@ class LoopThread:
 
     def _fault(self) -> str:
         if self._loop.is_closed():
-            return "The client was closed."
+            return "The client is closed."
         if os.getpid() != self._process:
-            return "A client does not survive a fork: this process has none of its threads."
+            return "A client does not survive a fork: the child process has none of its threads."
         if threading.current_thread() is self._thread:
-            return "A blocking call was made from the client's own thread."
+            return "A blocking call was made on the client's own thread."
         return ""
 
     def close(self) -> None:
-        """End the thread; work that still runs is cancelled."""
+        """Stop the thread; work that still runs is cancelled."""
         if self._loop.is_closed() or os.getpid() != self._process:
             return
-        # On its own thread, as a caller may have a loop running on this one; notebooks do.
+        # On its own thread, since the caller's thread may already run a loop, as in notebooks.
         asyncio.run_coroutine_threadsafe(_wind_up(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -1,8 +1,8 @@
-"""How much memory there is for this process, and how much of it is taken.
+"""How much memory this process may use, and how much it uses.
 
-In a container the machine's memory tells nothing: the kernel ends a process that takes more than
-its control group may have. Both versions of control groups are asked, from the group of the process
-up to the root, since any of them may set the limit that counts.
+In a container the machine's memory is not the limit: the kernel kills a process that uses more than
+its control group allows. Both versions of control groups are read, from the group of the process up
+to the root, since any of them may set the lowest limit.
 """
 
 import ctypes
@@ -21,13 +21,13 @@ _MMAP_BYTES, _ARENAS = 256 * 1024, 2
 
 
 def memory_there_is(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process may take, or None if the system does not tell."""
+    """Return the bytes that this process may use, or None if unknown."""
     found = [*_group_limits(root), *_physical(root)]
     return min(found, default=None)
 
 
 def anonymous_bytes(root: Path = Path("/")) -> int:
-    """Return the memory of this process that the kernel cannot take back; 0 if it does not tell."""
+    """Return the memory of this process that the kernel cannot reclaim; 0 if unknown."""
     with suppress(OSError, ValueError, IndexError):
         resident, shared = (root / _PROC / "self" / "statm").read_text().split()[1:3]
         return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
@@ -35,7 +35,7 @@ def anonymous_bytes(root: Path = Path("/")) -> int:
 
 
 def give_back_early() -> None:
-    """Have the C library return large buffers at once: slower, but it keeps nothing for later."""
+    """Make the C library return large buffers at once: slower, but nothing is cached."""
     with suppress(OSError, AttributeError):
         if sys.platform == "linux":
             library = ctypes.CDLL(None)
@@ -44,7 +44,7 @@ def give_back_early() -> None:
 
 
 def give_back() -> None:
-    """Return what the allocators keep for later to the system."""
+    """Make the allocators return their caches to the system."""
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):
         if sys.platform == "linux":
@@ -65,7 +65,7 @@ def _group_limits(root: Path) -> list[int]:
 
 
 def _up(place: Path, path: str, name: str) -> list[int]:
-    """Return the limits of a group and of all above it; a container sees its own as the root."""
+    """Return the limits of a group and its parents; a container sees its own group as the root."""
     parts = [part for part in path.split("/") if part and part != ".."]
     groups = [place.joinpath(*parts[:count]) for count in range(len(parts), -1, -1)]
     return [int(text) for group in groups if (text := _text(group / name).strip()).isdigit()]

@@ -1,8 +1,11 @@
 """One client connection: frames in, answers out, and limits on both sides."""
 
 import asyncio
+import socket
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, cast
 
@@ -10,9 +13,8 @@ from headwater.config.server import ServerSettings
 from headwater.errors import HeadwaterError, RequestError
 from headwater.runtime.clock import Clock
 from headwater.runtime.tasks import Tasks
-from headwater.server.budget import Budget
-from headwater.server.keep_alive import acknowledge, keep_alive
-from headwater.server.session import Session
+from headwater.server.memory import Budget
+from headwater.wire.apis import ApiKey
 from headwater.wire.frames import (
     FrameAssembler,
     RequestFrame,
@@ -20,6 +22,98 @@ from headwater.wire.frames import (
     request_frame,
     response_head,
 )
+
+# What the server remembers of one connection.
+
+
+@dataclass(slots=True)
+class Session:
+    """Hold the state of one connection while it lives."""
+
+    peer: str
+    local_host: str
+    local_port: int
+    writable: Callable[[], Awaitable[object]]
+    # Call it before a request waits for long: see `keep_alive.acknowledge`.
+    received: Callable[[], object] = lambda: None
+    principal: str | None = None
+    # What the principal logged in with, so that a changed password ends the session.
+    credential: str = ""
+    # Where the client is, without its port.
+    address: str = ""
+    needs_login: bool = False
+    is_logging_in: bool = False
+    # A login failed: the connection is closed once the answer is sent.
+    is_over: bool = False
+    # What it left open when it ended is kept only while nobody needs the room.
+    is_closed: bool = False
+    # Large answers are read and written one at a time, so that a client holds one at most.
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Fetches that are ready to go on and wait for a turn of the loop.
+    fetches: deque[asyncio.Future[None]] = field(default_factory=deque)
+    # Projections name columns by position, so it matters which schema versions a client has seen.
+    schemas_told: dict[int, set[int]] = field(default_factory=dict)
+
+    @property
+    def is_stranger(self) -> bool:
+        """Tell whether the client still has to log in."""
+        return self.needs_login and self.principal is None
+
+    def told(self, table_id: int, schema_id: int) -> None:
+        """Remember that the client has seen this schema version."""
+        self.schemas_told.setdefault(table_id, set()).add(schema_id)
+
+
+# What the kernel tells clients, and asks them: those that are gone without a word are noticed.
+
+IDLE_S = 60
+PROBE_S = 15
+PROBES = 4
+# Also where answers wait to be taken, when the kernel sends no probes.
+UNTAKEN_MS = 1000 * (IDLE_S + PROBE_S * PROBES)
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Have the kernel ask a silent client whether it is there, and end the connection if not."""
+    if connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    wanted = {
+        "TCP_KEEPIDLE": IDLE_S,
+        "TCP_KEEPALIVE": IDLE_S,  # what macOS calls the same
+        "TCP_KEEPINTVL": PROBE_S,
+        "TCP_KEEPCNT": PROBES,
+        "TCP_USER_TIMEOUT": UNTAKEN_MS,
+    }
+    for name, value in wanted.items():
+        # Not every system has a name for each of them.
+        option = getattr(socket, name, None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def acknowledge(connection: socket.socket) -> None:
+    """Let the kernel tell a client at once that all it sent has come.
+
+    Otherwise it waits some 40 ms for an answer to send along. A client whose own kernel joins small
+    packets (Nagle's algorithm) holds back its next request until then.
+    """
+    option = getattr(socket, "TCP_QUICKACK", None)  # Linux has it
+    if option is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    descriptor = connection.fileno()
+    if descriptor < 0:  # it is gone
+        return
+    with suppress(OSError):
+        # What a transport gives out as its socket may copy the descriptor for every call.
+        borrowed = socket.socket(connection.family, connection.type, 0, descriptor)
+        try:
+            borrowed.setsockopt(socket.IPPROTO_TCP, option, 1)
+        finally:
+            borrowed.detach()
+
+
+# One client connection: frames in, answers out, and limits on both sides.
 
 # A client that has more than this to read is stuck: its next large answer waits.
 UNSENT_BYTES_HIGH = 1024 * 1024
@@ -36,6 +130,8 @@ PACE_GRACE_S = 2.0
 Part = bytes | memoryview
 Answer = tuple[ResponseKind, list[Part]]
 Serve = Callable[[RequestFrame, Session], Coroutine[object, object, Answer]]
+# Answers what takes no waiting; None leaves a request to a task.
+ServeNow = Callable[[RequestFrame, Session], Answer | None]
 
 # One small write costs less than a vector of smaller ones.
 JOIN_BYTES_MAX = 16 * 1024
@@ -73,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
     wait, the socket is not read, so a client gets no further ahead than one buffer of requests.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per part
         self,
         serve: Serve,
         registry: Registry,
@@ -82,8 +178,10 @@ class Connection(asyncio.BufferedProtocol):
         settings: ServerSettings,
         clock: Clock,
         logins: Budget | None = None,
+        serve_now: ServeNow = lambda _frame, _session: None,
     ) -> None:
         self._serve = serve
+        self._serve_now = serve_now
         self._registry = registry
         self._requests = requests
         # What is held for a client that has yet to log in; none where nobody has to.
@@ -280,6 +378,14 @@ class Connection(asyncio.BufferedProtocol):
     def _begin(self, count: int) -> None:
         for _ in range(min(count, len(self._waiting))):
             frame, budget = self._waiting.popleft()
+            # Lookups may overtake what is under way; writes keep their order.
+            may_go = frame.api_key == ApiKey.LOOKUP or not self._tasks
+            answer = self._serve_now(frame, self.session) if may_go else None
+            if answer is not None:
+                self._write(frame.request_id, *answer)
+                self._held_bytes -= frame.size
+                budget.give(frame.size)
+                continue
             task = self._tasks.start(self._answer(frame), name=f"request {frame.api_key}")
             # Not in the task itself: one that is cancelled before its first step runs no `finally`.
             task.add_done_callback(partial(self._answered, budget, frame.size))

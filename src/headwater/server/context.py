@@ -1,4 +1,4 @@
-"""What every handler may use."""
+"""What every handler may use: the services of the server, one request, and names from the wire."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,29 +6,31 @@ from dataclasses import dataclass, field
 
 from headwater.config.server import ServerSettings
 from headwater.metrics.tallies import Tallies
+from headwater.model.bucket import TableBucket
+from headwater.model.path import TablePath
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events, Sparing
-from headwater.server.answers import Answers
-from headwater.server.catalog.catalog import Catalog
+from headwater.server.catalog.catalog import ServerCatalog
+from headwater.server.connection import Session
 from headwater.server.disk_space import DiskSpace
-from headwater.server.fan_out import FetchTurns, SharedReads
-from headwater.server.lake.lake import ServerLake
+from headwater.server.lake import ServerLake
 from headwater.server.logins import Logins
-from headwater.server.scanners import Scanners
-from headwater.server.session import Session
+from headwater.server.memory import Answers
+from headwater.server.readers import FetchTurns, Scanners, SharedReads
 from headwater.server.tablets import Tablets
+from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
 
 _events = Events("requests")
-# How long a client waits for a refusal that it would otherwise provoke again at once.
+# How long a client waits for an error that it would otherwise provoke again at once.
 FAULT_DELAY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Hold the parts of a running server."""
+    """The parts of a running server."""
 
-    catalog: Catalog
+    catalog: ServerCatalog
     tablets: Tablets
     settings: ServerSettings
     clock: Clock
@@ -36,14 +38,14 @@ class Services:
     lake: ServerLake
     space: DiskSpace
     answers: Answers
-    # One line for each API and code of error in a while.
+    # One log line per API and error code in a while.
     refusals: Sparing
     logins: Logins | None = None
     tallies: Tallies = field(default_factory=Tallies)
-    # Set when automatic partitions should be looked at before their regular time.
+    # Set when automatic partitions should be checked early.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    # Set when the data directory does not belong to this process any more.
+    # Set when this process has lost the data directory.
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     # Long polls wait to be called; a stopping server calls them all.
     polls: set[Callable[[], None]] = field(default_factory=set)
@@ -58,29 +60,54 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Hold the services of the server and the session of the client that asks."""
+    """The services of the server and the session of the client."""
 
     services: Services
     session: Session
 
     def bucket_refused(self, api: ApiKey, code: int, reason: str) -> None:
-        """Count a bucket whose part of an answer is an error, and tell the log."""
+        """Count a bucket whose part of a response is an error, and log it."""
         self.services.tallies.requests.bucket_refused(api, code)
         if (left_out := self.services.refusals.turn((api, code))) is not None:
             peer = self.session.peer
             _events.info("refused", api=api.name, code=code, peer=peer, reason=reason, **left_out)
 
     @property
-    def catalog(self) -> Catalog:
-        """Return the catalog."""
+    def catalog(self) -> ServerCatalog:
+        """The catalog of the server."""
         return self.services.catalog
 
     @property
     def tablets(self) -> Tablets:
-        """Return the tablets."""
+        """The tablets of the server."""
         return self.services.tablets
 
     @property
     def lake(self) -> ServerLake:
-        """Return the lake behind the tables."""
+        """The lake of the server."""
         return self.services.lake
+
+
+_BucketRequest = pb.FetchLogBucketRequest | pb.TableStatsBucketRequest
+
+
+def table_path(message: pb.TablePath | pb.PhysicalTablePath) -> TablePath:
+    """Parse a table path."""
+    return TablePath(message.database_name, message.table_name)
+
+
+def spec_of(message: pb.PartitionSpec) -> dict[str, str]:
+    """Parse a partition spec; its pairs come in any order."""
+    return {pair.key: pair.value for pair in message.partition_key_values}
+
+
+def bucket_of(table_id: int, message: _BucketRequest | pb.LimitScanRequest) -> TableBucket:
+    """Parse a bucket."""
+    return TableBucket(table_id, message.bucket_id, partition_of(message))
+
+
+def partition_of(
+    message: _BucketRequest | pb.LimitScanRequest | pb.ListOffsetsRequest,
+) -> int | None:
+    """Parse a partition id, if there is one."""
+    return message.partition_id if message.HasField("partition_id") else None

@@ -1,4 +1,4 @@
-"""How much room the disk has, and refusing rows before there is none left."""
+"""Free disk space: measuring it, and rejecting rows before there is none left."""
 
 import os
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from headwater.errors import RetryLaterError, StorageError
 from headwater.runtime.events import Events
 
 LOOK_INTERVAL_S = 0.25
-# What a start writes at the least, and some more.
+# What a start writes at least, and some more.
 STARTING_BYTES = 1 << 20
-# Set aside in a file for as long as the disk has less than this.
+# Reserved in a file once the disk has less free than this.
 RESERVE_NAME = "RESERVE"
 RESERVE_BYTES = 2 * STARTING_BYTES
 RESERVED_BELOW = 1 << 30
@@ -20,52 +20,52 @@ _events = Events("disk")
 
 
 class Timer(Protocol):
-    """Tell the time on a clock that never goes back."""
+    """A clock that never goes back."""
 
     def monotonic(self) -> float:
-        """Return seconds."""
+        """Read the clock in seconds."""
         ...
 
 
 def free_bytes(directory: Path) -> int:
-    """Return how much this process may still write to the disk of a directory."""
+    """Measure how much this process may still write to the disk of a directory."""
     state = os.statvfs(directory)
     return state.f_bavail * state.f_frsize
 
 
 def unwritable(directory: Path) -> str:
-    """Return why nothing can be written to a directory; empty if it can."""
+    """Explain why nothing can be written to a directory; empty if it can."""
     try:
         if os.statvfs(directory).f_flag & os.ST_RDONLY:
             return "its file system is mounted read-only"
         if not os.access(directory, os.W_OK):
-            return "this user may not write there"
+            return "this user cannot write there"
         free = free_bytes(directory)
     except OSError as error:
-        return f"it cannot be looked at: {error}"
+        return f"it cannot be checked: {error}"
     return f"its disk is full, with {free} bytes free" if free < STARTING_BYTES else ""
 
 
 def keep_reserve(directory: Path) -> None:
-    """Set some space aside once a disk gets full, for what has to be written to free more."""
+    """Reserve some space once a disk gets full, for what has to be written to free more."""
     reserve = directory / RESERVE_NAME
     if 4 * RESERVE_BYTES < free_bytes(directory) < RESERVED_BELOW and not reserve.exists():
         reserve.write_bytes(bytes(RESERVE_BYTES))
 
 
 def give_reserve(directory: Path) -> None:
-    """Give that space back where there is no other: a table can be dropped with it."""
+    """Release the reserve if no other space is left: a table can be dropped with it."""
     with suppress(OSError):
         if free_bytes(directory) < STARTING_BYTES:
             (directory / RESERVE_NAME).unlink()
-            _events.error("disk full: the space that was set aside is given back")
+            _events.error("disk full: released the reserved space")
 
 
 class DiskSpace:
-    """Keep the last of a disk for what makes room on it.
+    """Keep the last space of a disk for what frees more.
 
-    Deleting rows takes a new checkpoint first, dropping a table a change of the catalog: on a
-    disk that rows have filled to the last byte, neither could be done.
+    Deleting rows first writes a checkpoint, dropping a table changes the catalog: on a disk that
+    rows have filled to the last byte, neither would be possible.
     """
 
     def __init__(
@@ -87,23 +87,23 @@ class DiskSpace:
         self._is_full = False
 
     def free_now(self) -> int | None:
-        """Return how many bytes are free at this moment; None if nobody can tell."""
+        """Measure how many bytes are free now; None if unknown."""
         try:
             return self._look(self._directory)
         except OSError:
             return None
 
     def keep_reserve(self) -> None:
-        """Set some space aside once the disk gets full."""
+        """Reserve some space once the disk gets full."""
         keep_reserve(self._directory)
 
     def is_full_now(self) -> bool:
-        """Tell whether the disk takes no more rows at this moment."""
+        """Tell whether the disk is too full for rows now."""
         free = self.free_now()
         return free is not None and free < self._free_bytes_min
 
     def refuse_if_full(self) -> None:
-        """Raise if the disk is so full that it takes no more rows, or is only read."""
+        """Raise if the disk is too full for rows, or read-only."""
         if self.read_only:
             raise StorageError(
                 f"The storage was opened read-only: {self.read_only}.",
@@ -112,11 +112,11 @@ class DiskSpace:
         if self._free_bytes_min and self._is_due():
             self._look_again()
         if self._is_full:
-            # Not with the code that Apache Fluss has for it by now: older clients would not retry.
+            # Not Apache Fluss's own code for this: older clients would not retry.
             raise RetryLaterError(
-                f"The disk of the server is full: {self._free_bytes} bytes are free, and below"
-                f" {self._free_bytes_min} it takes no more rows.",
-                hint="Free space on the server; writers try again by themselves.",
+                f"The server's disk is full: {self._free_bytes} bytes are free, and below "
+                f"{self._free_bytes_min} it rejects writes.",
+                hint="Free space on the server; writers retry by themselves.",
             )
 
     def _is_due(self) -> bool:

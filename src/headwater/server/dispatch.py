@@ -1,6 +1,6 @@
 """From a request frame to a handler and back to an answer."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from google.protobuf.message import Message
@@ -11,32 +11,36 @@ from headwater.errors import (
     CorruptBatchError,
     HeadwaterError,
     UnsupportedError,
+    error_of_code,
 )
 from headwater.metrics.tallies import ANSWERED, UNKNOWN_API
+from headwater.model.bucket import TableBucket
 from headwater.runtime.events import Events
-from headwater.runtime.turns import in_turns
-from headwater.server.connection import Answer, Part
+from headwater.runtime.tasks import in_turns
+from headwater.server.connection import Answer, Part, Session
 from headwater.server.context import Context, Services
-from headwater.server.handlers import access, databases, lake, partitions, tables, tiering
+from headwater.server.handlers import lake, metadata, tables
 from headwater.server.handlers.fetch import fetch_log
-from headwater.server.handlers.kv_snapshots import get_latest_kv_snapshots
-from headwater.server.handlers.limit_scan import limit_scan
-from headwater.server.handlers.lookup import lookup, prefix_lookup
-from headwater.server.handlers.metadata import get_metadata
-from headwater.server.handlers.offsets import get_table_stats, list_offsets
-from headwater.server.handlers.produce import init_writer, produce_log
-from headwater.server.handlers.put import put_kv
-from headwater.server.handlers.scan_kv import scan_kv
-from headwater.server.session import Session
+from headwater.server.handlers.lookup import lookup, lookup_now, prefix_lookup, values_now
+from headwater.server.handlers.offsets import get_latest_kv_snapshots, get_table_stats, list_offsets
+from headwater.server.handlers.scan import limit_scan, scan_kv
+from headwater.server.handlers.write import (
+    Told,
+    init_writer,
+    note_refusal,
+    produce_log,
+    put_kv,
+    write_answer,
+    write_later,
+    write_now,
+)
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, Api, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind
 from headwater.wire.limits import count_items, may_be_too_long
 from headwater.wire.lookup import LookupRequest, decode_lookup
-from headwater.wire.messages import decode_message
-from headwater.wire.produce import ProduceRequest, decode_produce
-from headwater.wire.put import PutRequest, decode_put
-from headwater.wire.texts import texts_of
+from headwater.wire.messages import decode_message, texts_of
+from headwater.wire.write import ProduceRequest, PutRequest, decode_produce, decode_put
 
 _events = Events("dispatch")
 UNEXPECTED = -1
@@ -47,14 +51,14 @@ Request = Message | ProduceRequest | PutRequest | LookupRequest
 
 _OPEN_TO_ALL = frozenset({ApiKey.API_VERSIONS, ApiKey.AUTHENTICATE})
 _HANDLERS: dict[ApiKey, Handler] = {
-    ApiKey.API_VERSIONS: access.api_versions,
-    ApiKey.AUTHENTICATE: access.authenticate,
-    ApiKey.CREATE_DATABASE: databases.create_database,
-    ApiKey.DROP_DATABASE: databases.drop_database,
-    ApiKey.LIST_DATABASES: databases.list_databases,
-    ApiKey.DATABASE_EXISTS: databases.database_exists,
-    ApiKey.GET_DATABASE_INFO: databases.get_database_info,
-    ApiKey.ALTER_DATABASE: databases.alter_database,
+    ApiKey.API_VERSIONS: metadata.api_versions,
+    ApiKey.AUTHENTICATE: metadata.authenticate,
+    ApiKey.CREATE_DATABASE: tables.create_database,
+    ApiKey.DROP_DATABASE: tables.drop_database,
+    ApiKey.LIST_DATABASES: tables.list_databases,
+    ApiKey.DATABASE_EXISTS: tables.database_exists,
+    ApiKey.GET_DATABASE_INFO: tables.get_database_info,
+    ApiKey.ALTER_DATABASE: tables.alter_database,
     ApiKey.CREATE_TABLE: tables.create_table,
     ApiKey.DROP_TABLE: tables.drop_table,
     ApiKey.GET_TABLE_INFO: tables.get_table_info,
@@ -62,10 +66,10 @@ _HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.TABLE_EXISTS: tables.table_exists,
     ApiKey.GET_TABLE_SCHEMA: tables.get_table_schema,
     ApiKey.ALTER_TABLE: tables.alter_table,
-    ApiKey.CREATE_PARTITION: partitions.create_partition,
-    ApiKey.DROP_PARTITION: partitions.drop_partition,
-    ApiKey.LIST_PARTITION_INFOS: partitions.list_partition_infos,
-    ApiKey.GET_METADATA: get_metadata,
+    ApiKey.CREATE_PARTITION: tables.create_partition,
+    ApiKey.DROP_PARTITION: tables.drop_partition,
+    ApiKey.LIST_PARTITION_INFOS: tables.list_partition_infos,
+    ApiKey.GET_METADATA: metadata.get_metadata,
     ApiKey.INIT_WRITER: init_writer,
     ApiKey.PRODUCE_LOG: produce_log,
     ApiKey.FETCH_LOG: fetch_log,
@@ -81,7 +85,7 @@ _HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.GET_LAKE_SNAPSHOT: lake.get_lake_snapshot,
     ApiKey.PREPARE_LAKE_TABLE_SNAPSHOT: lake.prepare_lake_table_snapshot,
     ApiKey.COMMIT_LAKE_TABLE_SNAPSHOT: lake.commit_lake_table_snapshot,
-    ApiKey.LAKE_TIERING_HEARTBEAT: tiering.lake_tiering_heartbeat,
+    ApiKey.LAKE_TIERING_HEARTBEAT: lake.lake_tiering_heartbeat,
 }
 # Requests that are mostly data are read by hand.
 _DECODERS: dict[ApiKey, Callable[[memoryview], Request]] = {
@@ -90,6 +94,18 @@ _DECODERS: dict[ApiKey, Callable[[memoryview], Request]] = {
     ApiKey.LOOKUP: decode_lookup,
     ApiKey.PREFIX_LOOKUP: partial(decode_lookup, api="PREFIX_LOOKUP"),
 }
+
+
+_WRITES: dict[int, Callable[[memoryview], ProduceRequest | PutRequest]] = {
+    ApiKey.PRODUCE_LOG: decode_produce,
+    ApiKey.PUT_KV: decode_put,
+}
+# How a request to write begins whose sender does not wait for the disk: field 1 is 0 or 1.
+_UNSYNCED = (b"\x08\x00", b"\x08\x01")
+
+
+def _is_unsynced(body: memoryview) -> bool:
+    return bytes(body[:2]) in _UNSYNCED
 
 
 class Dispatcher:
@@ -105,10 +121,65 @@ class Dispatcher:
         began = self._clock.monotonic()
         code, answer = await self._served(frame, session)
         api = frame.api_key if frame.api_key in APIS else UNKNOWN_API
-        self._tally.durations[api].add(self._clock.monotonic() - began)
+        self._tally.took(api, self._clock.monotonic() - began)
         if code:
             self._tally.refused(api, code)
         return answer
+
+    def serve_now(self, frame: RequestFrame, session: Session) -> Answer | None:
+        """Answer a request that takes no waiting; None, and nothing was done, for all others.
+
+        What is refused is left to `serve` as well, so that there is one place for that.
+        """
+        if frame.is_large:
+            return None
+        if frame.api_key in _WRITES:
+            return self._written_now(frame, session) if _is_unsynced(frame.body) else None
+        if frame.api_key != ApiKey.LOOKUP:
+            return None
+        began = self._clock.monotonic()
+        try:
+            self._check_access(_api_of(frame), session)
+            parts = lookup_now(frame.body, self._services.tablets)
+        except Exception:  # noqa: BLE001 - `serve` meets it again, and says what it is
+            return None
+        if parts is None:
+            return None
+        self._tally.took(ApiKey.LOOKUP, self._clock.monotonic() - began)
+        return ResponseKind.ANSWER, parts
+
+    def _written_now(self, frame: RequestFrame, session: Session) -> Answer | None:
+        """Write one small batch whose sender does not wait for the disk."""
+        began, context = self._clock.monotonic(), Context(self._services, session)
+        try:
+            api = _api_of(frame)
+            self._check_access(api, session)
+            request = None
+            if not may_be_too_long(api.key, frame.body):
+                request = _WRITES[api.key](frame.body)
+        except HeadwaterError:
+            return None  # `serve` meets it again, and says what it is.
+        told: list[tuple[int, HeadwaterError | None]] = []
+        try:
+            if request is None or not write_now(request, context, lambda *each: told.append(each)):
+                return None
+            answer = write_answer(request, *told[0], context).SerializeToString()
+        except Exception as cause:  # noqa: BLE001 - the outer edge of a request
+            fault = _unexpected(cause, session)
+            self._tally.refused(api.key, UNEXPECTED)
+            return ResponseKind.ERROR, [_error(UNEXPECTED, fault.message)]
+        self._tally.took(api.key, self._clock.monotonic() - began)
+        return ResponseKind.ANSWER, [answer]
+
+    def lookup_now(self, bucket: TableBucket, keys: Sequence[bytes]) -> list[bytes | None] | None:
+        """Return the values of a few keys if that takes no waiting; from any thread."""
+        if self._services.is_stopping:
+            return None
+        began = self._clock.monotonic()
+        values = values_now(bucket, keys, self._services.tablets)
+        if values is not None:
+            self._tally.took(ApiKey.LOOKUP, self._clock.monotonic() - began)
+        return values
 
     async def _served(self, frame: RequestFrame, session: Session) -> tuple[int, Answer]:
         try:
@@ -129,6 +200,34 @@ class Dispatcher:
             failure = _error(UNEXPECTED, "The server failed; its log says why.")
             return UNEXPECTED, (ResponseKind.ERROR, [failure])
         return ANSWERED, (ResponseKind.ANSWER, parts)
+
+    def write_now(self, request: ProduceRequest | PutRequest, session: Session, told: Told) -> bool:
+        """Write one small batch without a task; False if it has to wait, and nothing was done."""
+        began, context = self._clock.monotonic(), Context(self._services, session)
+        api = ApiKey.PRODUCE_LOG if isinstance(request, ProduceRequest) else ApiKey.PUT_KV
+
+        def counted(offset: int, fault: HeadwaterError | None) -> None:
+            self._tally.took(api, self._clock.monotonic() - began)
+            if fault is not None:
+                note_refusal(request, fault, context)
+            told(offset, fault)
+
+        try:
+            return write_now(request, context, counted)
+        except Exception as cause:  # noqa: BLE001 - the outer edge of a request
+            told(-1, _unexpected(cause, session))
+            return True
+
+    async def write(
+        self, request: ProduceRequest | PutRequest, session: Session
+    ) -> tuple[int, HeadwaterError | None]:
+        """Write one batch that has to wait for something; return what `write_now` would tell."""
+        try:
+            return await write_later(request, Context(self._services, session))
+        except HeadwaterError as fault:
+            return -1, fault
+        except Exception as cause:  # noqa: BLE001 - the outer edge of a request
+            return -1, _unexpected(cause, session)
 
     def _tell_refusal(self, frame: RequestFrame, session: Session, fault: HeadwaterError) -> None:
         if frame.api_key == ApiKey.AUTHENTICATE:
@@ -180,6 +279,11 @@ async def _decode(api: Api, body: memoryview) -> Request:
         if not isinstance(text, str):
             raise CorruptBatchError(f"The body of {api.key.name} contains invalid UTF-8.")
     return request
+
+
+def _unexpected(cause: Exception, session: Session) -> HeadwaterError:
+    _events.error("write failed", cause=cause, peer=session.peer)
+    return error_of_code(UNEXPECTED, "The server failed; its log says why.")
 
 
 def _error(code: int, message: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The listening socket and the connections that came through it."""
+"""The listening socket and its connections."""
 
 import asyncio
 import errno
@@ -11,14 +11,15 @@ from headwater.config.server import ServerSettings
 from headwater.errors import ConflictError, RequestError
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events, Sparing
-from headwater.server.budget import Budget
 from headwater.server.connection import (
     LOGIN_FRAME_BYTES_MAX,
     LOGIN_REQUESTS_MAX,
     Connection,
     Serve,
+    ServeNow,
 )
 from headwater.server.logins import network_of
+from headwater.server.memory import Budget
 
 _events = Events("listener")
 ANSWER_WITHIN_S = 5.0
@@ -30,31 +31,38 @@ class Listener:
     """Accept connections, count them, and drop those that harm the others."""
 
     def __init__(
-        self, serve: Serve, *, settings: ServerSettings, clock: Clock, needs_login: bool = False
+        self,
+        serve: Serve,
+        *,
+        settings: ServerSettings,
+        clock: Clock,
+        needs_login: bool = False,
+        serve_now: ServeNow = lambda _frame, _session: None,
     ) -> None:
         self._serve = serve
+        self._serve_now = serve_now
         self._settings = settings
         self._clock = clock
         self._needs_login = needs_login
         self._connections: set[Connection] = set()
-        # Those that have not logged in yet, the oldest first.
+        # Those that have not logged in yet, oldest first.
         self._strangers: dict[Connection, None] = {}
         self._sparing = Sparing(clock, lines_max=DROPPED_LINES_MAX)
         self._stuck_seen: dict[Connection, tuple[float, int]] = {}
         self._server: asyncio.Server | None = None
         self._is_stopping = False
         self.requests = Budget(settings.total_request_bytes_max)
-        # Apart: what strangers send takes no room from those who logged in.
+        # A separate budget: unauthenticated clients take no memory from the others.
         self.logins = Budget(LOGIN_REQUESTS_MAX * LOGIN_FRAME_BYTES_MAX)
         self.port = 0
 
     @property
     def connection_count(self) -> int:
-        """Return how many connections are open."""
+        """How many connections are open."""
         return len(self._connections)
 
     async def start(self) -> None:
-        """Bind the port and begin to accept."""
+        """Bind the port and start to accept."""
         loop = asyncio.get_running_loop()
         host, port = self._settings.host, self._settings.port
         with binding(host, port, option="--port"):
@@ -62,7 +70,7 @@ class Listener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """Accept no more, answer what was asked, close every connection."""
+        """Accept no more, finish running requests, close every connection."""
         self._is_stopping = True
         if self._server is not None:
             self._server.close()
@@ -79,15 +87,16 @@ class Listener:
             settings=self._settings,
             clock=self._clock,
             logins=self.logins if self._needs_login else None,
+            serve_now=self._serve_now,
         )
 
-    # ---- what connections tell
+    # ---- events of connections
 
     def opened(self, connection: Connection) -> None:
-        """Take note of a new connection, or close it if there are too many."""
+        """Register a new connection, or close it if there are too many."""
         self._connections.add(connection)
         if self._is_stopping:
-            connection.abort("the server stops")
+            connection.abort("the server is stopping")
         elif self._needs_login:
             self._strangers[connection] = None
             self._make_room_for(connection)
@@ -95,38 +104,40 @@ class Listener:
             self._check_count(connection)
 
     def logged_in(self, connection: Connection) -> None:
-        """Take note of a login, or close the connection if there are too many."""
+        """Register a login, or close the connection if there are too many."""
         self._strangers.pop(connection, None)
         self._check_count(connection)
 
     def dropped(self, connection: Connection, reason: str) -> None:
-        """Tell the log why a connection is closed by force."""
+        """Log why a connection is closed by force."""
         if (left_out := self._sparing.turn()) is not None:
             peer = connection.session.peer
             _events.warning("connection dropped", peer=peer, reason=reason, **left_out)
 
     def closed(self, connection: Connection) -> None:
-        """Take note of a connection that has ended."""
+        """Unregister a connection that has ended."""
         self._connections.discard(connection)
         self._strangers.pop(connection, None)
         self._stuck_seen.pop(connection, None)
 
     def unsent_grew(self) -> None:
-        """Drop the client that has been stuck longest when unread answers exceed their limit."""
+        """Drop the client that has been stuck longest when unread responses exceed their limit."""
         if sum(each.unsent_bytes() for each in self._connections) > self._settings.unsent_bytes_max:
-            self._drop("unread answers exceed their limit, and this client reads slowest")
+            self._drop("unread responses exceed their limit, and this client is the slowest reader")
 
     def unsent_bytes(self) -> int:
-        """Return the bytes of answers that stuck clients have not taken."""
+        """Count the bytes of responses that stuck clients have not read."""
         stuck = (each for each in self._connections if each.stuck_since is not None)
         return sum(each.unsent_bytes() for each in stuck)
 
     def drop_slowest(self) -> bool:
-        """Drop the client that has been stuck longest, if it was so for a while."""
+        """Drop the client that has been stuck longest, if it was stuck for a while."""
         before = self._clock.monotonic() - STUCK_WITHIN_S
         if not any((each.stuck_since or before) < before for each in self._connections):
             return False
-        self._drop("others wait for room for their answers, and this client reads slowest")
+        self._drop(
+            "others wait for memory for their responses, and this client is the slowest reader"
+        )
         return True
 
     def _drop(self, reason: str) -> None:
@@ -134,7 +145,7 @@ class Listener:
         min(stuck, key=lambda each: each.stuck_since or 0.0).abort(reason)
 
     async def sweep(self) -> None:
-        """Drop clients that took nothing of their answers since the last sweep."""
+        """Drop clients that read nothing of their responses since the last sweep."""
         for connection in tuple(self._connections):
             before = self._stuck_seen.pop(connection, None)
             since, unsent = connection.stuck_since, connection.unsent_bytes()
@@ -142,12 +153,12 @@ class Listener:
                 continue
             # One that has read everything and is stuck again is slow, but alive.
             if before is not None and before[0] == since and unsent >= before[1]:
-                connection.abort("the client does not read its answers")
+                connection.abort("the client does not read its responses")
             else:
                 self._stuck_seen[connection] = (since, unsent)
 
     def let_go(self, credentials: Mapping[str, str]) -> None:
-        """Close the connections of users who are gone, or whose password has changed."""
+        """Close the connections of users who were removed, or whose password has changed."""
         for connection in tuple(self._connections):
             session = connection.session
             if session.principal is None or not session.needs_login:
@@ -155,17 +166,17 @@ class Listener:
             if credentials.get(session.principal) != session.credential:
                 connection.abort(f"user {session.principal} was removed or has another password")
 
-    # ---- how many there may be
+    # ---- limits
 
     def _check_count(self, connection: Connection) -> None:
         count_max = self._settings.connections_max
         if len(self._connections) - len(self._strangers) > count_max:
-            connection.abort(f"there are {count_max} connections already")
+            connection.abort(f"the limit of {count_max} connections is reached")
 
     def _make_room_for(self, newcomer: Connection) -> None:
-        """Close the oldest stranger of the address that has most, if there are too many.
+        """Close the oldest unauthenticated connection of the busiest address, if necessary.
 
-        Whoever has not asked anything yet goes first, so that a login on its way is not cut off.
+        One without any request goes first, so that a running login is not cut off.
         """
         counts = Counter(network_of(each.session.address) for each in self._strangers)
         own = network_of(newcomer.session.address)
@@ -182,34 +193,34 @@ class Listener:
         ]
         oldest = min(others, key=lambda each: each.has_asked, default=newcomer)
         del self._strangers[oldest]
-        oldest.abort("others wait to log in, and this client has not done so")
+        oldest.abort("others are waiting to log in, and this client has not done so")
 
 
 @contextmanager
 def binding(host: str, port: int, *, option: str) -> Iterator[None]:
-    """Say in our words why a port cannot be listened on."""
+    """Explain why a port cannot be listened on."""
     try:
         yield
     except socket.gaierror as fault:
         raise RequestError(
-            f"There is no host {host!r} to listen on.", hint="Give an address of this machine."
+            f"There is no host {host!r} to listen on.", hint="Use an address of this machine."
         ) from fault
     except OSError as fault:
         match fault.errno:
             case errno.EADDRINUSE:
                 raise ConflictError(
-                    f"Port {port} on {host} is in use, maybe by another server.",
-                    hint=f"Stop what listens there, or choose another with {option}; 0 takes a"
-                    " free one.",
+                    f"Port {port} on {host} is in use, perhaps by another server.",
+                    hint=f"Stop that process, or choose another port with {option}; 0 picks a "
+                    "free one.",
                 ) from fault
             case errno.EADDRNOTAVAIL:
                 raise RequestError(
-                    f"{host} is no address of this machine.", hint="Listen on one that it has."
+                    f"{host} is not an address of this machine.", hint="Use one of its addresses."
                 ) from fault
             case errno.EACCES:
                 raise RequestError(
                     f"This user may not listen on port {port}.",
-                    hint=f"Choose one from 1024 on with {option}.",
+                    hint=f"Choose a port of 1024 or above with {option}.",
                 ) from fault
             case _:
                 raise

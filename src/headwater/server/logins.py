@@ -1,31 +1,179 @@
-"""Logins: passwords are checked in threads of their own, and guesses are slowed.
-
-A password hash takes a core for tens of milliseconds on purpose, so whoever guesses could keep
-others from logging in. Checks therefore have a small pool of their own. Strangers from one address
-take turns, and each turn begins with a pause that doubles with every failure of that address or of
-that user. The pause for failures of the user alone is short: a user who is under attack from
-elsewhere still gets in. Where a user has logged in from an address before, only their own failures
-from there count.
-"""
+"""Users, passwords and logins: passwords are checked in threads, and guessing is slowed down."""
 
 import asyncio
+import fcntl
+import hashlib
+import hmac
+import os
+import re
+import stat
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from pathlib import Path
 
-from headwater.errors import AuthenticationError, HeadwaterError, InvalidOptionError
-from headwater.runtime.clock import Clock
+from headwater.errors import (
+    AuthenticationError,
+    HeadwaterError,
+    InvalidNameError,
+    InvalidOptionError,
+)
+from headwater.runtime.clock import Clock, random_bytes
 from headwater.runtime.events import Events, Sparing
 from headwater.runtime.tasks import to_the_end
-from headwater.server.security import NAME_LENGTH_MAX, Users, stamp_of
+from headwater.store.local import sync_all
+
+# Users and their passwords: a file of names with scrypt hashes.
+
+_COST, _BLOCK, _LANES = 2**14, 8, 1
+_SALT_BYTES = 16
+NAME_LENGTH_MAX = 128
+_NAME = re.compile(r"[A-Za-z0-9_.@\-]{1,128}\Z")
+_LINE = re.compile(r"([^:]+):(scrypt\$[0-9a-f]{32}\$[0-9a-f]{128})\Z")
+# Checked for an unknown user, so that the response takes as long as for a known one.
+_NOBODY = "scrypt$" + "00" * _SALT_BYTES + "$" + "00" * 64
+# Others must not read the hashes, to guess passwords from, nor write them.
+_MODE_REFUSED = stat.S_IWGRP | stat.S_IRWXO
+
+# Identifies the version of a file.
+Stamp = tuple[int, int, int]
+
+
+class Users:
+    """Who may connect."""
+
+    def __init__(
+        self, hashes: Mapping[str, str], *, path: Path | None = None, stamp: Stamp | None = None
+    ) -> None:
+        self._hashes = hashes
+        self.path = path
+        self.stamp = stamp
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    @property
+    def credentials(self) -> Mapping[str, str]:
+        """What each user's password is checked against."""
+        return self._hashes
+
+    @classmethod
+    def load(cls, path: Path) -> "Users":
+        """Read the users of a file with lines of `name:hash`."""
+        # Before it is read, so that a concurrent change counts as a later one.
+        stamp = stamp_of(path)
+        if stamp is None:
+            return cls({}, path=path)
+        _check_mode(path)
+        hashes = {}
+        for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+            found = _LINE.match(line.decode("utf-8", "replace"))
+            if found is None:
+                raise InvalidOptionError(
+                    f"Line {number} of {path} is not a user entry.",
+                    hint=f"Add users with: headwater user add {path} NAME",
+                )
+            hashes[found[1]] = found[2]
+        return cls(hashes, path=path, stamp=stamp)
+
+    def with_user(self, name: str, password: str) -> "Users":
+        """Add a user, or change the password of one."""
+        if not _NAME.match(name):
+            raise InvalidNameError(
+                f"The user name {name!r} may only contain letters, digits and '_.@-', at most 128."
+            )
+        if not password:
+            raise InvalidOptionError("The password is empty.", hint="Enter a password.")
+        return Users({**self._hashes, name: hash_password(password)})
+
+    def without_user(self, name: str) -> "Users":
+        """Remove a user."""
+        if name not in self._hashes:
+            known = ", ".join(sorted(self._hashes)) or "nobody"
+            raise InvalidNameError(f"There is no user {name!r}.", hint=f"The users are {known}.")
+        return Users({each: held for each, held in self._hashes.items() if each != name})
+
+    def save(self, path: Path) -> None:
+        """Write the file, readable by its owner only."""
+        temporary = path.with_name(f".{path.name}.new")
+        # A leftover may have another mode, or be a link to somewhere else.
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(f"{name}:{hashed}\n" for name, hashed in self._hashes.items())
+            file.flush()
+            sync_all(file.fileno())
+        temporary.replace(path)
+
+    def check(self, name: str, password: str) -> str:
+        """Return a user's credential; the error does not say whether name or password is wrong.
+
+        Each failure takes as long as a success, so that timing reveals nothing either.
+        """
+        hashed = self._hashes.get(name, _NOBODY)
+        if not _matches(password, hashed) or name not in self._hashes or not password:
+            raise AuthenticationError("The user name or the password is wrong.")
+        return hashed
+
+
+@contextmanager
+def editing(path: Path) -> Iterator[Users]:
+    """Lock a file of users while it is edited."""
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield Users.load(path)
+    finally:
+        os.close(descriptor)
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Identify the version of a file, None if there is no file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _check_mode(path: Path) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & _MODE_REFUSED:
+        raise InvalidOptionError(
+            f"{path} has mode {mode:03o}: other users of this machine can read or change it.",
+            hint=f"Run: chmod 600 {path}",
+        )
+
+
+def hash_password(password: str) -> str:
+    """Hash a password with a fresh salt."""
+    salt = random_bytes(_SALT_BYTES)
+    return f"scrypt${salt.hex()}${_scrypt(password, salt).hex()}"
+
+
+def _matches(password: str, hashed: str) -> bool:
+    _, salt, digest = hashed.split("$")
+    return hmac.compare_digest(_scrypt(password, bytes.fromhex(salt)).hex(), digest)
+
+
+def _scrypt(password: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(password.encode(), salt=salt, n=_COST, r=_BLOCK, p=_LANES)
+
+
+# Logins: a password hash takes a core for tens of milliseconds on purpose, so guessing could keep
+# others from logging in. Checks therefore have a small pool of their own. Unknown clients from one
+# address take turns, and each turn begins with a pause that doubles with every failure of that
+# address or of that user. The pause for failures of the user alone is short: a user who is attacked
+# from elsewhere still gets in. If a user has logged in from an address before, only their own
+# failures from there count.
 
 _events = Events("logins")
 LOGIN_THREADS = 2
 FREE_FAILURES = 3
-"""Failures that cost nothing, since people mistype."""
+"""Failures without a pause, since people mistype."""
 PAUSE_FIRST_S = 0.25
 PAUSE_MAX_S = 5.0
 USER_PAUSE_MAX_S = 1.0
@@ -45,7 +193,7 @@ class _Failures:
 
 
 class Guesses:
-    """Remember who failed to log in, and tell how long the next attempt has to wait."""
+    """Remember failed logins, and how long the next attempt has to wait."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -57,7 +205,7 @@ class Guesses:
         return (address, user) in self._known
 
     def pause_s(self, address: str, user: str) -> float:
-        """Return how long an attempt has to wait."""
+        """Compute how long an attempt has to wait."""
         if self.is_known(address, user):
             return self._pause_s(("both", address, user), PAUSE_MAX_S)
         return max(
@@ -75,7 +223,7 @@ class Guesses:
             self._failures.popitem(last=False)
 
     def succeeded(self, address: str, user: str) -> None:
-        """Take back the failure that was noted for this attempt, and remember the success."""
+        """Undo the failure that was recorded for this attempt, and remember the success."""
         for key in _keys(address, user):
             if (noted := self._failures.get(key)) is not None:
                 noted.count -= 1
@@ -86,7 +234,7 @@ class Guesses:
             self._known.popitem(last=False)
 
     def count(self, address: str) -> int:
-        """Return how many attempts from an address have failed lately."""
+        """Count the recent failures from an address."""
         return self._count(("address", address))
 
     def _count(self, key: Key) -> int:
@@ -115,12 +263,13 @@ class Logins:
         self._threads = ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="headwater-login")
 
     async def check(self, name: str, password: str, *, address: str) -> str:
-        """Return what a user logs in with; refuse wrong ones, after a pause if there were many."""
+        """Return the credential of a user; a wrong password fails, after a pause if repeated."""
         network, user = network_of(address), name[:NAME_LENGTH_MAX]
         async with self._turn(network, user):
             if pause_s := self._guesses.pause_s(network, user):
                 await self._clock.sleep(pause_s)
-            # Noted before the result is known: who goes away meanwhile has guessed as well.
+            # Recorded before the result is known: a client that disconnects meanwhile has guessed
+            # too.
             self._guesses.failed(network, user)
             loop = asyncio.get_running_loop()
             try:
@@ -133,13 +282,13 @@ class Logins:
             return credential
 
     def malformed(self, reason: str, *, address: str) -> AuthenticationError:
-        """Note a failure without a name, and return the error for the client."""
+        """Record a failure without a name, and return the error for the client."""
         self._guesses.failed(network_of(address), "")
         self._tell(address, "", reason)
         return AuthenticationError(reason)
 
     async def reload(self) -> bool:
-        """Take over what has changed in the file of users; tell whether anything has.
+        """Load changes of the file of users; tell whether there were any.
 
         A file that cannot be used changes nothing, so that a mistake locks nobody out.
         """
@@ -152,7 +301,7 @@ class Logins:
         self._stamp_seen = stamp
         try:
             if stamp is None:
-                raise InvalidOptionError(f"{path} is gone.", hint="Put it back.")
+                raise InvalidOptionError(f"{path} is missing.", hint="Put it back.")
             self.users = await asyncio.to_thread(Users.load, path)
         except (HeadwaterError, OSError) as fault:
             _events.error("users not reloaded", reason=str(fault), in_force=len(self.users))
@@ -161,7 +310,7 @@ class Logins:
         return True
 
     def stop(self) -> None:
-        """Check no more."""
+        """Stop checking."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _tell(self, address: str, user: str, reason: str) -> None:
@@ -172,7 +321,7 @@ class Logins:
 
     @asynccontextmanager
     async def _turn(self, network: str, user: str) -> AsyncIterator[None]:
-        """Let strangers from one address in one at a time."""
+        """Let unknown clients from one address in one at a time."""
         if self._guesses.is_known(network, user):
             yield
             return
@@ -196,7 +345,7 @@ class _Turn:
 
 
 def network_of(address: str) -> str:
-    """Return what belongs to one party: an IPv4 address, or the /64 of an IPv6 address."""
+    """Map an address to its party: an IPv4 address, or the /64 of an IPv6 address."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Pages over HTTP for those who watch a server: a few paths, read only, one per connection."""
+"""HTTP pages for monitoring: a few paths, read only, one request per connection."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _events = Events("metrics")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Hold what is answered to one request."""
+    """The response to one request."""
 
     content: bytes
     content_type: str = TEXT
@@ -37,13 +37,13 @@ class MetricsListener:
         self._host = host
         self._asked_port = port
         self._tasks = Tasks()
-        # Those that have not asked yet, the oldest first.
+        # Those that have sent no request yet, oldest first.
         self._silent: dict[asyncio.Task[None], None] = {}
         self._server: asyncio.Server | None = None
         self.port = 0
 
     async def start(self) -> None:
-        """Bind the port and begin to accept."""
+        """Bind the port and start to accept."""
         with binding(self._host, self._asked_port, option="--metrics-port"):
             self._server = await asyncio.start_server(
                 self._accept, self._host, self._asked_port, limit=HEAD_BYTES_MAX
@@ -75,7 +75,7 @@ class MetricsListener:
             self._silent.pop(task, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request, or drop a client that takes too long to ask or to read."""
+        """Answer one request, or drop a client that takes too long to send or to read."""
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 writer.write(await self._answer(reader))

@@ -9,20 +9,19 @@ from headwater.config.server import ServerSettings
 from headwater.errors import RequestError
 from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock, SystemClock
-from headwater.runtime.doubting import BELIEVED_AFTER_S
 from headwater.runtime.events import Events, Sparing
-from headwater.server.answers import Answers, Memory
-from headwater.server.catalog.catalog import Catalog
+from headwater.runtime.jumps import BELIEVED_AFTER_S
+from headwater.server.catalog.catalog import ServerCatalog
 from headwater.server.connection import Serve
 from headwater.server.context import Services
 from headwater.server.disk_space import DiskSpace
 from headwater.server.dispatch import Dispatcher
-from headwater.server.lake.lake import ServerLake
+from headwater.server.lake import ServerLake
 from headwater.server.listener import Listener
-from headwater.server.logins import Logins
+from headwater.server.logins import Logins, Users
+from headwater.server.memory import Answers, Memory
 from headwater.server.metrics_listener import MetricsListener
-from headwater.server.scanners import Scanners
-from headwater.server.security import Users
+from headwater.server.readers import Scanners
 from headwater.server.tablets import LogStore, StorageSettings, Tablets
 from headwater.server.upkeep import Upkeep
 from headwater.store.disk import Disk
@@ -39,13 +38,15 @@ class Server:
     def __init__(self, services: Services, executor: Executor) -> None:
         self._services = services
         self._executor = executor
-        # What answers a request, for whoever shares the process and needs no socket.
-        self.serve: Serve = Dispatcher(services).serve
+        # Answers requests of clients in the same process that need no socket.
+        self.dispatcher = Dispatcher(services)
+        self.serve: Serve = self.dispatcher.serve
         self.listener = Listener(
             self.serve,
             settings=services.settings,
             clock=services.clock,
             needs_login=services.logins is not None,
+            serve_now=self.dispatcher.serve_now,
         )
         services.answers.unsent = self.listener.unsent_bytes
         services.answers.drop_slowest = self.listener.drop_slowest
@@ -69,17 +70,18 @@ class Server:
 
         1. open the catalog, which locks the directory
         2. recover every log
-        3. bind the port, unless only this process is to be served, and that of the metrics
-        4. begin upkeep
+        3. bind the port, unless only this process is served, and that of the metrics
+        4. start upkeep
         """
         check_exposure(settings, users)
         clock = clock or SystemClock()
         executor = executor or ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
-        catalog = Catalog.open(directory, clock=clock, settings=settings)
+        catalog = ServerCatalog.open(directory, clock=clock, settings=settings)
         logs = directory / "log"
         storage = storage or StorageSettings()
         store = LogStore(logs, disk or LocalDisk(logs, guard=catalog.lock.check), storage)
         tallies = Tallies()
+        scanners = Scanners(settings, clock)
         tablets = Tablets(
             store,
             catalog,
@@ -87,6 +89,7 @@ class Server:
             settings=settings,
             clock=clock,
             tally=tallies.writes,
+            on_drop=scanners.drop,
         )
         try:
             await tablets.open_all()
@@ -98,8 +101,8 @@ class Server:
                 clock=clock,
                 users=users,
                 tallies=tallies,
+                scanners=scanners,
             )
-            tablets.on_drop = services.scanners.drop
             server = cls(services, executor)
             await server._listen(for_others=listens)
         except BaseException:
@@ -125,8 +128,8 @@ class Server:
         settings = self._services.settings
         if settings.metrics_port is None:
             return
-        # Loaded here and not above: most servers live inside a process that nobody scrapes.
-        pages = import_module("headwater.server.metrics_pages").watched_pages
+        # Imported here because most servers are embedded and have no metrics port.
+        pages = import_module("headwater.server.metrics").watched_pages
         self.metrics_listener = MetricsListener(
             pages(self._services, self.listener),
             host=settings.metrics_host,
@@ -144,38 +147,38 @@ class Server:
         ahead_ms = self._services.catalog.time.doubted_ms
         if not ahead_ms:
             return
-        # A program that opens a directory for a moment is nobody's watch.
+        # A program that opens a directory for a moment is not watched.
         tell = _events.warning if is_watched else _events.info
         tell(
             "clock is far ahead of the last run: nothing is deleted by age for now",
             ahead_s=ahead_ms // 1000,
             believed_after_s=BELIEVED_AFTER_S,
-            hint="Nothing is to be done if the server was down that long. If the clock is wrong,"
-            " set it right. To delete at once, start with --trust-clock.",
+            hint="If the server was down that long, there is nothing to do. If the clock is "
+            "wrong, correct it. To delete at once, start with --trust-clock.",
         )
 
     @property
     def tallies(self) -> Tallies:
-        """Return what the server counts, and where its audits are noted."""
+        """The counts of the server, and the outcome of its audits."""
         return self._services.tallies
 
     @property
     def tablets(self) -> Tablets:
-        """Return the tablets, for whoever shares the process."""
+        """The tablets, for others in the same process."""
         return self._services.tablets
 
     @property
     def port(self) -> int:
-        """Return the port that clients reach, or 0 if the server does not listen."""
+        """The port that clients connect to, or 0 if the server does not listen."""
         return self.listener.port
 
     async def lost(self) -> None:
-        """Wait until the data directory does not belong to this process, and raise why."""
+        """Wait until this process has lost the data directory, and raise why."""
         await self._services.lost.wait()
         self._services.catalog.lock.check()
 
     async def stop(self) -> None:
-        """Answer what was asked, make everything durable, and let go of the directory."""
+        """Finish running requests, make everything durable, and release the directory."""
         _events.info("stopping")
         self._services.stopping.set()
         for wake in tuple(self._services.polls):
@@ -195,20 +198,21 @@ class Server:
 
 def _services(  # noqa: PLR0913 - one argument per part
     directory: Path,
-    catalog: Catalog,
+    catalog: ServerCatalog,
     tablets: Tablets,
     *,
     settings: ServerSettings,
     clock: Clock,
     users: Users | None,
     tallies: Tallies,
+    scanners: Scanners,
 ) -> Services:
     return Services(
         catalog=catalog,
         tablets=tablets,
         settings=settings,
         clock=clock,
-        scanners=Scanners(settings, clock),
+        scanners=scanners,
         lake=ServerLake(directory, catalog, tablets, settings=settings, clock=clock),
         space=DiskSpace(
             directory,
@@ -226,19 +230,19 @@ def _services(  # noqa: PLR0913 - one argument per part
 
 
 def check_exposure(settings: ServerSettings, users: Users | None) -> None:
-    """Refuse to be reached from other machines without authentication."""
+    """Refuse to be reachable from other machines without authentication."""
     if settings.insecure:
         return
     if settings.host not in LOOPBACK and not users:
         raise RequestError(
             f"Listening on {settings.host} would let anyone on the network read and write.",
-            hint="Give a file of users with --users, or say --insecure if that is what you want.",
+            hint="Pass a file of users with --users, or --insecure if that is what you want.",
         )
     is_shown = settings.metrics_port is not None and not settings.metrics_exposed
     if is_shown and settings.metrics_host not in LOOPBACK:
         raise RequestError(
-            f"Metrics on {settings.metrics_host} would tell anyone on the network the names of"
-            " tables and how they are used: they ask for no password.",
-            hint="Leave out --metrics-host and have a scraper on this machine, or say"
-            " --metrics-exposed if the network is one that you trust.",
+            f"Metrics on {settings.metrics_host} would show anyone on the network the names of "
+            "tables and how they are used, without a password.",
+            hint="Leave out --metrics-host and run a scraper on this machine, or pass "
+            "--metrics-exposed if you trust the network.",
         )

@@ -1,4 +1,4 @@
-"""The tablets of a server: opened when first needed, dropped with their table."""
+"""The tablets of a server: opened on first use, dropped with their table."""
 
 import asyncio
 import shutil
@@ -12,24 +12,24 @@ from pathlib import Path
 from headwater.config.server import ServerSettings
 from headwater.config.table_options import TableOptions
 from headwater.errors import BucketMissingError, HeadwaterError, RecordTooLargeError
-from headwater.kv.settings import KvSettings
+from headwater.kv.store import KvSettings
 from headwater.log.log import Log
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.metrics.tallies import WriteTally
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
 from headwater.model.schema import Schema
 from headwater.rows.admission import AdmissionLimits, Expectation, Inspected, inspect
-from headwater.rows.joined import Joiner
+from headwater.rows.join import Joiner
 from headwater.rows.log_batch import BatchHeader
-from headwater.rows.message_write import arrow_codec
+from headwater.rows.message import arrow_codec
 from headwater.rows.projection import Projection
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import shared
-from headwater.server.budget import Budget
-from headwater.server.catalog.catalog import Catalog
-from headwater.server.keyed import KeyedTablets
+from headwater.server.catalog.catalog import ServerCatalog
+from headwater.server.keyed_tablets import KeyedTablets
+from headwater.server.memory import Budget
 from headwater.store.disk import Disk
 from headwater.store.local import make_durably
 from headwater.tablet.log_tablet import BATCHES_MAX, LogTablet
@@ -41,7 +41,7 @@ SCHEMAS_KEPT = 1024
 
 
 class TableAdmission:
-    """Know what the batches of one request to append to a table must be."""
+    """The limits and checks of one append request to a table."""
 
     def __init__(
         self,
@@ -63,29 +63,29 @@ class TableAdmission:
         return inspect(batch, header, expected=expected, limits=self._limits, append_only=True)
 
     def take(self, batches: int, decoded_bytes: int) -> None:
-        """Refuse batches beyond what one request may bring, for all its buckets together."""
+        """Count batches against the limits of the request, for all its buckets together."""
         self._batches_left -= batches
         self._bytes_left -= decoded_bytes
         if self._batches_left < 0:
             raise RecordTooLargeError(
-                f"A request brings more than {BATCHES_MAX} record batches.",
+                f"A request has more than {BATCHES_MAX} record batches.",
                 hint="Put more rows into a batch.",
             )
         if self._bytes_left < 0:
             raise RecordTooLargeError(
-                f"The record batches of a request take more than {self._bytes_max} bytes once"
-                " decompressed.",
-                hint="Send fewer rows in a request.",
+                f"The record batches of a request take more than {self._bytes_max} bytes after "
+                "decompression.",
+                hint="Send fewer rows in one request.",
             )
 
     def room(self, decoded_bytes: int) -> AbstractAsyncContextManager[None]:
-        """Wait for memory to decode values in, of which all requests share some."""
+        """Wait for memory to decode values, from a budget that all requests share."""
         return self._decoding.room(decoded_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """Hold the limits of what is kept of a bucket."""
+    """Limits of what is kept of a bucket."""
 
     log: LogSettings = field(default_factory=LogSettings)
     kv: KvSettings = field(default_factory=KvSettings)
@@ -93,7 +93,7 @@ class StorageSettings:
 
 @dataclass(frozen=True, slots=True)
 class LogStore:
-    """Say where logs lie; the disk is the directory, seen through the only door to files."""
+    """Where logs are; the disk is the directory, through the only interface to files."""
 
     directory: Path
     disk: Disk
@@ -103,22 +103,23 @@ class LogStore:
 class Tablets:
     """Open, find and drop the tablets below one directory.
 
-    A bucket lives in `<table id>/<bucket>`, or in `<table id>/p<partition id>/<bucket>`.
+    A bucket is in `<table id>/<bucket>`, or in `<table id>/p<partition id>/<bucket>`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per part
         self,
         store: LogStore,
-        catalog: Catalog,
+        catalog: ServerCatalog,
         *,
         executor: Executor,
         settings: ServerSettings,
         clock: Clock,
         tally: WriteTally | None = None,
+        on_drop: Callable[[TableBucket], None] = lambda _: None,
     ) -> None:
+        """Keep tablets; `on_drop` ends what others have open of a bucket, and its files with it."""
         self._store = store
-        # Ends what others have open of a bucket, and would keep its files.
-        self.on_drop: Callable[[TableBucket], None] | None = None
+        self._on_drop = on_drop
         self._tally = tally or WriteTally()
         self._directory = store.directory
         self._trash = store.directory / "dropped"
@@ -128,12 +129,12 @@ class Tablets:
         self._clock = clock
         self._open: dict[TableBucket, LogTablet] = {}
         self._opening: dict[TableBucket, asyncio.Task[LogTablet]] = {}
-        # Why buckets could not be opened when that was tried last.
+        # Why buckets could not be opened last time.
         self.unopenable: dict[TableBucket, str] = {}
         self._limits = AdmissionLimits(
             batch_bytes_max=settings.batch_bytes_max, decoded_bytes_max=settings.decoded_bytes_max
         )
-        # Apart from the budget of requests: those hold some of it while they wait for this one.
+        # Separate from the budget of requests: those hold some of it while they wait for this one.
         self._decoding = Budget(settings.decoded_bytes_max)
         self.keyed = KeyedTablets(
             store.disk,
@@ -148,7 +149,7 @@ class Tablets:
     # ---- finding
 
     async def tablet(self, bucket: TableBucket) -> LogTablet:
-        """Return the tablet of a bucket, opening it when it is needed for the first time."""
+        """Return the tablet of a bucket, opening it on first use."""
         tablet = self._open.get(bucket)
         if tablet is not None:
             return tablet
@@ -159,13 +160,17 @@ class Tablets:
             self._opening[bucket] = opening
         return await shared(opening)
 
+    def opened(self, bucket: TableBucket) -> LogTablet | None:
+        """Return the tablet of a bucket if it is open."""
+        return self._open.get(bucket)
+
     async def pk_tablet(self, bucket: TableBucket) -> PkTablet:
         """Return the primary-key tablet of a bucket."""
         await self.tablet(bucket)
         return self.keyed.find(bucket)
 
     def all_open(self) -> tuple[tuple[TableBucket, LogTablet], ...]:
-        """Return the tablets that are open."""
+        """List the open tablets."""
         return tuple(self._open.items())
 
     def _check_exists(self, bucket: TableBucket) -> None:
@@ -185,7 +190,7 @@ class Tablets:
             loop = asyncio.get_running_loop()
             log = await loop.run_in_executor(self._executor, self._open_log, bucket)
             for fault in log.faults:
-                _events.error("log is damaged", bucket=str(bucket), fault=fault)
+                _events.error("log damaged", bucket=str(bucket), fault=fault)
             tablet = LogTablet(log, executor=self._executor, clock=self._clock, tally=self._tally)
             await self.keyed.open(bucket, tablet, _directory_of(bucket))
             self._open[bucket] = tablet
@@ -207,10 +212,10 @@ class Tablets:
             incarnation=self._catalog.incarnation,
         )
 
-    # ---- what writing and reading need to know of a table
+    # ---- what writes and reads need to know of a table
 
     def admission_of(self, table_id: int) -> TableAdmission:
-        """Return the checks that every batch of one request for a table must pass."""
+        """Make the checks that every batch of one request for a table must pass."""
         return TableAdmission(
             partial(self._expectation, table_id),
             limits=self._limits,
@@ -219,17 +224,17 @@ class Tablets:
         )
 
     def schemas(self, table_id: int) -> Callable[[int], Schema]:
-        """Return a function from schema id to schema."""
+        """Make a function from schema id to schema."""
         return partial(self._catalog.tables.schema, table_id)
 
     def projections(
         self, table_id: int, column_ids: tuple[int, ...]
     ) -> Callable[[int], Projection]:
-        """Return a function from schema id to the projection on these columns."""
+        """Make a function from schema id to the projection on these columns."""
         return partial(self._projection, table_id, column_ids)
 
     def joiner(self, table_id: int) -> Joiner:
-        """Return what joins the batches of a table, and takes them apart."""
+        """Make the joiner of batches of a table."""
         options = TableOptions.of(self._catalog.tables.by_id(table_id).descriptor.properties)
         codec = arrow_codec(options.compression, zstd_level=options.compression_zstd_level)
         return Joiner(self.schemas(table_id), codec)
@@ -241,7 +246,7 @@ class Tablets:
         self, table_id: int, column_ids: tuple[int, ...], schema_id: int
     ) -> Projection:
         schemas = self._catalog.tables.schemas(table_id)
-        # A later version overwrites an earlier one, so a column is known as it is called last.
+        # A later version overwrites an earlier one, so a column has its latest name.
         columns = {
             column.column_id: column
             for _, schema in sorted(schemas.items())
@@ -249,10 +254,10 @@ class Tablets:
         }
         return Projection.of(schemas[schema_id], [columns[number] for number in column_ids])
 
-    # ---- life
+    # ---- opening and closing
 
     async def open_all(self) -> None:
-        """Recover every bucket that has data; one that cannot be opened does not stop others."""
+        """Recover every bucket that has data; one that fails does not stop the others."""
         make_durably(self._directory)
         await asyncio.to_thread(shutil.rmtree, self._trash, ignore_errors=True)
         for bucket in self._on_disk():
@@ -290,8 +295,7 @@ class Tablets:
             tablet = self._open.pop(bucket, None)
             self.unopenable.pop(bucket, None)
             await self.keyed.close(bucket, save=False)
-            if self.on_drop is not None:
-                self.on_drop(bucket)
+            self._on_drop(bucket)
             if tablet is not None:
                 await _close(bucket, tablet)
         await asyncio.to_thread(self._remove, directory)
@@ -299,14 +303,15 @@ class Tablets:
     def _remove(self, directory: Path) -> None:
         if not directory.exists():
             return
-        # Renamed first, so that a crash leaves no half of a table where logs are looked for.
+        # Renamed first, so that a crash leaves no half of a table where logs are expected.
         target = self._trash / "-".join(directory.relative_to(self._directory).parts)
         try:
             self._trash.mkdir(exist_ok=True)
             directory.rename(target)
         except OSError as error:
-            # On a full disk there may be no room for a name; what is left goes at the next start.
-            _events.warning("not moved before it is removed", reason=str(error))
+            # On a full disk there may be no space for a name; the rest is deleted at the next
+            # start.
+            _events.warning("not renamed before removal", reason=str(error))
             target = directory
         shutil.rmtree(target, ignore_errors=True)
 

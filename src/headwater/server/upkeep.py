@@ -1,4 +1,4 @@
-"""What a server does by itself: retention, automatic partitions, checking data at rest."""
+"""Background work of a server: retention, automatic partitions, checking data at rest."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,12 +19,12 @@ from headwater.errors import (
 from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
 from headwater.model.table import TableInfo
-from headwater.runtime.doubting import JUMP_MS
 from headwater.runtime.events import Events
+from headwater.runtime.jumps import JUMP_MS
 from headwater.runtime.tasks import Tasks, repeat
 from headwater.server.context import Services
-from headwater.server.keyed import KeyedBucket
-from headwater.server.lake.tiered import tiered_end
+from headwater.server.keyed_tablets import KeyedBucket
+from headwater.server.lake import tiered_end
 from headwater.server.listener import Listener
 from headwater.tablet.log_tablet import LogTablet
 
@@ -34,7 +34,7 @@ VERIFY_INTERVAL_S = 0.5
 SWEEP_INTERVAL_S = 15.0
 STATE_INTERVAL_S = 1.0
 DIRECTORY_INTERVAL_S = 1.0
-# Well below the leap that is doubted at the next start.
+# Well below the jump that the next start does not trust.
 TIME_INTERVAL_S = JUMP_MS / 1000 / 2
 USERS_INTERVAL_S = 1.0
 JOIN_INTERVAL_S = 10.0
@@ -42,18 +42,18 @@ LAKE_FILES_INTERVAL_S = 3600.0
 
 
 class Upkeep:
-    """Run the chores of a server in the background."""
+    """Run the background work of a server."""
 
     def __init__(self, services: Services, listener: Listener) -> None:
         self._services = services
         self._listener = listener
         self._tasks = Tasks()
-        # What is deleted by age is not deleted because somebody set the clock.
+        # A clock that somebody set must not make rows expire.
         self._time = services.catalog.time
         self._unverifiable: set[TableBucket] = set()
 
     def start(self) -> None:
-        """Begin all chores, or those that write nothing."""
+        """Start all work, or only what writes nothing."""
         settings = self._services.settings
         self._repeat(self._listener.sweep, "sweep", SWEEP_INTERVAL_S)
         if self._services.catalog.read_only:
@@ -71,7 +71,7 @@ class Upkeep:
         self._tasks.start(self._follow_partitions(), name="automatic partitions")
 
     async def stop(self) -> None:
-        """End all chores."""
+        """Stop all work."""
         await self._tasks.stop()
 
     def _repeat(self, step: Callable[[], Awaitable[None]], name: str, every_s: float) -> None:
@@ -81,7 +81,7 @@ class Upkeep:
     # ---- the directory
 
     async def watch_directory(self) -> None:
-        """Notice that the directory was moved, deleted or taken, also where nobody writes."""
+        """Notice that the directory was moved, deleted or taken over, even without writes."""
         try:
             self._services.catalog.lock.check()
         except DirectoryLostError:
@@ -93,14 +93,14 @@ class Upkeep:
     # ---- the time
 
     async def remember_time(self) -> None:
-        """Note the time that is believed: the next start doubts a clock that is far ahead of it."""
+        """Record the trusted time: the next start distrusts a clock that is far ahead of it."""
         try:
             self._services.catalog.remember_time()
         except StorageError as fault:
-            _events.warning("time not noted", reason=str(fault))
+            _events.warning("time not recorded", reason=str(fault))
 
     async def reload_users(self) -> None:
-        """Follow changes of the file of users, and end sessions that they forbid."""
+        """Follow changes of the file of users, and end sessions that are no longer allowed."""
         logins = self._services.logins
         assert logins is not None
         if await logins.reload():
@@ -123,11 +123,15 @@ class Upkeep:
         table = self._services.catalog.tables.by_id(bucket.table_id)
         options, before = TableOptions.of(table.descriptor.properties), tablet.start_offset
         ends = self._services.catalog.lake.held_ends(bucket.table_id)
+        needed_from = self._services.tablets.keyed.needed_from(bucket)
+        # Rows that are not known to be in the lake stay, however old they are, and what a state
+        # needs to be rebuilt.
+        kept = [tiered_end(bucket, ends)] if options.lake.enabled else []
+        kept += [] if needed_from is None else [needed_from]
         await tablet.expire(
             ttl_ms=options.log_ttl_ms or None,
             bytes_max=options.retention_bytes,
-            # What the lake is not known to hold stays, however old it is.
-            kept_from=tiered_end(bucket, ends) if options.lake.enabled else None,
+            kept_from=min(kept, default=None),
             now_ms=self._time.now_ms(),
         )
         if tablet.start_offset > before:
@@ -135,10 +139,10 @@ class Upkeep:
                 "expired", table=str(table.path), bucket=bucket.bucket, up_to=tablet.start_offset
             )
 
-    # ---- what tierers leave behind
+    # ---- leftovers of tiering
 
     async def clear_lake_files(self) -> None:
-        """Delete the offsets files of rounds that nothing refers to any more, and forget tables."""
+        """Delete unused offsets files of rounds, and forget dropped tables."""
         services = self._services
         services.catalog.lake.forget_dropped()
         used, table_ids = services.catalog.lake.paths_in_use(), services.catalog.tables.ids()
@@ -156,7 +160,7 @@ class Upkeep:
     # ---- states of primary-key tables
 
     async def tend_states(self) -> None:
-        """Write full segments out, rewrite those mostly dead, and delete rows that expired."""
+        """Write out full segments, rewrite mostly dead ones, and delete expired rows."""
         self._services.scanners.expire()
         for bucket, keyed in self._services.tablets.keyed.all_open():
             await self._guarded_state(bucket, partial(self._tend, keyed))
@@ -196,7 +200,7 @@ class Upkeep:
     async def _verify(self, bucket: TableBucket, tablet: LogTablet) -> int:
         try:
             return await tablet.verify(VERIFY_BYTES)
-        except HeadwaterError as fault:  # Said once; the others still have their turn.
+        except HeadwaterError as fault:  # Logged once; the others still have their turn.
             _events.error("data not verified", bucket=str(bucket), reason=str(fault))
             self._unverifiable.add(bucket)
             return 0
@@ -206,7 +210,7 @@ class Upkeep:
     async def join_batches(self) -> None:
         """Join the small batches of logs that were written row by row, a segment of each."""
         if self._services.space.is_full_now():
-            return  # A copy is written before the old file goes.
+            return  # A copy is written before the old file is deleted.
         for bucket, tablet in self._services.tablets.all_open():
             try:
                 await self._join(bucket, tablet)
@@ -256,7 +260,7 @@ class Upkeep:
         rules = TableOptions.of(table.descriptor.properties).auto_partition
         existing = [partition.name for partition in partitions.list(table.path)]
         now_ms = self._services.clock.now_ms()
-        # Those that go make room for those that come, where partitions are at their limit.
+        # Expired ones make room for new ones, if partitions are at their limit.
         past_ms = self._time.now_ms()
         for name in partitions_to_drop(rules, keys=keys, existing=existing, now_ms=past_ms):
             await self._expire_partition(table, name)
@@ -265,7 +269,7 @@ class Upkeep:
             _events.info("partition created", table=str(table.path), partition=name)
 
     async def _expire_partition(self, table: TableInfo, name: str) -> None:
-        """Drop a partition, unless the lake does not hold all of it yet."""
+        """Drop a partition, unless parts of it are not yet in the lake."""
         partitions, keys = self._services.catalog.partitions, table.descriptor.partition_keys
         try:
             expired = partitions.by_name(table.path, name)
@@ -274,7 +278,7 @@ class Upkeep:
         if LakeOptions.of(table.descriptor.properties).enabled:
             number = expired.partition_id
             rows = self._services.lake.untiered_of_partition(number)
-            # How much the lake lacks of a bucket that cannot be opened, nobody knows.
+            # It is unknown how much the lake lacks of a bucket that cannot be opened.
             unopenable = self._services.tablets.unopenable
             unknown = sum(bucket.partition_id == number for bucket in unopenable)
             if rows or unknown:

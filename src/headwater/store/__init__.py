@@ -1,1 +1,1 @@
-"""Bytes in places: the only door to files."""
+"""Access to files: all reads and writes of data go through here."""

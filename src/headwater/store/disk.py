@@ -1,8 +1,8 @@
-"""What the layers above may ask of a disk.
+"""The disk interface that the layers above use.
 
-Paths are relative to the root of the disk and built from integers and fixed words, never from
-text that a user sent. A file closes when nobody holds it any more, so a reader may go on while
-the file is renamed or unlinked.
+Paths are relative to the disk's root and are built from integers and fixed words, never from user
+input. A file closes when its last reference goes away, so a reader may continue while the file is
+renamed or unlinked.
 """
 
 import errno
@@ -13,11 +13,11 @@ Part = bytes | memoryview
 
 
 class File(Protocol):
-    """Be one open file that is read anywhere and written at its end."""
+    """An open file that is read anywhere and written at its end."""
 
     @property
     def size(self) -> int:
-        """Return the length in bytes."""
+        """Length in bytes."""
         ...
 
     def append(self, parts: Sequence[Part]) -> None:
@@ -33,31 +33,31 @@ class File(Protocol):
         ...
 
     def truncate(self, length: int) -> None:
-        """Cut the file."""
+        """Cut the file to a length."""
         ...
 
 
 class Disk(Protocol):
-    """Be the only door to files; every failure is an OSError, unless the directory is lost."""
+    """The only way to access files; failures are OSErrors, or say that the directory was lost."""
 
     def create(self, path: str) -> File:
-        """Create an empty file that must not be there yet."""
+        """Create an empty file; fails if it exists."""
         ...
 
     def open(self, path: str) -> File:
-        """Open a file that is there."""
+        """Open an existing file."""
         ...
 
     def map(self, path: str) -> memoryview:
-        """Return the bytes of a file that is never written again, read as they are needed."""
+        """Map the bytes of a file that never changes again; they are read on demand."""
         ...
 
     def replace(self, path: str, content: bytes) -> None:
-        """Put a small file in place, whole and durable or not at all."""
+        """Write a small file atomically and durably."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name; durable once its directory is synced."""
+        """Rename a file; durable once its directory is synced."""
         ...
 
     def unlink(self, path: str) -> None:
@@ -65,11 +65,11 @@ class Disk(Protocol):
         ...
 
     def listdir(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
+        """List the names in a directory, sorted."""
         ...
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and its parents durably, where missing."""
+        """Create a directory and missing parents durably."""
         ...
 
     def sync_directory(self, path: str) -> None:
@@ -77,12 +77,12 @@ class Disk(Protocol):
         ...
 
 
-# There was no descriptor, or no memory, for a moment: nothing has happened to the disk.
+# Out of descriptors or memory for a moment: nothing has happened to the disk.
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def is_passing(error: OSError) -> bool:
-    """Tell whether the same call may succeed soon, and nothing was lost by its failure."""
+    """Tell whether the same call may succeed soon, with nothing lost by its failure."""
     return error.errno in _PASSING
 
 
@@ -90,12 +90,12 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 def parent_of(path: str) -> str:
-    """Return the directory that holds a path; the root is the empty string."""
+    """The directory that contains a path; the root is the empty string."""
     return path.rpartition("/")[0]
 
 
 def checked(path: str) -> str:
-    """Return the path after asserting that it stays below the root."""
+    """Assert that a path stays below the root, and return it."""
     names = path.split("/") if path else []
     assert not any(name in ("", ".", "..") or "\0" in name for name in names), path
     return path

@@ -1,6 +1,13 @@
-"""A directory of the machine as a disk."""
+"""A local directory as a disk.
+
+Linux has a system call for each step of making bytes durable. Other systems lack some, or give a
+call of the same name a weaker meaning: on macOS `fsync` only hands the bytes to the drive, whose
+cache may not survive a power loss, and `F_FULLFSYNC` empties that cache. Every durable write goes
+through here, so that no caller has to know.
+"""
 
 import errno
+import fcntl
 import mmap
 import os
 from collections.abc import Callable, Sequence
@@ -8,7 +15,79 @@ from contextlib import suppress
 from pathlib import Path
 
 from headwater.store.disk import TEMPORARY_SUFFIX, Part, checked, parent_of
-from headwater.store.durable import forget_cached, sync_all, sync_data, write_parts
+
+PARTS_PER_WRITE_MAX = 1024  # the kernel's IOV_MAX
+# Network file systems have no drive cache to flush and reject the call.
+_NO_FULL_SYNC = (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY)
+_full_sync: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+_plain_sync = getattr(os, "fdatasync", os.fsync)
+
+
+def sync_data(descriptor: int) -> None:
+    """Make the bytes of a file durable, without the metadata that no reader needs."""
+    if _full_sync is None or not _synced_fully(descriptor, _full_sync):
+        _plain_sync(descriptor)
+
+
+def sync_all(descriptor: int) -> None:
+    """Make a file, or the names in a directory, durable."""
+    if _full_sync is None or not _synced_fully(descriptor, _full_sync):
+        os.fsync(descriptor)
+
+
+def sync_path(path: str | Path) -> None:
+    """Make a file, or the names in a directory, durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync_all(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def forget_cached(descriptor: int) -> None:
+    """Drop cached pages so that the next reader sees the disk, on systems that support it."""
+    advise = getattr(os, "posix_fadvise", None)
+    if advise is not None:
+        with suppress(OSError):  # only advice, and something has failed already
+            advise(descriptor, 0, 0, getattr(os, "POSIX_FADV_DONTNEED", 4))
+
+
+def write_parts(descriptor: int, parts: Sequence[Part], position: int) -> int:
+    """Write the parts, in one call where the system allows it, and return the end position."""
+    rest, end = parts, position + sum(map(len, parts))
+    while True:
+        written = _write_some(descriptor, rest[:PARTS_PER_WRITE_MAX], position)
+        position += written
+        if position == end:
+            return end
+        rest = _after(rest, written)
+
+
+def _synced_fully(descriptor: int, command: int) -> bool:
+    try:
+        fcntl.fcntl(descriptor, command)
+    except OSError as error:
+        if error.errno not in _NO_FULL_SYNC:
+            raise
+        return False
+    return True
+
+
+def _write_some(descriptor: int, parts: Sequence[Part], position: int) -> int:
+    if hasattr(os, "pwritev"):
+        return os.pwritev(descriptor, parts, position)
+    # Joined, because a log written in several calls can be torn in several places.
+    return os.pwrite(descriptor, b"".join(parts), position)
+
+
+def _after(parts: Sequence[Part], written: int) -> Sequence[Part]:
+    """Drop the bytes already written from the parts."""
+    for index, part in enumerate(parts):
+        if written < len(part):
+            return [memoryview(part)[written:], *parts[index + 1 :]]
+        written -= len(part)
+    return []
+
 
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
 _FILE_MODE = 0o600
@@ -16,7 +95,7 @@ _STORAGE_NAMES = ("catalog.sqlite", "log")
 _DIRECTORY_MODE = 0o700
 
 
-# Raises where the directory must not be changed any more.
+# Raises when the directory must not be changed any more.
 Guard = Callable[[], None]
 
 
@@ -25,7 +104,7 @@ def _no_guard() -> None:
 
 
 class LocalFile:
-    """Be an open file of the machine."""
+    """An open local file."""
 
     __slots__ = ("_descriptor", "_guard", "_size")
 
@@ -39,7 +118,7 @@ class LocalFile:
 
     @property
     def size(self) -> int:
-        """Return the length in bytes."""
+        """Length in bytes."""
         return self._size
 
     def append(self, parts: Sequence[Part]) -> None:
@@ -58,11 +137,11 @@ class LocalFile:
         try:
             sync_data(self._descriptor)
         except OSError:
-            # The kernel may count pages as written that are not, and show them until they leave
-            # its memory: whoever starts again would take them for durable.
+            # After a failed sync the kernel may treat unwritten pages as clean and keep showing
+            # them: a restarted process would take them for durable.
             forget_cached(self._descriptor)
             raise
-        # What is durable where nobody will look for it is lost all the same.
+        # Durable bytes in a deleted file are lost all the same.
         self._guard()
         if not os.fstat(self._descriptor).st_nlink:
             raise OSError(errno.ESTALE, "the file was deleted while it was in use")
@@ -75,7 +154,7 @@ class LocalFile:
         return data + self.read(position + len(data), length - len(data))
 
     def truncate(self, length: int) -> None:
-        """Cut the file."""
+        """Cut the file to a length."""
         self._guard()
         os.ftruncate(self._descriptor, length)
         self._size = length
@@ -84,40 +163,40 @@ class LocalFile:
         try:
             os.ftruncate(self._descriptor, length)
         except OSError:
-            # Whatever failed first, a tail that cannot be removed is worse than a full disk.
-            raise OSError(errno.EIO, "a failed write could not be cut back") from error
+            # Whatever failed first: a tail that cannot be removed is worse than a full disk.
+            raise OSError(errno.EIO, "a failed write could not be undone") from error
 
 
 class LocalDisk:
-    """Keep files below one directory of the machine.
+    """Files below one local directory.
 
-    Before every change and after every sync the guard is asked, which raises once the directory
+    Before every change and after every sync, `guard` is called; it raises once the directory
     belongs to somebody else.
     """
 
     def __init__(self, root: str | Path, *, guard: Guard = _no_guard) -> None:
         self._root = Path(root)
         self._guard = guard
-        # Directories of which every name that was there before is durable.
+        # Directories whose earlier names are all known to be durable.
         self._synced: set[str] = set()
         self._has_root = False
 
     def create(self, path: str) -> LocalFile:
-        """Create an empty file that must not be there yet."""
+        """Create an empty file; fails if it exists."""
         self._guard()
         return self._open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def open(self, path: str) -> LocalFile:
-        """Open a file that is there."""
+        """Open an existing file."""
         try:
             return self._open(path, os.O_RDWR)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES):
                 raise
-            return self._open(path, os.O_RDONLY)  # Whoever writes is told then.
+            return self._open(path, os.O_RDONLY)  # Writing to it will fail later.
 
     def map(self, path: str) -> memoryview:
-        """Return the bytes of a file that is never written again, read as they are needed."""
+        """Map the bytes of a file that never changes again; they are read on demand."""
         descriptor = os.open(self._full(path), os.O_RDONLY | _SAFE)
         try:
             if not os.fstat(descriptor).st_size:
@@ -125,13 +204,13 @@ class LocalDisk:
             mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
         finally:
             os.close(descriptor)
-        # Reading ahead of every row would push out of memory what others need.
+        # Read-ahead for every row would evict what others need.
         if hasattr(mapped, "madvise"):
             mapped.madvise(mmap.MADV_RANDOM)
         return memoryview(mapped)
 
     def replace(self, path: str, content: bytes) -> None:
-        """Put a small file in place, whole and durable or not at all."""
+        """Write a small file atomically and durably."""
         temporary = path + TEMPORARY_SUFFIX
         self._guard()
         file = self._open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -141,7 +220,7 @@ class LocalDisk:
         self.sync_directory(parent_of(path))
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name; durable once its directory is synced."""
+        """Rename a file; durable once its directory is synced."""
         self._guard()
         self._full(source).rename(self._full(target))
 
@@ -151,11 +230,11 @@ class LocalDisk:
         self._full(path).unlink()
 
     def listdir(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
+        """List the names in a directory, sorted."""
         return sorted(entry.name for entry in self._full(path).iterdir())
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and its parents durably, where missing."""
+        """Create a directory and missing parents durably."""
         if not path:
             self._make_root()
             return
@@ -163,7 +242,7 @@ class LocalDisk:
         self.make_directories(parent)
         is_new = not full.is_dir()
         full.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
-        # Whoever made one that is there may have been killed before it was durable.
+        # The process that made an existing one may have died before it was durable.
         if is_new or parent not in self._synced:
             self.sync_directory(parent)
             self._synced.add(parent)
@@ -186,17 +265,17 @@ class LocalDisk:
 
 
 def holds_storage(directory: Path) -> bool:
-    """Tell whether somebody has opened a data directory here before."""
+    """Tell whether this directory was opened as a data directory before."""
     return any((directory / name).exists() for name in _STORAGE_NAMES)
 
 
 def make_durably(directory: Path, *, mode: int = 0o777) -> None:
-    """Create a directory and its parents, where missing, so that they survive a crash."""
+    """Create a directory and missing parents durably."""
     missing = [each for each in directory.parents if not each.is_dir()]
-    # Whoever made it, if it is there, may have been killed before it was durable.
+    # The process that made an existing one may have died before it was durable.
     for each in (*reversed(missing), directory):
         each.mkdir(mode=mode, exist_ok=True)
-        # One may make a directory where one may not look around.
+        # Creating a directory may be allowed where listing it is not.
         with suppress(PermissionError):
             sync_names(each.parent.resolve())
 

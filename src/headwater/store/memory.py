@@ -1,4 +1,4 @@
-"""A disk in memory that knows what a crash would leave of it."""
+"""A disk in memory that can show what a crash would leave."""
 
 import errno
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from headwater.store.disk import TEMPORARY_SUFFIX, Part, checked, parent_of
 
 
 class ChangeKind(Enum):
-    """Tell what a change does that is not yet durable."""
+    """The kind of a change that is not yet durable."""
 
     WRITE = "write"
     TRUNCATE = "truncate"
@@ -19,8 +19,8 @@ class ChangeKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """Describe one change that a crash may lose; `data` is what a write wrote."""
+class DiskChange:
+    """A change that a crash may lose; `data` holds the bytes of a write."""
 
     number: int
     kind: ChangeKind
@@ -30,13 +30,13 @@ class Change:
     source: str = ""
 
 
-Fate = Callable[[Change], bytes | None]
-"""Return the bytes of a change that reach the disk, or None where it is lost."""
+Fate = Callable[[DiskChange], bytes | None]
+"""Decide which bytes of a change reach the disk; None loses the change."""
 
 
 @dataclass(slots=True)
 class _Content:
-    """Hold the bytes of a file as a reader sees them and as they were last synced."""
+    """The bytes of a file as a reader sees them and as they were last synced."""
 
     current: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -44,12 +44,12 @@ class _Content:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    change: Change
+    change: DiskChange
     content: _Content | None
 
 
 class MemoryFile:
-    """Be an open file of a memory disk."""
+    """An open file of a memory disk."""
 
     __slots__ = ("_content", "_disk", "_path")
 
@@ -60,7 +60,7 @@ class MemoryFile:
 
     @property
     def size(self) -> int:
-        """Return the length in bytes."""
+        """Length in bytes."""
         return len(self._content.current)
 
     def append(self, parts: Sequence[Part]) -> None:
@@ -80,7 +80,7 @@ class MemoryFile:
         return bytes(self._content.current[position : position + length])
 
     def truncate(self, length: int) -> None:
-        """Cut the file."""
+        """Cut the file to a length."""
         del self._content.current[length:]
         self._note(ChangeKind.TRUNCATE, position=length)
 
@@ -89,7 +89,7 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    """Keep files in memory, with the image that is durable and the changes that are not."""
+    """Files in memory, with the durable image and the changes that are not durable yet."""
 
     def __init__(self) -> None:
         self._names: dict[str, _Content] = {}
@@ -99,21 +99,21 @@ class MemoryDisk:
         self._change_count = 0
 
     def create(self, path: str) -> MemoryFile:
-        """Create an empty file that must not be there yet."""
+        """Create an empty file; fails if it exists."""
         if path in self._names:
             raise FileExistsError(errno.EEXIST, "file exists", path)
         return self._create(path)
 
     def open(self, path: str) -> MemoryFile:
-        """Open a file that is there."""
+        """Open an existing file."""
         return MemoryFile(self, path, self._content(path))
 
     def map(self, path: str) -> memoryview:
-        """Return the bytes of a file that is never written again."""
+        """Map the bytes of a file that never changes again."""
         return memoryview(bytes(self._content(path).current))
 
     def replace(self, path: str, content: bytes) -> None:
-        """Put a small file in place, whole and durable or not at all."""
+        """Write a small file atomically and durably."""
         file = self._create(path + TEMPORARY_SUFFIX)
         file.append([content])
         file.sync()
@@ -121,7 +121,7 @@ class MemoryDisk:
         self.sync_directory(parent_of(path))
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name; durable once its directory is synced."""
+        """Rename a file; durable once its directory is synced."""
         content = self._content(source)
         del self._names[source]
         self._names[checked(target)] = content
@@ -134,13 +134,13 @@ class MemoryDisk:
         self.note(ChangeKind.UNLINK, path, content=None)
 
     def listdir(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
+        """List the names in a directory, sorted."""
         self._require_directory(path)
         inside = {*self._names, *self._directories} - {""}
         return sorted(name.rpartition("/")[2] for name in inside if parent_of(name) == path)
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and its parents durably, where missing."""
+        """Create a directory and missing parents durably."""
         while checked(path):
             self._directories.add(path)
             path = parent_of(path)
@@ -157,12 +157,12 @@ class MemoryDisk:
             if not (_is_naming(pending.change) and parent_of(pending.change.path) == path)
         ]
 
-    def unsynced(self) -> tuple[Change, ...]:
-        """Return the changes that a crash may lose, oldest first."""
+    def unsynced(self) -> tuple[DiskChange, ...]:
+        """List the changes that a crash may lose, oldest first."""
         return tuple(pending.change for pending in self._pending)
 
     def crashed(self, fate: Fate) -> "MemoryDisk":
-        """Return the disk as a crash leaves it, each unsynced change having met its fate."""
+        """Simulate a crash: `fate` decides for each unsynced change what survives."""
         image = MemoryDisk()
         image._directories = set(self._directories)
         copies: dict[int, _Content] = {}
@@ -191,13 +191,13 @@ class MemoryDisk:
         position: int = 0,
         source: str = "",
     ) -> None:
-        """Remember a change that is not yet durable."""
-        change = Change(self._change_count, kind, path, data, position, source)
+        """Record a change that is not yet durable."""
+        change = DiskChange(self._change_count, kind, path, data, position, source)
         self._change_count += 1
         self._pending.append(_Pending(change, content))
 
     def forget(self, content: _Content) -> None:
-        """Count the bytes of a file as durable."""
+        """Mark the bytes of a file as durable."""
         self._pending = [
             pending
             for pending in self._pending
@@ -221,7 +221,7 @@ class MemoryDisk:
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
 
 
-def _is_naming(change: Change) -> bool:
+def _is_naming(change: DiskChange) -> bool:
     return change.kind not in (ChangeKind.WRITE, ChangeKind.TRUNCATE)
 
 
@@ -236,10 +236,10 @@ def _copy_of(content: _Content, copies: dict[int, _Content]) -> _Content:
     return copies.setdefault(id(content), _Content(bytearray(content.durable), content.durable))
 
 
-def _apply(current: bytearray, change: Change, kept: bytes) -> None:
+def _apply(current: bytearray, change: DiskChange, kept: bytes) -> None:
     if change.kind is ChangeKind.TRUNCATE:
         del current[change.position :]
         return
-    # A write that was lost before a later one leaves a hole of zeros.
+    # A write lost before a later one leaves a hole of zeros.
     current.extend(bytes(max(change.position - len(current), 0)))
     current[change.position : change.position + len(kept)] = kept

@@ -1,1 +1,1 @@
-"""The write path: log tablet, group commit."""
+"""One bucket in use: append, upsert, look up and read, and one sync for all that wait."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import Protocol
 
 from headwater.errors import BucketFencedError, HeadwaterError, RetryLaterError
@@ -14,6 +15,9 @@ from headwater.runtime.tasks import Tasks
 FLUSH_DELAY_MS = 20
 RETRY_DELAY_S = 0.1
 _events = Events("group_commit")
+
+Answered = Callable[[HeadwaterError | None], None]
+"""Is told once that rows are durable, or why they are not."""
 
 
 class Syncable(Protocol):
@@ -67,7 +71,7 @@ class GroupCommit:
         self._tally = tally or WriteTally()
         self._flush_delay_ms = flush_delay_ms
         self._tasks = Tasks()
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[int, Answered]] = []
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_flush_planned = False
@@ -89,11 +93,20 @@ class GroupCommit:
         """Wait until everything before an offset survives a crash."""
         if self._log.synced_offset >= end_offset:
             return
-        self._refuse_if_failed()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((end_offset, waiter))
-        self._start()
+        self.when_durable(end_offset, partial(_settle, waiter))
         await waiter
+
+    def when_durable(self, end_offset: int, answered: Answered) -> None:
+        """Call back, in the loop, once everything before an offset survives a crash."""
+        if self._log.synced_offset >= end_offset:
+            answered(None)
+        elif self._failure:
+            hint = "Check the disk, then restart the server."
+            answered(BucketFencedError(self._failure, hint=hint))
+        else:
+            self._waiters.append((end_offset, answered))
+            self._start()
 
     def request(self, *, at_once: bool = False) -> None:
         """Have a sync soon, or as soon as may be, without waiting for it."""
@@ -177,17 +190,20 @@ class GroupCommit:
         """Answer everybody whose offset is durable, or all if the log failed."""
         synced_offset = self._log.synced_offset
         waiting, self._waiters = self._waiters, []
-        for end_offset, waiter in waiting:
-            if waiter.done():
-                continue
+        for end_offset, answered in waiting:
             if end_offset <= synced_offset:
-                waiter.set_result(None)
+                answered(None)
             elif self._failure:
-                waiter.set_exception(BucketFencedError(self._failure))
+                answered(BucketFencedError(self._failure))
             else:
-                self._waiters.append((end_offset, waiter))
+                self._waiters.append((end_offset, answered))
         self._on_synced()
 
-    def _refuse_if_failed(self) -> None:
-        if self._failure:
-            raise BucketFencedError(self._failure, hint="Check the disk, then restart the server.")
+
+def _settle(waiter: "asyncio.Future[None]", fault: HeadwaterError | None) -> None:
+    if waiter.done():
+        return
+    if fault is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(fault)

@@ -1,6 +1,7 @@
 """What writing and reading the rows of a primary-key table needs to know of the table."""
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
@@ -9,28 +10,31 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headwater.config.choices import ChangelogImage, DeleteBehavior
+from headwater.config.options import ChangelogImage, DeleteBehavior
 from headwater.config.table_options import TableOptions
 from headwater.errors import CorruptBatchError, InvalidTargetColumnError, SchemaMissingError
-from headwater.kv.hashing import equal_keys
+from headwater.kv.hashes import equal_keys
+from headwater.kv.heap import Heap
 from headwater.kv.merge.engine import Engine, engine_of
 from headwater.kv.state import KvState
+from headwater.kv.store import IdRange
 from headwater.model.arrow import arrow_schema
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Schema
-from headwater.rows.compacted.decode import RowDecoder
-from headwater.rows.compacted.encode import RowEncoder
-from headwater.rows.compacted.keys import KeyDecoder
-from headwater.rows.compacted.one_key import OneKeyEncoder, OneRowEncoder
-from headwater.rows.compacted.one_row import OneRowDecoder
-from headwater.rows.evolution import adapted, decoder_of, encoder_of
-from headwater.rows.key_formats import (
-    primary_key_decoder,
-    primary_key_encoder,
-    primary_key_format,
+from headwater.model.table import TableDescriptor
+from headwater.rows.compacted.coders import (
+    KeyDecoder,
+    RowDecoder,
+    RowEncoder,
+    adapted,
+    decoder_of,
+    encoder_of,
 )
-from headwater.rows.message_write import arrow_codec
+from headwater.rows.compacted.one_row import OneKeyEncoder, OneRowDecoder, OneRowEncoder
+from headwater.rows.keys import primary_key_decoder, primary_key_encoder, primary_key_format
+from headwater.rows.message import arrow_codec
 from headwater.rows.row_bytes import RowBytes
+
+# What writing and reading the rows of a primary-key table needs to know of the table.
 
 CODERS_KEPT = 64
 
@@ -90,6 +94,7 @@ class KeyedTable:
         self._one_encoder = lru_cache(CODERS_KEPT)(self._make_one_encoder)
         self._engine = lru_cache(CODERS_KEPT)(self._make_engine)
         self._version = lru_cache(CODERS_KEPT)(_make_version)
+        self._newest: tuple[TableDescriptor, TableVersion] | None = None
         _, descriptor = versions.latest()
         types = [descriptor.schema.column(name).type for name in descriptor.physical_primary_key]
         self._key_encoder = primary_key_encoder(descriptor)
@@ -102,7 +107,17 @@ class KeyedTable:
     def latest(self) -> TableVersion:
         """Return the current version."""
         schema_id, descriptor = self._versions.latest()
-        return self._version(schema_id, _Hashed(descriptor))
+        newest = self._newest
+        if newest is not None and newest[0] is descriptor and newest[1].schema_id == schema_id:
+            return newest[1]
+        version = self._version(schema_id, _Hashed(descriptor))
+        self._newest = (descriptor, version)
+        return version
+
+    @property
+    def one_key_encoder(self) -> OneKeyEncoder | None:
+        """Return what writes single keys, None if their types are left to the other encoder."""
+        return self._one_key_encoder
 
     def schema(self, schema_id: int) -> Schema:
         """Return a schema by its id, or say that the table never had it."""
@@ -305,3 +320,71 @@ def _prefix_count(descriptor: TableDescriptor) -> int:
     is_prefix = 0 < len(bucket_key) < len(key) and key[: len(bucket_key)] == bucket_key
     # Keys in the form of a lake format have no prefixes.
     return len(bucket_key) if is_prefix and primary_key_format(descriptor) is None else 0
+
+
+# Rows that expire by age: kept apart from much younger ones, as segments expire whole.
+
+# Rows expire together with others that were written up to this part of their time before.
+AGE_STEPS = 8
+
+
+def age_span_ms(version: TableVersion) -> int | None:
+    """Return how far apart in time rows of one segment may be written."""
+    ttl_ms = version.options.kv.ttl_ms
+    return ttl_ms and ttl_ms // AGE_STEPS
+
+
+def seal_aged(heap: Heap, version: TableVersion, now_ms: int) -> None:
+    """Let rows that are written now not lie together with much older ones."""
+    span_ms, active = age_span_ms(version), heap.segments.get(heap.active)
+    if span_ms is not None and active is not None and now_ms - active.oldest_ms > span_ms:
+        heap.seal()
+
+
+# Numbers for an auto-increment column, reserved in blocks.
+
+
+class AutoIds:
+    """Hand out numbers that no other bucket of the table hands out."""
+
+    def __init__(self, reserve: Callable[[int], int], kept: IdRange | None = None) -> None:
+        self._reserve = reserve
+        self._ranges = deque([kept] if kept and kept.next_id <= kept.last_id else [])
+
+    @property
+    def range(self) -> IdRange | None:
+        """Return what is left of the current block."""
+        return self._ranges[0] if self._ranges else None
+
+    def provide(self, count: int, version: TableVersion) -> None:
+        """Make sure that this many numbers are at hand."""
+        if not version.schema.auto_increment:
+            return
+        missing = count - sum(each.last_id - each.next_id + 1 for each in self._ranges)
+        if missing > 0:
+            block = version.options.kv.auto_increment_cache_size
+            taken = -(-missing // block) * block
+            before = self._reserve(taken)
+            self._ranges.append(IdRange(before + 1, before + taken))
+
+    def take(self, count: int) -> npt.NDArray[np.int64]:
+        """Return the next numbers."""
+        parts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+        while count:
+            first = self._ranges.popleft()
+            last_id = min(first.last_id, first.next_id + count - 1)
+            parts.append(np.arange(first.next_id, last_id + 1, dtype=np.int64))
+            count -= last_id - first.next_id + 1
+            if last_id < first.last_id:
+                self._ranges.appendleft(IdRange(last_id + 1, first.last_id))
+        return np.concatenate(parts)
+
+    def skip(self, used: int) -> None:
+        """Never hand out a number that was found in use, nor one before it in its block."""
+        kept = [
+            IdRange(max(each.next_id, used + 1), each.last_id)
+            for each in self._ranges
+            if each.last_id > used >= each.next_id - 1
+        ]
+        # A number of another block: that block was reserved later, and the rest of it is lost.
+        self._ranges = deque(kept or [])

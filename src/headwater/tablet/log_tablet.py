@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from headwater.errors import (
     BucketFencedError,
@@ -16,15 +16,15 @@ from headwater.errors import (
     RecordTooLargeError,
 )
 from headwater.log.join import Join, Joined
-from headwater.log.log import Log
+from headwater.log.log import Appended, Log
 from headwater.log.retention import expired_segments, should_roll_expired
 from headwater.log.writers import NOBODY
 from headwater.metrics.tallies import WriteTally
-from headwater.rows.log_batch import BatchHeader, iterate
+from headwater.rows.log_batch import BatchHeader, iterate, read_header
 from headwater.runtime.clock import Clock
 from headwater.runtime.tasks import to_the_end
 from headwater.store.disk import Part
-from headwater.tablet.group_commit import GroupCommit
+from headwater.tablet.group_commit import Answered, GroupCommit
 from headwater.tablet.selection import Selected, Selection, select
 
 ACKS_DURABLE = -1
@@ -80,10 +80,40 @@ class Admission(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
+class AppendReceipt:
     """Tell where records landed."""
 
     base_offset: int
+
+
+class Turn(asyncio.Lock):
+    """A lock that tells whether anybody holds it or waits for it.
+
+    While nobody does, work on the loop that waits for nothing may run as if it held the lock.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._claims = 0
+
+    @property
+    def is_free(self) -> bool:
+        """Tell whether nobody holds the lock, nor came before whoever asks."""
+        return not self._claims
+
+    async def acquire(self) -> Literal[True]:
+        """Wait for the lock, first come first served."""
+        self._claims += 1
+        try:
+            return await super().acquire()
+        except BaseException:
+            self._claims -= 1
+            raise
+
+    def release(self) -> None:
+        """Let the next one have the lock."""
+        super().release()
+        self._claims -= 1
 
 
 class LogTablet:
@@ -97,9 +127,7 @@ class LogTablet:
         self._executor = executor
         self._clock = clock
         # Whoever holds it is the only one to change the log.
-        self.turn = asyncio.Lock()
-        # The log is needed from this offset on, whatever its age.
-        self.needed_from: Callable[[], int] = lambda: self.high_watermark
+        self.turn = Turn()
         self._listeners: dict[Listener, None] = {}  # in the order in which they came
         self._hurried: set[Listener] = set()
         self._announced = log.synced_offset
@@ -138,7 +166,7 @@ class LogTablet:
 
     async def append(
         self, records: Part, *, acks: int, admission: Admission, sender: Sender = ANYONE
-    ) -> Receipt:
+    ) -> AppendReceipt:
         """Write the batches of one request.
 
         1. split  2. admit, in a thread where that takes long  3. wait for the turn
@@ -157,13 +185,62 @@ class LogTablet:
         await self.acknowledge(end_offset, acks=acks)
         return receipt
 
+    def append_now(
+        self, records: Part, *, admission: Admission, sender: Sender
+    ) -> tuple[int, AppendReceipt] | None:
+        """Write one small batch without waiting, and return where the log ends then.
+
+        None says that nothing was done, and that `append` has to wait for something: its turn,
+        a new segment, a note on the disk, or a thread that checks much.
+        """
+        view = memoryview(records).toreadonly()
+        size = len(view)
+        if size > INLINE_BYTES_MAX or not self.turn.is_free:
+            return None
+        header = read_header(view)
+        if header.size != size or not self.writes_now(header, size, owner=sender.owner):
+            return None
+        sender.check(header.writer_id)
+        unchecked = admission.inspect(view, header)
+        decoded_bytes = unchecked.decoded_bytes
+        if decoded_bytes > INLINE_DECODED_BYTES_MAX:
+            return None
+        admission.take(1, decoded_bytes)
+        unchecked.check_values()
+        return self.write_now(view, header, owner=sender.owner)
+
+    def writes_now(self, header: BatchHeader, size: int, *, owner: int) -> bool:
+        """Tell whether the log takes a small batch at once."""
+        log = self.log
+        return not (log.is_full_for(size) or log.notes_first((header,), owner=owner))
+
+    def write_now(
+        self, batch: memoryview, header: BatchHeader, *, owner: int
+    ) -> tuple[int, AppendReceipt]:
+        """Write a small batch that was admitted, and that the log takes at once."""
+        appended = self.log.append(
+            (batch,), headers=(header,), timestamp_ms=self._clock.now_ms(), owner=owner
+        )
+        return self._written(appended, len(batch))
+
+    def when_acknowledged(self, end_offset: int, answered: Answered, *, acks: int) -> None:
+        """Call back once everything before an offset is durable, or will soon be."""
+        if acks == ACKS_DURABLE:
+            self._commit.when_durable(end_offset, answered)
+        else:
+            self._request_commit(end_offset)
+            answered(None)
+
     async def acknowledge(self, end_offset: int, *, acks: int) -> None:
         """Wait until everything before an offset is durable, or see that it soon will be."""
         if acks == ACKS_DURABLE:
             await self._commit.durable(end_offset)
         else:
-            self._answered = max(self._answered, end_offset)
-            self._commit.request(at_once=bool(self._hurried))
+            self._request_commit(end_offset)
+
+    def _request_commit(self, end_offset: int) -> None:
+        self._answered = max(self._answered, end_offset)
+        self._commit.request(at_once=bool(self._hurried))
 
     async def settled(self) -> int:
         """Return the offset after the durable rows, which are all that writers had answers for.
@@ -236,7 +313,7 @@ class LogTablet:
     ) -> None:
         """Delete whole segments that are too old or too many, none from `kept_from` on."""
         now_ms = self._clock.now_ms() if now_ms is None else now_ms
-        needed_from = min(self.high_watermark, self.needed_from())
+        needed_from = self.high_watermark
         if kept_from is not None:
             needed_from = min(needed_from, kept_from)
         async with self.turn:
@@ -333,7 +410,7 @@ class LogTablet:
 
     async def write(
         self, batches: Batches, size: int, *, owner: int = NOBODY
-    ) -> tuple[int, Receipt]:
+    ) -> tuple[int, AppendReceipt]:
         """Write batches that were admitted; the caller holds the turn."""
         if self.log.is_full_for(size):
             # Rolling syncs first; waiting here keeps that off the loop.
@@ -347,11 +424,13 @@ class LogTablet:
             owner=owner,
         )
         is_quick = size <= INLINE_BYTES_MAX and not self.log.notes_first(headers, owner=owner)
-        appended = write() if is_quick else await self.alone(write)
+        return self._written(write() if is_quick else await self.alone(write), size)
+
+    def _written(self, appended: Appended, size: int) -> tuple[int, AppendReceipt]:
         if not appended.duplicate:
             self._tally.rows += appended.end_offset - appended.base_offset
             self._tally.size_bytes += size
-        return appended.end_offset, Receipt(appended.base_offset)
+        return appended.end_offset, AppendReceipt(appended.base_offset)
 
     async def alone(self, work: Callable[[], T]) -> T:
         """Run work in a thread while holding the turn, which stays held until it has ended."""

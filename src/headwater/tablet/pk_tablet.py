@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
 from headwater.errors import BucketFencedError, BucketMissingError, KvStorageError
-from headwater.kv.location import ABSENT, Locations
+from headwater.kv.heap import ABSENT, Locations
 from headwater.kv.state import KvState
 from headwater.log.writers import NOBODY
 from headwater.rows.kv_batch import (
@@ -27,9 +27,7 @@ from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import to_the_end
 from headwater.store.disk import Part
-from headwater.tablet.ages import seal_aged
-from headwater.tablet.auto_ids import AutoIds
-from headwater.tablet.keyed_table import KeyedTable
+from headwater.tablet.keyed_table import AutoIds, KeyedTable, TableVersion, seal_aged
 from headwater.tablet.log_tablet import (
     ANYONE,
     INLINE_BYTES_MAX,
@@ -37,15 +35,15 @@ from headwater.tablet.log_tablet import (
     Sender,
     check_acks,
 )
-from headwater.tablet.lookups import Lookups, Room, Values
-from headwater.tablet.merging import Batch, Prepared, prepare
-from headwater.tablet.state_scan import StateScan
-from headwater.tablet.unsynced import DURABLE, Unsynced
+from headwater.tablet.merge import PreparedPut, PutBatch, prepare
+from headwater.tablet.merge_one import OneRule, PreparedOne, prepare_one
+from headwater.tablet.state_read import DURABLE, Lookups, Room, StateScan, Unsynced, Values
 
 _events = Events("pk_tablet")
 # More full segments than this in memory make writers wait for the disk.
 UNWRITTEN_SEGMENTS_MAX = 1
 INLINE_RECORDS_MAX = 1024
+RULES_KEPT = 8
 
 _Read = tuple[KvBatchHeader, KvRecords]
 
@@ -69,10 +67,11 @@ class PkTablet:
     """Take upserts and deletes for one bucket, in the order in which they come.
 
     The state changes only in the loop, and only under the turn of the log. Reading it is
-    therefore safe in the loop at any time, and in a thread for whoever holds the turn.
+    therefore safe in the loop at any time, and in a thread for whoever holds the turn. Any other
+    thread may call `values_now`: what it reads changes only under the lock of the state.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per part
         self,
         log: LogTablet,
         table: KeyedTable,
@@ -81,6 +80,7 @@ class PkTablet:
         ids: AutoIds,
         executor: Executor,
         clock: Clock,
+        make_room: Callable[[], Awaitable[None]],
     ) -> None:
         self.log = log
         self.table = table
@@ -90,9 +90,9 @@ class PkTablet:
         self._clock = clock
         self._failure = ""
         self._unsynced = Unsynced()
+        self._rule = lru_cache(RULES_KEPT)(partial(OneRule.of, keys=table.one_key_encoder))
         self._lookups = Lookups(state, self._unsynced, table=table, log=log)
-        # Writes full segments out; whoever keeps the files of the state provides it.
-        self.make_room: Callable[[], Awaitable[None]] = _nothing
+        self._make_room = make_room
         log.listen(self._synced)
 
     # ---- writing
@@ -110,7 +110,7 @@ class PkTablet:
         is_small = _is_small(view)
         read = _done(_read(view)) if is_small else self._in_thread(view)
         if self.state.heap.unwritten_count > UNWRITTEN_SEGMENTS_MAX:
-            await self.make_room()
+            await self._make_room()
         # Whoever came first has the first turn, however long its batch takes to read.
         async with self.log.turn:
             header, read_records = await read
@@ -121,6 +121,40 @@ class PkTablet:
             end_offset = await self._finish(work)
         await self.log.acknowledge(end_offset, acks=acks)
         return PutReceipt(end_offset)
+
+    def put_now(self, records: Part, *, sender: Sender) -> int | None:
+        """Write a batch of one whole row without waiting, and return where the log ends then.
+
+        None says that nothing was done, and that `put` has to wait for something, or to merge by
+        other rules than that the last row wins.
+        """
+        view = memoryview(records).toreadonly()
+        size = len(view)
+        if size > INLINE_BYTES_MAX or not self.log.turn.is_free or not self.state.heap.takes(size):
+            return None
+        header = read_kv_header(view)
+        rule = self._rule(self.table.latest()) if header.record_count == 1 else None
+        if rule is None:
+            return None
+        check_kv_crc(view, header)
+        sender.check(header.writer_id)
+        self.refuse_if_failed()
+        log, owner = self.log, sender.owner
+        resent = log.log.resent(
+            header.writer_id, header.batch_sequence, checksum=header.crc, owner=owner
+        )
+        if resent is not None:
+            return resent.end_offset
+        prepared = prepare_one(view, header, rule=rule, state=self.state)
+        if prepared is None or len(prepared.changelog) > INLINE_BYTES_MAX:
+            return None
+        changelog = memoryview(prepared.changelog)
+        log_header = read_header(changelog)
+        if not log.writes_now(log_header, len(changelog), owner=owner):
+            return None
+        end_offset, _ = log.write_now(changelog, log_header, owner=owner)
+        self._apply_one(prepared, end_offset, rule.version)
+        return end_offset
 
     def _in_thread(self, view: memoryview) -> asyncio.Future[_Read]:
         reading = asyncio.get_running_loop().run_in_executor(self._executor, _read, view)
@@ -144,7 +178,9 @@ class PkTablet:
             header = KvBatchHeader(0, 0, version.schema_id, 0, NO_WRITER, NO_SEQUENCE, len(keys))
             nothing = RowBytes(keys.data, keys.ends, keys.ends)
             records = KvRecords(keys, nothing, np.ones(len(keys), np.bool_), keys.starts)
-            batch = Batch(header, records, self.table.removing(version), version, is_partial=False)
+            batch = PutBatch(
+                header, records, self.table.removing(version), version, is_partial=False
+            )
             end_offset = await self._finish(self._change(batch, is_small=False))
         await self.log.acknowledge(end_offset, acks=0)
         return len(keys)
@@ -180,10 +216,10 @@ class PkTablet:
         batch = self._batch(header, records, rules)
         return await self._change(batch, is_small=is_small, owner=owner)
 
-    async def _change(self, batch: Batch, *, is_small: bool, owner: int = NOBODY) -> int:
+    async def _change(self, batch: PutBatch, *, is_small: bool, owner: int = NOBODY) -> int:
         self.ids.provide(len(batch.records.keys), batch.version)
 
-        def merge() -> Prepared:
+        def merge() -> PreparedPut:
             ids = self.ids.take if batch.version.schema.auto_increment else None
             return prepare(batch, table=self.table, state=self.state, ids=ids)
 
@@ -195,31 +231,58 @@ class PkTablet:
         self._apply(prepared, end_offset)
         return end_offset
 
-    def _batch(self, header: KvBatchHeader, records: KvRecords, rules: PutRules) -> Batch:
+    def _batch(self, header: KvBatchHeader, records: KvRecords, rules: PutRules) -> PutBatch:
         version = self.table.latest()
         targets = self.table.targets(
             rules.target_columns, schema_id=header.schema_id, wanted=version
         )
         engine = self.table.engine(version, targets, overwrite=rules.overwrite)
-        return Batch(header, records, engine, version, is_partial=rules.target_columns is not None)
+        return PutBatch(
+            header, records, engine, version, is_partial=rules.target_columns is not None
+        )
 
-    def _apply(self, prepared: Prepared, end_offset: int) -> None:
+    def _apply(self, prepared: PreparedPut, end_offset: int) -> None:
         """Bring the state to where the log is; what fails here leaves it behind for good."""
-        try:
-            locations, sizes = self._place(prepared, end_offset)
-            self.state.apply(
-                prepared.found, locations, sizes=sizes, prefix_hashes=prepared.prefix_hashes
+        with self.state.lock:
+            try:
+                locations, sizes = self._place(prepared, end_offset)
+                self.state.apply(
+                    prepared.found, locations, sizes=sizes, prefix_hashes=prepared.prefix_hashes
+                )
+            except BaseException as cause:
+                raise self._left_behind(cause) from cause
+
+    def _apply_one(self, prepared: PreparedOne, end_offset: int, version: TableVersion) -> None:
+        with self.state.lock:
+            try:
+                self._place_one(prepared, end_offset, version)
+            except BaseException as cause:
+                raise self._left_behind(cause) from cause
+
+    def _place_one(self, prepared: PreparedOne, end_offset: int, version: TableVersion) -> None:
+        location, record = ABSENT, prepared.record
+        if record is not None:
+            now_ms = self._clock.now_ms()
+            seal_aged(self.state.heap, version, now_ms)
+            location = self.state.heap.append(
+                np.frombuffer(record, np.uint8), schema_id=version.schema_id, timestamp_ms=now_ms
             )
-        except BaseException as cause:
-            self._failure = "The state of this bucket is behind its log."
-            _events.error("state is behind its log", cause=cause)
-            raise KvStorageError(self._failure, hint="Restart the server to rebuild it.") from cause
+        size = 0 if record is None else len(record)
+        self._unsynced.note(
+            end_offset, location=max(location, 0), size=size, removes=record is None
+        )
+        self.state.apply_one(prepared.held, location, size=size)
+
+    def _left_behind(self, cause: BaseException) -> KvStorageError:
+        self._failure = "The state of this bucket is behind its log."
+        _events.error("state is behind its log", cause=cause)
+        return KvStorageError(self._failure, hint="Restart the server to rebuild it.")
 
     def seal_aged(self, now_ms: int) -> None:
         """Let rows that expire by age not lie together with much younger ones."""
         seal_aged(self.state.heap, self.table.latest(), now_ms)
 
-    def _place(self, prepared: Prepared, end_offset: int) -> tuple[Locations, Locations]:
+    def _place(self, prepared: PreparedPut, end_offset: int) -> tuple[Locations, Locations]:
         now_ms = self._clock.now_ms()
         self.seal_aged(now_ms)
         locations = prepared.found.locations.copy()
@@ -235,6 +298,17 @@ class PkTablet:
         return locations, sizes
 
     # ---- reading
+
+    def values_now(self, keys: Sequence[bytes], *, bytes_max: int) -> list[bytes | None] | None:
+        """Return the values of a few keys at once; None if that takes waiting, or fails.
+
+        May be called from any thread. Rows that are not durable yet, more bytes than allowed, and
+        a state that cannot be read are left to `lookup`.
+        """
+        with self.state.lock:
+            if self._failure or self.state.is_released:
+                return None
+            return self._lookups.values_now(keys, bytes_max=bytes_max)
 
     async def lookup(self, keys: Sequence[bytes], room: Room) -> Values:
         """Return the value of each key, if there is room for them."""
@@ -269,7 +343,8 @@ class PkTablet:
     async def drop(self) -> None:
         """Let go of all rows and their files, once nobody changes or copies them."""
         async with self.log.turn:
-            self.state.release()
+            with self.state.lock:
+                self.state.release()
 
     def refuse_if_failed(self) -> None:
         """Refuse work on a state that is not what the log says, or that was dropped."""
@@ -283,11 +358,8 @@ class PkTablet:
             await self.log.acknowledge(end_offset, acks=-1)
 
     def _synced(self) -> None:
-        self._unsynced.forget(self.log.high_watermark)
-
-
-async def _nothing() -> None:
-    pass
+        with self.state.lock:
+            self._unsynced.forget(self.log.high_watermark)
 
 
 def _done(read: _Read) -> asyncio.Future[_Read]:

@@ -9,29 +9,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError, KvStorageError
-from headwater.kv.heap import Heap
-from headwater.kv.index import HashIndex
-from headwater.kv.location import ABSENT
-from headwater.kv.prefixes import PrefixIndex
+from headwater.kv.heap import ABSENT, Heap
+from headwater.kv.index import HashIndex, PrefixIndex
 from headwater.kv.state import KvState
-from headwater.kv.store import KvStore, Loaded
+from headwater.kv.store import KvStore, LoadedSnapshot
 from headwater.log.log import Log
-from headwater.log.reading import StoredBatch
+from headwater.log.scan import StoredBatch
 from headwater.model.arrow import arrow_schema
 from headwater.rows.changelog import read_changelog
-from headwater.rows.joined import read_parts
+from headwater.rows.join import read_parts
 from headwater.rows.kv_batch import build_records
 from headwater.rows.log_batch import ChangeType
 from headwater.rows.row_bytes import PADDING, RowBytes
-from headwater.tablet.ages import age_span_ms, seal_aged
-from headwater.tablet.auto_ids import AutoIds
-from headwater.tablet.keyed_table import KeyedTable
+from headwater.tablet.keyed_table import AutoIds, KeyedTable, age_span_ms, seal_aged
 
 Seed = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recovered:
+class RecoveredState:
     """Hold a state that is where its log ends."""
 
     state: KvState
@@ -41,7 +37,7 @@ class Recovered:
 
 def recover_state(
     log: Log, store: KvStore, table: KeyedTable, *, seed: Seed, segment_bytes_max: int
-) -> Recovered:
+) -> RecoveredState:
     """Build the state of a bucket.
 
     1. take the newest whole snapshot that the log reaches  2. replay the log from there
@@ -73,10 +69,10 @@ def recover_state(
             hint="Check the disk, then restart the server.",
         ) from error
     store.tidy()
-    return Recovered(state, ids, offset)
+    return RecoveredState(state, ids, offset)
 
 
-def _load(store: KvStore, log: Log) -> Loaded | None:
+def _load(store: KvStore, log: Log) -> LoadedSnapshot | None:
     try:
         return store.load(offset_min=log.start_offset, offset_max=log.end_offset)
     except OSError as error:
@@ -87,7 +83,7 @@ def _load(store: KvStore, log: Log) -> Loaded | None:
 
 
 def _state_of(
-    loaded: Loaded | None, table: KeyedTable, *, seed: Seed, segment_bytes_max: int
+    loaded: LoadedSnapshot | None, table: KeyedTable, *, seed: Seed, segment_bytes_max: int
 ) -> KvState:
     heap = Heap(segment_bytes_max)
     prefixes = PrefixIndex() if table.prefix_count else None

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from headwater.errors import CorruptBatchError, StorageError
 from headwater.log.log import Log
-from headwater.log.reading import StoredBatch
+from headwater.log.scan import StoredBatch
 from headwater.model.predicate import Predicate
 from headwater.model.schema import Schema
 from headwater.rows.log_batch import (
@@ -18,8 +18,7 @@ from headwater.rows.log_batch import (
     read_statistics_section,
 )
 from headwater.rows.projection import Projection, Read, project_batch
-from headwater.rows.pruning import may_match
-from headwater.rows.statistics import decode_statistics
+from headwater.rows.statistics import decode_statistics, may_match
 
 # A fetch that prunes looks at so many batches at most before it answers how far it came, and makes
 # so many comparisons, but looks at some batches at least.

@@ -1,7 +1,7 @@
 """What the state of a bucket needs from time to time: snapshots, compaction, expiry."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,15 +13,93 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import KvStorageError
-from headwater.kv.compaction import SegmentUse, segments_to_compact
-from headwater.kv.heap import LEAD, HeapView, Segment
-from headwater.kv.location import OFFSET_BITS, Locations, base_location, schema_of, segment_of
-from headwater.kv.snapshot import Snapshot
-from headwater.kv.store import KvStore, described
+from headwater.kv.heap import (
+    LEAD,
+    OFFSET_BITS,
+    HeapSegment,
+    HeapView,
+    Locations,
+    base_location,
+    schema_of,
+    segment_of,
+)
+from headwater.kv.state import KvState
+from headwater.kv.store import KvStore, Snapshot, described
 from headwater.rows.row_bytes import PADDING, RowBytes
 from headwater.runtime.tasks import to_the_end
-from headwater.tablet.ages import AGE_STEPS, age_span_ms
+from headwater.tablet.keyed_table import AGE_STEPS, age_span_ms
 from headwater.tablet.pk_tablet import PkTablet
+
+# Decide which segments to rewrite, so that dead rows give their room back.
+
+DEAD_SHARE_MIN = 0.5
+SMALL_COUNT_MIN = 8
+VICTIM_BYTES_MAX = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentUse:
+    """Hold what planning needs to know about one sealed segment."""
+
+    number: int
+    size_bytes: int
+    live_bytes: int
+    oldest_ms: int
+    newest_ms: int
+
+
+def segments_to_compact(
+    segments: Sequence[SegmentUse], *, small_bytes: int, age_span_ms_max: int | None
+) -> tuple[int, ...]:
+    """Return the segments to rewrite as one: those mostly dead, or many that are small.
+
+    Where rows expire by age, only segments of about the same age are put together.
+    """
+    by_age = sorted(segments, key=lambda segment: (segment.oldest_ms, segment.number))
+    for group in _of_similar_age(by_age, age_span_ms_max):
+        dead = [segment for segment in group if _is_mostly_dead(segment)]
+        small = [segment for segment in group if segment.size_bytes < small_bytes]
+        chosen = {segment.number: segment for segment in dead}
+        if len(small) >= SMALL_COUNT_MIN:
+            chosen |= {segment.number: segment for segment in small}
+        if chosen:
+            return _bounded([segment for segment in group if segment.number in chosen])
+    return ()
+
+
+def _is_mostly_dead(segment: SegmentUse) -> bool:
+    return segment.size_bytes - segment.live_bytes > segment.size_bytes * DEAD_SHARE_MIN
+
+
+def _of_similar_age(
+    segments: Sequence[SegmentUse], span_ms_max: int | None
+) -> Sequence[Sequence[SegmentUse]]:
+    if span_ms_max is None:
+        return [segments]
+    groups: list[list[SegmentUse]] = []
+    for segment in segments:
+        together = [*groups[-1], segment] if groups else [segment]
+        newest_ms = max(each.newest_ms for each in together)
+        if groups and newest_ms - together[0].oldest_ms <= span_ms_max:
+            groups[-1] = together
+        else:
+            groups.append([segment])
+    return groups
+
+
+def _bounded(segments: Sequence[SegmentUse]) -> tuple[int, ...]:
+    """Take as many as leave a segment of reasonable size, but at least one."""
+    chosen: list[int] = []
+    live_bytes = 0
+    for segment in segments:
+        live_bytes += segment.live_bytes
+        if chosen and live_bytes > VICTIM_BYTES_MAX // 2:
+            break
+        chosen.append(segment.number)
+    return tuple(chosen)
+
+
+# What the state of a bucket needs from time to time: snapshots, compaction, expiry.
 
 T = TypeVar("T")
 
@@ -40,20 +118,59 @@ class _Live:
     locations: Locations
 
 
-class StateUpkeep:
-    """Keep the files of one bucket's state; one job at a time."""
+class StateFiles:
+    """Write the full segments of a state to files; one job at a time."""
 
-    def __init__(
-        self, tablet: PkTablet, store: KvStore, *, executor: Executor, saved_offset: int = -1
-    ) -> None:
-        self._tablet = tablet
-        self._store = store
+    def __init__(self, state: KvState, store: KvStore, *, executor: Executor) -> None:
+        self.store = store
+        self.job = asyncio.Lock()
+        self._state = state
         self._executor = executor
-        self._job = asyncio.Lock()
+
+    async def spill(self) -> None:
+        """Write full segments to files, so that their memory can be given back."""
+        async with self.job:
+            await self.write_sealed(dict(self._state.heap.segments))
+
+    async def make_room(self) -> None:
+        """Spill for a writer, and raise an error that tells it why there is no room."""
+        try:
+            await self.spill()
+        except OSError as error:
+            raise KvStorageError(
+                f"There is no room for more rows: {error}.", hint="Check the disk of the server."
+            ) from error
+
+    async def write_sealed(self, segments: dict[int, HeapSegment]) -> None:
+        """Write those of some segments that are full and have no file yet, within a job."""
+        heap = self._state.heap
+        for number, segment in segments.items():
+            if segment.serial is None and number != heap.active:
+                await self.in_thread(partial(self.store.write, segment))
+                if heap.segments.get(number) is segment:
+                    heap.remap(number, segment.data)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run work in a thread; the job that asks for it lasts until it has ended."""
+        loop = asyncio.get_running_loop()
+        return await to_the_end(loop.run_in_executor(self._executor, work))
+
+
+class StateUpkeep:
+    """Save, compact and expire the state of one bucket; one job at a time."""
+
+    def __init__(self, tablet: PkTablet, files: StateFiles, *, saved_offset: int = -1) -> None:
+        self._tablet = tablet
+        self._files = files
+        self._store = files.store
+        self._job = files.job
         self._saved_offset = saved_offset
         self._expire_from_ms = 0
-        tablet.log.needed_from = lambda: store.rebuild_offset
-        tablet.make_room = self._make_room
+
+    @property
+    def needed_from(self) -> int:
+        """Return the offset from which on the log is needed to rebuild the state."""
+        return self._store.rebuild_offset
 
     @property
     def unsaved_rows(self) -> int:
@@ -69,17 +186,7 @@ class StateUpkeep:
 
     async def spill(self) -> None:
         """Write full segments to files, so that their memory can be given back."""
-        async with self._job:
-            await self._write_sealed(dict(self._tablet.state.heap.segments))
-
-    async def _make_room(self) -> None:
-        """Spill for a writer, who is to learn why that cannot be done."""
-        try:
-            await self.spill()
-        except OSError as error:
-            raise KvStorageError(
-                f"There is no room for more rows: {error}.", hint="Check the disk of the server."
-            ) from error
+        await self._files.spill()
 
     async def snapshot(self) -> bool:
         """Save the state as it is now, unless nothing changed, and tell whether that was done.
@@ -99,7 +206,9 @@ class StateUpkeep:
                     for number, segment in heap.segments.items()
                 }
                 snapshot = await tablet.log.alone(self._noted)
-            await self._write_sealed({number: segment for number, (segment, _) in segments.items()})
+            await self._files.write_sealed(
+                {number: segment for number, (segment, _) in segments.items()}
+            )
             await tablet.log.acknowledge(snapshot.offset, acks=-1)
             files = tuple(
                 replace(described(number, segment), live_bytes=live_bytes)
@@ -107,7 +216,7 @@ class StateUpkeep:
             )
             in_use = {each.serial for each in heap.segments.values() if each.serial is not None}
             save = partial(self._store.save, replace(snapshot, segments=files), in_use=in_use)
-            await self._in_thread(save)
+            await self._files.in_thread(save)
             self._saved_offset = snapshot.offset
             return True
 
@@ -133,14 +242,6 @@ class StateUpkeep:
             self._tablet.ids.range,
         )
 
-    async def _write_sealed(self, segments: dict[int, Segment]) -> None:
-        heap = self._tablet.state.heap
-        for number, segment in segments.items():
-            if segment.serial is None and number != heap.active:
-                await self._in_thread(partial(self._store.write, segment))
-                if heap.segments.get(number) is segment:
-                    heap.remap(number, segment.data)
-
     # ---- compaction
 
     async def compact(self) -> int:
@@ -152,7 +253,7 @@ class StateUpkeep:
         if not self._victims():
             return 0
         async with self._job:
-            tablet, heap = self._tablet, self._tablet.state.heap
+            tablet = self._tablet
             async with tablet.log.turn:
                 tablet.refuse_if_failed()
                 victims = self._victims()
@@ -160,20 +261,31 @@ class StateUpkeep:
                     return 0
                 offset = tablet.log.log.end_offset
                 live = await tablet.log.alone(partial(self._live_in, victims))
-            segment, starts = await self._in_thread(partial(self._copied, live, victims))
+            segment, starts = await self._files.in_thread(partial(self._copied, live, victims))
             if len(live.locations):
-                await self._in_thread(partial(self._store.write, segment))
+                await self._files.in_thread(partial(self._store.write, segment))
             # Who reads a copy does not wait for the log, so it must be durable already.
             await tablet.log.acknowledge(offset, acks=-1)
             async with tablet.log.turn:
-                if len(live.locations):
-                    number = heap.add(segment)
-                    after = _relocated(live.locations, number, starts[:-1])
-                    moved = tablet.state.move(live.hashes, before=live.locations, after=after)
-                    segment.live_bytes = int(np.diff(starts)[moved].sum())
-                for victim in victims:
-                    heap.remove(victim)
+                with tablet.state.lock:
+                    self._point_to_copies(segment, starts, live, victims)
             return len(victims)
+
+    def _point_to_copies(
+        self,
+        segment: HeapSegment,
+        starts: npt.NDArray[np.int64],
+        live: _Live,
+        victims: tuple[int, ...],
+    ) -> None:
+        state, heap = self._tablet.state, self._tablet.state.heap
+        if len(live.locations):
+            number = heap.add(segment)
+            after = _relocated(live.locations, number, starts[:-1])
+            moved = state.move(live.hashes, before=live.locations, after=after)
+            segment.live_bytes = int(np.diff(starts)[moved].sum())
+        for victim in victims:
+            heap.remove(victim)
 
     def _victims(self) -> tuple[int, ...]:
         heap = self._tablet.state.heap
@@ -203,7 +315,7 @@ class StateUpkeep:
 
     def _copied(
         self, live: _Live, victims: tuple[int, ...]
-    ) -> tuple[Segment, npt.NDArray[np.int64]]:
+    ) -> tuple[HeapSegment, npt.NDArray[np.int64]]:
         """Copy rows behind each other and return where each starts, and the end."""
         parts, starts = [np.zeros(LEAD, np.uint8)], [np.array([LEAD], np.int64)]
         for first in range(0, len(live.locations), COPY_ROWS):
@@ -211,7 +323,7 @@ class StateUpkeep:
             parts.append(data)
             starts.append(starts[-1][-1] + offsets[1:])
         segments = [self._tablet.state.heap.segments[number] for number in victims]
-        segment = Segment(
+        segment = HeapSegment(
             np.concatenate([*parts, np.zeros(PADDING, np.uint8)]),
             oldest_ms=min(each.oldest_ms for each in segments),
             newest_ms=max(each.newest_ms for each in segments),
@@ -240,7 +352,7 @@ class StateUpkeep:
         for first in range(0, len(live.locations), EXPIRE_ROWS):
             locations = live.locations[first : first + EXPIRE_ROWS]
             choose = partial(self._expired_keys, live.view, locations, before_ms)
-            expired += await self._tablet.remove(*await self._in_thread(choose))
+            expired += await self._tablet.remove(*await self._files.in_thread(choose))
         return expired
 
     def _old_segments(self, before_ms: int) -> tuple[int, ...]:
@@ -267,11 +379,6 @@ class StateUpkeep:
         # A row without a time never expires.
         is_old = pc.fill_null(pc.less(times, before_ms), False).to_numpy(zero_copy_only=False)
         return records.keys.take(is_old), locations[is_old]
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Run work in a thread; the job that asks for it lasts until it has ended."""
-        loop = asyncio.get_running_loop()
-        return await to_the_end(loop.run_in_executor(self._executor, work))
 
 
 def _relocated(locations: Locations, number: int, offsets: npt.NDArray[np.int64]) -> Locations:

@@ -8,20 +8,26 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from headwater.runtime.clock import SystemClock
-from headwater.testing.journal import Event, Journal, read_events, write_events
-from headwater.testing.operations import Outcome, Outcomes
+from headwater.testing.history import (
+    Event,
+    Journal,
+    OperationOutcome,
+    Outcomes,
+    read_events,
+    write_events,
+)
 
 
-class Timer(Protocol):
-    """Tell the time on a clock that never goes back."""
+class HistoryTimer(Protocol):
+    """A clock that never goes back."""
 
     def monotonic(self) -> float:
-        """Return seconds."""
+        """Read the clock in seconds."""
         ...
 
 
 class Verb(StrEnum):
-    """Say what an operation does with its key."""
+    """What an operation does with its key."""
 
     PUT = "put"
     DELETE = "delete"
@@ -30,78 +36,84 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOperation:
-    """Hold one operation, with the places of its begin and its end among all events."""
+    """One operation, with the positions of its start and end among all events."""
 
     number: int
     client: str
     verb: Verb
     key: str
-    value: str | None  # what a put wrote or a get saw; None where there is no row
+    value: str | None  # what a put wrote or a get saw; None if there is no row
     begin: int
-    end: int | None = None  # None where the outcome is unknown: it is never over
-    outcome: Outcome = Outcome.UNKNOWN
+    end: int | None = None  # None if the outcome is unknown: it never ends
+    outcome: OperationOutcome = OperationOutcome.UNKNOWN
 
 
-_OUTCOMES = {"done": Outcome.DONE, "fail": Outcome.FAILED, "lose": Outcome.UNKNOWN}
+_OUTCOMES = {
+    "done": OperationOutcome.DONE,
+    "fail": OperationOutcome.FAILED,
+    "lose": OperationOutcome.UNKNOWN,
+}
 
 
 class KeyHistory:
     """Record what clients of a primary-key table saw, with the time of each event.
 
-    The times put events of several processes of one machine in order when their histories are
-    merged; within one history the order of the calls counts. A journal is as in `LogHistory`.
+    When histories are merged, the times order the events of several processes of one machine;
+    within one history the order of the calls counts. The journal works as in `LogHistory`.
     """
 
-    def __init__(self, *, journal: str | Path | None = None, clock: Timer | None = None) -> None:
+    def __init__(
+        self, *, journal: str | Path | None = None, clock: HistoryTimer | None = None
+    ) -> None:
         self._clock = clock or SystemClock()
         self.journal = Journal(journal)
         self._outcomes = Outcomes()
         self._operations: list[KeyOperation] = []
 
     def put(self, client: str, key: str, value: str) -> int:
-        """Note that a client is about to write a row; return the number of the operation."""
+        """Record that a client is about to write a row; return the number of the operation."""
         return self._begin({"event": "put", "client": client, "key": key, "value": value})
 
     def delete(self, client: str, key: str) -> int:
-        """Note that a client is about to delete a row; return the number of the operation."""
+        """Record that a client is about to delete a row; return the number of the operation."""
         return self._begin({"event": "delete", "client": client, "key": key})
 
     def get(self, client: str, key: str) -> int:
-        """Note that a client is about to look a row up; return the number of the operation."""
+        """Record that a client is about to look up a row; return the number of the operation."""
         return self._begin({"event": "get", "client": client, "key": key})
 
     def done(self, operation: int, value: str | None = None) -> None:
-        """Note the answer; to a get, it is the value that was there, or None."""
+        """Record the answer; for a get it is the value, or None."""
         self._end(operation, {"event": "done", "value": value})
 
     def fail(self, operation: int) -> None:
-        """Note that the operation certainly has no effect, now or later."""
+        """Record that the operation certainly has no effect, now or later."""
         self._end(operation, {"event": "fail"})
 
     def lose(self, operation: int) -> None:
-        """Note that nobody knows what became of the operation, as if it were never closed."""
+        """Record that the outcome of the operation is unknown, as if never closed."""
         self._end(operation, {"event": "lose"})
 
     def save(self, path: str | Path) -> None:
-        """Write all events to a file, as lines of JSON."""
+        """Write all events to a file, as JSON lines."""
         write_events(path, self.journal.events)
 
     def close(self) -> None:
-        """Let go of the journal's file."""
+        """Close the journal's file."""
         self.journal.close()
 
     @classmethod
     def load(cls, *paths: str | Path) -> Self:
-        """Return the history that files hold together, in the order of their times."""
+        """Load one history from files, ordered by time."""
         return cls.of_events(*map(read_events, paths))
 
     @classmethod
     def merge(cls, *histories: "KeyHistory") -> Self:
-        """Return one history of all, in the order of their times; operations get new numbers."""
+        """Merge histories, ordered by time; operations get new numbers."""
         return cls.of_events(*(history.journal.events for history in histories))
 
     def operations(self) -> list[KeyOperation]:
-        """Return all operations in the order in which they began."""
+        """List all operations in the order in which they started."""
         return list(self._operations)
 
     def _begin(self, event: Event) -> int:
@@ -129,17 +141,17 @@ class KeyHistory:
         self._outcomes.close(number, outcome)
         begun = self._operations[number]
         value = _text(event.get("value")) if begun.verb is Verb.GET else begun.value
-        end = None if outcome is Outcome.UNKNOWN else len(self.journal.events)
+        end = None if outcome is OperationOutcome.UNKNOWN else len(self.journal.events)
         self._operations[number] = replace(begun, value=value, outcome=outcome, end=end)
         self.journal.add(event)
 
     @classmethod
     def of_events(cls, *parts: Iterable[Event]) -> Self:
-        """Return the history that the events of journals make up.
+        """Build a history from the events of journals.
 
-        Of events of one moment, ends are put behind begins: that makes their operations
-        concurrent, so that no order is taken for known that no clock told. The order within
-        each part stays as it is.
+        Of events with the same time, ends are sorted after starts: that makes their operations
+        concurrent, so that no order is assumed that no clock showed. The order within each journal
+        stays the same.
         """
         merged = cls()
         numbers = [list[int]() for _ in parts]

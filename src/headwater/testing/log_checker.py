@@ -1,12 +1,17 @@
-"""The checker of log histories: nothing lost, nothing twice, everything in its order."""
+"""The checker of log histories: nothing lost, nothing duplicated, everything in order."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headwater.errors import InvalidValueError
-from headwater.testing.history import Extent, LogHistory, WasRead
-from headwater.testing.operations import Outcome
-from headwater.testing.violation import Violation, ViolationKind
+from headwater.testing.history import (
+    Extent,
+    LogHistory,
+    OperationOutcome,
+    Violation,
+    ViolationKind,
+    WasRead,
+)
 
 __all__ = ["LogHistory", "Violation", "ViolationKind", "check_log"]
 
@@ -15,25 +20,25 @@ Place = tuple[int, int]  # bucket, offset
 
 @dataclass(slots=True)
 class _Seen:
-    """Hold what all readers and answers say together, by place and by value."""
+    """What all readers and responses say together, by position and by value."""
 
     values: dict[Place, str] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     operations: dict[str, int] = field(default_factory=dict)
-    told: set[tuple[Place, str]] = field(default_factory=set)  # what is wrong, once for all
+    told: set[tuple[Place, str]] = field(default_factory=set)  # violations, each reported once
 
 
 def check_log(history: LogHistory, *, final_reader: str) -> list[Violation]:
-    """Return all that is wrong in a history, in one pass over it and one over its end.
+    """Find everything that is wrong in a history.
 
-    `final_reader` read each bucket from its start to its end after everything else was over.
-    What the log dropped from its start on purpose is not missed, if `history.end` tells of it.
+    `final_reader` read each bucket from start to end after everything else was over. Rows that the
+    log dropped on purpose from its start are not missed, if `history.end` says so.
 
     1. Each reader goes forward, offset by offset.
-    2. An offset has one value and a value has one offset, for readers and answers alike.
+    2. An offset has one value and a value has one offset, for readers and responses alike.
     3. What is seen was sent, and did not fail.
     4. What was acknowledged, or seen by anyone, is there at the end.
-    5. Values that a writer sent one after the other stand in this order in their bucket.
+    5. Values that a writer sent one after the other are in this order in their bucket.
     """
     seen = _Seen(operations=_numbers_of(history))
     final = [row for row in history.reads if row.reader == final_reader]
@@ -48,7 +53,7 @@ def check_log(history: LogHistory, *, final_reader: str) -> list[Violation]:
 
 
 def _numbers_of(history: LogHistory) -> dict[str, int]:
-    """Return the operation of each value; a value that was sent twice tells none apart."""
+    """Return the operation of each value; a value that was sent twice is ambiguous."""
     numbers = dict[str, int]()
     for number, sent in enumerate(history.sent):
         if numbers.setdefault(sent.value, number) != number:
@@ -57,7 +62,7 @@ def _numbers_of(history: LogHistory) -> dict[str, int]:
 
 
 def _progress(reads: Iterable[WasRead]) -> Iterator[Violation]:
-    """Find readers that went back or left offsets out."""
+    """Find readers that went back or skipped offsets."""
     at = dict[tuple[str, int], int]()
     for row in reads:
         before = at.get((row.reader, row.bucket))
@@ -74,7 +79,7 @@ def _progress(reads: Iterable[WasRead]) -> Iterator[Violation]:
 
 
 def _extent(history: LogHistory, final: Iterable[WasRead]) -> Iterator[Violation]:
-    """Find buckets that the last reader saw more or less of than there is."""
+    """Find buckets of which the last reader saw more or less than there is."""
     bounds = dict[int, tuple[int, int]]()
     for row in final:
         first, last = bounds.get(row.bucket, (row.offset, row.offset))
@@ -86,7 +91,7 @@ def _extent(history: LogHistory, final: Iterable[WasRead]) -> Iterator[Violation
 
 
 def _bounds(bucket: int, extent: Extent, read: tuple[int, int] | None) -> Iterator[Violation]:
-    covers = f"bucket {bucket} covers offsets {extent.start} to {extent.end}"
+    covers = f"bucket {bucket} has offsets {extent.start} to {extent.end}"
     if read is None:
         text = f"Nothing was read at the end, though {covers}."
         yield Violation(kind=ViolationKind.GAP, message=text, bucket=bucket, offset=extent.start)
@@ -103,15 +108,15 @@ def _bounds(bucket: int, extent: Extent, read: tuple[int, int] | None) -> Iterat
 
 
 def _single_valued(history: LogHistory, seen: _Seen) -> Iterator[Violation]:
-    """Find offsets with two values and values at two offsets, and fill what was seen."""
+    """Find offsets with two values and values at two offsets, and record what was seen."""
     for row in history.reads:
         yield from _compared(seen, (row.bucket, row.offset), row.value, f"reader {row.reader!r}")
     for number, sent in enumerate(history.sent):
-        if history.outcomes[number] is not Outcome.DONE or sent.offset is None:
+        if history.outcomes[number] is not OperationOutcome.DONE or sent.offset is None:
             continue
         read = seen.places.get(sent.value)
         bucket = sent.bucket if sent.bucket is not None or read is None else read[0]
-        if bucket is not None:  # else nobody knows what to compare it with
+        if bucket is not None:  # otherwise there is nothing to compare it with
             yield from _answered(seen, (bucket, sent.offset), sent.value)
 
 
@@ -122,19 +127,19 @@ def _compared(seen: _Seen, place: Place, value: str, who: str) -> Iterator[Viola
         return
     seen.told.add((place, value))
     if held != value:
-        text = f"{_named(place)} holds {held!r} for some and {value!r} for {who}."
+        text = f"{_named(place)} is {held!r} for some and {value!r} for {who}."
         yield _of(place, ViolationKind.CONFLICTING, text)
     if first != place:
-        text = f"{value!r} stands at {_named(first)} and, for {who}, at {_named(place)}."
+        text = f"{value!r} is at {_named(first)} and, for {who}, at {_named(place)}."
         yield _of(place, ViolationKind.DUPLICATED, text)
 
 
 def _answered(seen: _Seen, place: Place, value: str) -> Iterator[Violation]:
-    """Compare an answer with what is read; that it is read at all is not asked here."""
+    """Compare a response with what is read; whether it is read at all is checked elsewhere."""
     held = seen.values.setdefault(place, value)
     read = seen.places.get(value, place)
     if held != value:
-        text = f"{_named(place)} was acknowledged for {value!r} and holds {held!r}."
+        text = f"{_named(place)} was acknowledged for {value!r} and is {held!r}."
         yield _of(place, ViolationKind.CONFLICTING, text)
     elif read != place:
         text = f"{value!r} was acknowledged at {_named(place)} and is read at {_named(read)}."
@@ -145,21 +150,21 @@ def _phantoms(history: LogHistory, seen: _Seen) -> Iterator[Violation]:
     for value, place in seen.places.items():
         number = seen.operations.get(value)
         if number is None:
-            text = f"{_named(place)} holds {value!r}, which nobody sent."
+            text = f"{_named(place)} is {value!r}, which nobody sent."
             yield _of(place, ViolationKind.PHANTOM, text)
-        elif history.outcomes[number] is Outcome.FAILED:
-            text = f"{_named(place)} holds {value!r}, whose write failed."
+        elif history.outcomes[number] is OperationOutcome.FAILED:
+            text = f"{_named(place)} is {value!r}, whose write failed."
             yield _of(place, ViolationKind.PHANTOM, text, number)
 
 
 def _lost(history: LogHistory, seen: _Seen, *, final: list[WasRead]) -> Iterator[Violation]:
-    """Find values that were acknowledged or read and are not there at the end."""
+    """Find values that were acknowledged or read and are missing at the end."""
     kept = {row.value for row in final}
     for number, sent in enumerate(history.sent):
         if sent.value in kept:
             continue
         place = seen.places.get(sent.value)
-        is_done = history.outcomes[number] is Outcome.DONE
+        is_done = history.outcomes[number] is OperationOutcome.DONE
         if place is None and not is_done:
             continue
         if place is None and sent.bucket is not None and sent.offset is not None:
@@ -170,7 +175,7 @@ def _lost(history: LogHistory, seen: _Seen, *, final: list[WasRead]) -> Iterator
         where = "" if place is None else f" at {_named(place)}"
         yield Violation(
             kind=ViolationKind.LOST,
-            message=f"{sent.value!r} {why}{where} and is not there at the end.",
+            message=f"{sent.value!r} {why}{where} and is missing at the end.",
             bucket=None if place is None else place[0],
             offset=None if place is None else place[1],
             operations=(number,),
@@ -178,7 +183,7 @@ def _lost(history: LogHistory, seen: _Seen, *, final: list[WasRead]) -> Iterator
 
 
 def _may_be_dropped(history: LogHistory, bucket: int | None, place: Place | None) -> bool:
-    """Return whether a value may stand before the start that its log has now."""
+    """Tell whether a value may be before the current start of its log."""
     if place is not None:
         extent = history.extents.get(place[0])
         return extent is not None and place[1] < extent.start
@@ -188,10 +193,10 @@ def _may_be_dropped(history: LogHistory, bucket: int | None, place: Place | None
 
 
 def _reordered(history: LogHistory, seen: _Seen, *, final: list[WasRead]) -> Iterator[Violation]:
-    """Find values behind later ones of the same writer, in the order of the log at the end.
+    """Find values after later ones of the same writer, in the final order of the log.
 
-    A write that was given up as unknown may still be on its way when the next is acknowledged,
-    so it may stand behind it; not so one that was acknowledged.
+    A write with an unknown outcome may still be in flight when the next is acknowledged, so it may
+    come after it; an acknowledged one may not.
     """
     latest = dict[tuple[int, str], int]()
     for row in sorted(final, key=lambda row: (row.bucket, row.offset)):
@@ -202,8 +207,8 @@ def _reordered(history: LogHistory, seen: _Seen, *, final: list[WasRead]) -> Ite
         before = latest.get(writer, -1)
         if number >= before:
             latest[writer] = number
-        elif history.outcomes[number] is Outcome.DONE:
-            text = f"{row.value!r} stands behind {history.sent[before].value!r}, sent after it."
+        elif history.outcomes[number] is OperationOutcome.DONE:
+            text = f"{row.value!r} is after {history.sent[before].value!r}, which was sent later."
             yield _of((row.bucket, row.offset), ViolationKind.REORDERED, text, before, number)
 
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures with a storage or a server that is ready, and gone afterwards."""
+"""The pytest plugin: fixtures with a storage or a server, closed after the test."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -8,29 +8,28 @@ import pytest
 
 if TYPE_CHECKING:
     from headwater import Client
-    from headwater.testing.server import RunningServer
-    from headwater.testing.several import ServerFactory, StorageFactory
+    from headwater.testing.server import RunningServer, ServerFactory, StorageFactory
 
-# pytest loads this file in every run, so what it needs is loaded by the first test that asks.
-_SEVERAL = "headwater.testing.several"
+# pytest loads this file in every run, so imports wait for the first test that needs them.
+_SEVERAL = "headwater.testing.server"
 
 
 @pytest.fixture
 def headwater_storage(headwater_storage_factory: "StorageFactory") -> "Client":
-    """Return an empty storage in this process, which is closed after the test."""
+    """An empty storage in this process, closed after the test."""
     return headwater_storage_factory()
 
 
 @pytest.fixture(scope="session")
 def headwater_session_storage(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Client]":
-    """Give one storage to all tests of the run; give each test tables of its own."""
+    """One storage for all tests of the run; use different tables in each test."""
     with import_module(_SEVERAL).storages(tmp_path_factory.mktemp("headwater")) as open_storage:
         yield open_storage()
 
 
 @pytest.fixture
 def headwater_server(headwater_server_factory: "ServerFactory") -> "RunningServer":
-    """Return an empty server on a free port, which is stopped after the test."""
+    """An empty server on a free port, stopped after the test."""
     return headwater_server_factory()
 
 
@@ -38,7 +37,7 @@ def headwater_server(headwater_server_factory: "ServerFactory") -> "RunningServe
 def headwater_storage_factory(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[StorageFactory]":
-    """Give what opens several storages; one that was closed opens again by its name."""
+    """A factory of storages; one that was closed can be reopened by name."""
     with import_module(_SEVERAL).storages(tmp_path_factory.mktemp("headwater")) as open_storage:
         yield open_storage
 
@@ -47,6 +46,6 @@ def headwater_storage_factory(
 def headwater_server_factory(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[ServerFactory]":
-    """Give what starts several servers; one that was stopped starts again by its name."""
+    """A factory of servers; one that was stopped can be restarted by name."""
     with import_module(_SEVERAL).servers(tmp_path_factory.mktemp("headwater")) as start_server:
         yield start_server

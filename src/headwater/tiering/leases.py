@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import TypeVar
 
 from headwater.client.client import AsyncClient
-from headwater.client.lake.values import (
-    Assignment,
+from headwater.cluster.lake import (
     FailedRound,
     FinishedRound,
     HeartbeatAnswer,
+    TieringAssignment,
     TieringState,
 )
 from headwater.errors import HeadwaterError, RetryLaterError, TieringFencedError
@@ -18,7 +18,7 @@ from headwater.lake.spi import LakeSnapshot
 from headwater.model.path import TablePath
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import to_the_end
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.plan import TieringSettings
 
 T = TypeVar("T")
 _events = Events("tiering")
@@ -47,7 +47,7 @@ class Leases:
             request=True, only_tables=tables, ignore_freshness=ignore_freshness
         )
 
-    async def during(self, assignment: Assignment, work: Coroutine[object, object, T]) -> T:
+    async def during(self, assignment: TieringAssignment, work: Coroutine[object, object, T]) -> T:
         """Do work on a table while telling that it is held; lose the table, and the work ends."""
         task = asyncio.get_running_loop().create_task(work)
         interval_s = self._settings.heartbeat_interval_s
@@ -66,7 +66,7 @@ class Leases:
                     await to_the_end(task)
 
     def finished(
-        self, assignment: Assignment, snapshot: LakeSnapshot | None, *, is_forced: bool
+        self, assignment: TieringAssignment, snapshot: LakeSnapshot | None, *, is_forced: bool
     ) -> None:
         """Have it told that a table was tiered, and what its lake table holds."""
         self._finished.append(
@@ -78,12 +78,12 @@ class Leases:
             )
         )
 
-    def failed(self, assignment: Assignment, fault: Exception) -> None:
+    def failed(self, assignment: TieringAssignment, fault: Exception) -> None:
         """Have it told that a table could not be tiered, and why."""
         why = f"{type(fault).__name__}: {fault}"
         self._failed.append(FailedRound(assignment=assignment, failure=why))
 
-    def give_back(self, assignment: Assignment) -> None:
+    def give_back(self, assignment: TieringAssignment) -> None:
         """Have it told that a table is free again, and due as before."""
         self._finished.append(FinishedRound(assignment=assignment, is_forced=True))
 
@@ -98,7 +98,7 @@ class Leases:
             # It hands the tables out again by itself when it hears nothing of them.
             _events.warning("gave nothing back", reason=str(fault))
 
-    async def _holds(self, assignment: Assignment) -> bool:
+    async def _holds(self, assignment: TieringAssignment) -> bool:
         try:
             answer = await self._client.lake.heartbeat(tiering=[assignment])
         except RetryLaterError as fault:

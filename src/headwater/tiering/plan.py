@@ -1,24 +1,22 @@
-"""Which offsets a round tiers, decided from what the lake holds and what the logs hold."""
+"""Which offsets a round tiers, decided from what the lake holds and what the logs hold.
+
+The settings of a tierer are here as well, since they bound its rounds.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from headwater.config.values import check_positive, integer, seconds, switch
 from headwater.errors import LakeAheadError, LakeTableDiffersError, LogGapError, TieringFencedError
-from headwater.model.boundary import (
-    Boundary,
-    LakeBucket,
-    TableIdentity,
-    TieringEpoch,
-    extended,
-)
-from headwater.model.bucket import OffsetRange
-from headwater.model.lineage import UNKNOWN, Lineage
+from headwater.model.boundary import Boundary, LakeBucket, TableIdentity, TieringEpoch, extended
+from headwater.model.bucket import UNKNOWN, Lineage, OffsetRange
 from headwater.model.path import TablePath
-from headwater.tiering.shares import LogShare, Share, StateShare
+from headwater.read.offsets import Place
+from headwater.read.split import LogPart, LogRange, StateAt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableView:
+class LogsSeen:
     """Tell how far the logs of a table reach, and what its server was told of the lake."""
 
     path: TablePath
@@ -36,6 +34,11 @@ class TableView:
     """The snapshot that it was told to hold them."""
     unsettled: int | None = None
     """The last turn whose tierer may still be alive; None where the server does not tell."""
+
+    def place(self, bucket: LakeBucket) -> Place:
+        """Return a bucket as people name it."""
+        number = bucket.partition_id
+        return Place(None if number is None else self.partitions[number], bucket.bucket)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,8 @@ class RoundPlan:
     """That of the newest snapshot, as it must still be when the round commits."""
     kept: Boundary
     """The same without the partitions that were dropped."""
-    shares: tuple[Share, ...]
+    splits: tuple[LogPart, ...]
+    """What each task copies: a range of a log, or the rows of a bucket at an offset."""
     needs_claim: bool
     """Whether somebody whose turn came in between may still be alive."""
     replaces_report: bool
@@ -65,13 +69,9 @@ class RoundPlan:
     partitions: Mapping[int, str] = field(default_factory=dict)
     lineages: Mapping[LakeBucket, Lineage] = field(default_factory=dict)
 
-    def partition_of(self, bucket: LakeBucket) -> str | None:
-        """Return the name of the partition that a bucket belongs to."""
-        return None if bucket.partition_id is None else self.partitions[bucket.partition_id]
-
-    def boundary(self, done: Iterable[Share], *, epoch: TieringEpoch, round_id: str) -> Boundary:
-        """Return the boundary of the snapshot that holds these shares."""
-        tiered = {share.bucket: share.offsets for share in done}
+    def boundary(self, done: Iterable[LogPart], *, epoch: TieringEpoch, round_id: str) -> Boundary:
+        """Return the boundary of the snapshot that holds these splits."""
+        tiered = {split.log_bucket: split.offsets for split in done}
         names = {
             bucket.partition_id: self.partitions[bucket.partition_id]
             for bucket in tiered
@@ -93,30 +93,30 @@ class RoundPlan:
 
 
 def plan_round(
-    held: Boundary | None, view: TableView, *, epoch: TieringEpoch, limits: Limits
+    held: Boundary | None, view: LogsSeen, *, epoch: TieringEpoch, limits: Limits
 ) -> RoundPlan:
     """Decide what comes next in the lake, or say why nothing can."""
     check_same_table(held, view.identity, path=view.path)
     check_turn(held, epoch, path=view.path)
     kept = _kept(held, view, epoch=epoch)
-    shares = tuple(
-        share
-        for bucket, log in sorted(view.logs.items(), key=_place)
-        if (share := _share(kept, view, bucket=bucket, log=log, limits=limits)) is not None
+    splits = tuple(
+        split
+        for bucket, log in sorted(view.logs.items(), key=_order)
+        if (split := _split(kept, view, bucket=bucket, log=log, limits=limits)) is not None
     )
     return RoundPlan(
         held=held,
         kept=kept,
-        shares=shares,
-        needs_claim=bool(shares) and _leaves_room(held, epoch, view.unsettled),
+        splits=splits,
+        needs_claim=bool(splits) and _leaves_room(held, epoch, view.unsettled),
         replaces_report=is_report_ahead(view.reported, held, partitions=view.partitions),
-        rows_left=sum(view.logs[each.bucket].end - each.offsets.end for each in shares),
+        rows_left=sum(view.logs[each.log_bucket].end - each.offsets.end for each in splits),
         partitions=view.partitions,
         lineages=view.lineages,
     )
 
 
-def check_same_log(held: Boundary | None, view: TableView) -> None:
+def check_same_log(held: Boundary | None, view: LogsSeen) -> None:
     """Refuse a lake that holds rows of a log that went on in another way than this one."""
     for bucket, written_by in ({} if held is None else held.written_by).items():
         end, lineage = _end(held, bucket), view.lineages.get(bucket)
@@ -169,12 +169,12 @@ def is_report_ahead(
     )
 
 
-def is_report_behind(view: TableView, held: Boundary) -> bool:
+def is_report_behind(view: LogsSeen, held: Boundary) -> bool:
     """Tell whether the lake holds offsets of some bucket there is that a server was not told of."""
     return any((held.end(bucket) or 0) > view.reported.get(bucket, 0) for bucket in view.logs)
 
 
-def _kept(held: Boundary | None, view: TableView, *, epoch: TieringEpoch) -> Boundary:
+def _kept(held: Boundary | None, view: LogsSeen, *, epoch: TieringEpoch) -> Boundary:
     if held is None:
         return Boundary(table=view.identity, epoch=epoch, round_id="")
     # Rows of a dropped partition stay in the lake; its offsets mean nothing any more.
@@ -200,12 +200,12 @@ def _is_dropped(bucket: LakeBucket, partitions: Mapping[int, str]) -> bool:
     return any(other > number for other in partitions)
 
 
-def _share(
-    kept: Boundary, view: TableView, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
-) -> Share | None:
+def _split(
+    kept: Boundary, view: LogsSeen, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
+) -> LogPart | None:
     end = kept.end(bucket)
     if end is None:
-        return _first_share(kept, view, bucket=bucket, log=log, limits=limits)
+        return _first_split(kept, view, bucket=bucket, log=log, limits=limits)
     if log.start > end:
         raise LogGapError(
             f"The lake holds {_named(view, bucket)} up to offset {end}, but its log begins at"
@@ -218,14 +218,14 @@ def _share(
             f"The lake holds {_named(view, bucket)} up to offset {end}, but its log ends at"
             f" {log.end}."
         )
-    return _log_share(bucket, OffsetRange(end, log.end), limits)
+    return _log_range(view, bucket, OffsetRange(end, log.end), limits)
 
 
-def _first_share(
-    kept: Boundary, view: TableView, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
-) -> Share | None:
+def _first_split(
+    kept: Boundary, view: LogsSeen, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
+) -> LogPart | None:
     if view.is_keyed:
-        return _first_keyed_share(kept, bucket=bucket, log=log, limits=limits)
+        return _first_keyed_split(kept, view, bucket=bucket, log=log, limits=limits)
     reported = view.reported.get(bucket, 0)
     if reported and log.start and not limits.begins_anew:
         raise LogGapError(
@@ -234,12 +234,12 @@ def _first_share(
             hint="Use the lake that holds it; or begin anew with what the log still holds:"
             f" headwater tier {view.path} --begin-anew",
         )
-    return _log_share(bucket, log, limits)
+    return _log_range(view, bucket, log, limits)
 
 
-def _first_keyed_share(
-    kept: Boundary, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
-) -> Share | None:
+def _first_keyed_split(
+    kept: Boundary, view: LogsSeen, *, bucket: LakeBucket, log: OffsetRange, limits: Limits
+) -> LogPart | None:
     """Take the rows as they are; or their changes, where the lake may hold earlier rows.
 
     A partition that was dropped and made anew finds its old rows there. The changes say which of
@@ -247,13 +247,17 @@ def _first_keyed_share(
     """
     is_alone = bucket.partition_id is None or not kept.round_id
     if is_alone or log.start > 0:
-        return StateShare(bucket, log.end) if log.end else None
-    return _log_share(bucket, log, limits)
+        return StateAt.of(view.place(bucket), bucket, log.end) if log.end else None
+    return _log_range(view, bucket, log, limits)
 
 
-def _log_share(bucket: LakeBucket, offsets: OffsetRange, limits: Limits) -> Share | None:
+def _log_range(
+    view: LogsSeen, bucket: LakeBucket, offsets: OffsetRange, limits: Limits
+) -> LogRange | None:
     end = min(offsets.end, offsets.start + limits.rows_max)
-    return LogShare(bucket, OffsetRange(offsets.start, end)) if end > offsets.start else None
+    if end <= offsets.start:
+        return None
+    return LogRange.of(view.place(bucket), bucket, OffsetRange(offsets.start, end))
 
 
 def _leaves_room(held: Boundary | None, epoch: TieringEpoch, unsettled: int | None) -> bool:
@@ -272,13 +276,55 @@ def _end(held: Boundary | None, bucket: LakeBucket) -> int | None:
     return None if held is None else held.end(bucket)
 
 
-def _named(view: TableView, bucket: LakeBucket) -> str:
+def _named(view: LogsSeen, bucket: LakeBucket) -> str:
     if bucket.partition_id is None:
         return f"bucket {bucket.bucket} of {view.path}"
     name = view.partitions.get(bucket.partition_id, str(bucket.partition_id))
     return f"bucket {bucket.bucket} of partition {name} of {view.path}"
 
 
-def _place(item: tuple[LakeBucket, OffsetRange]) -> tuple[int, int]:
+def _order(item: tuple[LakeBucket, OffsetRange]) -> tuple[int, int]:
     bucket, _ = item
     return (-1 if bucket.partition_id is None else bucket.partition_id, bucket.bucket)
+
+
+# Settings of a tierer: how often it asks, how much it takes at once, what it clears away.
+
+_FREE = frozenset({"begins_anew"})
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TieringSettings:
+    """Hold the limits of a tierer."""
+
+    poll_interval_s: float = seconds(
+        10.0, "Pause before the server is asked again, when it had no table to tier."
+    )
+    heartbeat_interval_s: float = seconds(
+        10.0, "How often the server is told that a table is still being tiered."
+    )
+    goodbye_s: float = seconds(
+        5.0, "Time that a tierer which is stopped may take to give its table back."
+    )
+    rows_max: int = integer(
+        5_000_000, "Offsets of one bucket in one round; the rest waits for the next."
+    )
+    begins_anew: bool = switch(
+        "Begin a lake table anew with what the log still holds, where the lake has lost rows that"
+        " the log has not any more. Otherwise that is an error."
+    )
+    orphans_interval_s: float = seconds(
+        _DAY_S, "How often files that no snapshot names are looked for in a lake table."
+    )
+    orphans_age_s: float = seconds(
+        3 * _DAY_S, "Age of such files from which they are removed; younger ones may be in use."
+    )
+
+    def __post_init__(self) -> None:
+        check_positive(self, free=_FREE)
+
+    @property
+    def limits(self) -> Limits:
+        """Return what bounds a round."""
+        return Limits(rows_max=self.rows_max, begins_anew=self.begins_anew)

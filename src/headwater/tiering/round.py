@@ -4,22 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headwater.client.client import AsyncClient
-from headwater.errors import BoundaryMovedError, LakeRewrittenError, TableMissingError
+from headwater.errors import (
+    BoundaryMovedError,
+    LakeRewrittenError,
+    LakeTableDiffersError,
+    TableMissingError,
+    TieringFencedError,
+)
 from headwater.lake.lakes import Lakes
-from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult
-from headwater.lake.taken import check_kept
-from headwater.model.boundary import Boundary
-from headwater.model.partition import spec_of_name
-from headwater.runtime.aside import aside
-from headwater.runtime.ids import random_bytes
-from headwater.tiering.committing import Commitment, Proposal
-from headwater.tiering.confirming import confirmed
-from headwater.tiering.looking import check_columns, look_at
-from headwater.tiering.others import OFFSETS_PROPERTY, check_ours
+from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult, check_kept
+from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary, TieringEpoch
+from headwater.model.path import TablePath, spec_of_name
+from headwater.read.split import LogPart
+from headwater.runtime.clock import random_bytes
+from headwater.runtime.tasks import aside
+from headwater.tiering.commit import Commitment, Proposal
 from headwater.tiering.plan import (
     Limits,
+    LogsSeen,
     RoundPlan,
-    TableView,
     check_same_log,
     check_same_table,
     check_turn,
@@ -27,13 +30,59 @@ from headwater.tiering.plan import (
     is_report_behind,
     plan_round,
 )
-from headwater.tiering.reporting import ends_of, prepare_offsets, report_snapshot
-from headwater.tiering.runner import Done, Runner
-from headwater.tiering.shares import Share
-from headwater.tiering.steps import Step, Watch, no_watch
-from headwater.tiering.targets import ensured_target
-from headwater.tiering.task import Outcome, Skipped, TieringTask
-from headwater.tiering.turn import RoundReport, Target, Turn
+from headwater.tiering.progress import (
+    LakeTarget,
+    RoundReport,
+    RoundStep,
+    TieringTurn,
+    Watch,
+    no_watch,
+)
+from headwater.tiering.status import check_columns, look_at
+from headwater.tiering.target import ends_of, ensured_target, prepare_offsets, report_snapshot
+from headwater.tiering.task import Outcome, Runner, Skipped, TaskDone, TieringTask
+
+# Lake tables that another kind of tierer fills, which says elsewhere what they hold.
+
+OFFSETS_PROPERTY = "fluss-offsets"
+"""Under this name tierers of Apache Fluss, and ours, note which offsets a snapshot holds."""
+
+
+def check_ours(reported: LakeSnapshot | None, *, path: TablePath) -> None:
+    """Refuse to tier above the snapshot of another tierer: its rows would come a second time."""
+    if reported is None or BOUNDARY_PROPERTY in reported.properties:
+        return
+    if OFFSETS_PROPERTY in reported.properties:
+        raise LakeTableDiffersError(
+            f"The lake table {path} is filled by the tiering service of Apache Fluss.",
+            hint="Leave the table to that one; or stop it, and have the lake table made anew:"
+            f" headwater lake drop {path}",
+        )
+
+
+# Turns of servers that begin to count anew when they restart.
+
+
+async def confirmed(
+    turn: TieringTurn, held: Boundary | None, *, client: AsyncClient
+) -> TieringTurn:
+    """Return a turn that the lake can tell from those before it.
+
+    Apache Fluss 0.9 forgets its turns when its coordinator restarts, and then hands out ones that
+    the lake has seen. Whoever still holds the table by the word of the server goes on after the
+    last turn that the lake knows.
+    """
+    if turn.storage_id is not None or held is None or held.epoch <= turn.epoch:
+        return turn
+    assignment = turn.assignment
+    answer = await client.lake.heartbeat(tiering=[assignment])
+    if assignment.table_id in answer.fenced:
+        raise TieringFencedError(f"{assignment.path} was given to another tierer, or dropped.")
+    last = held.epoch
+    return replace(turn, fence=TieringEpoch(last.coordinator, last.turn + 1))
+
+
+# One round: what the log of a table has and its lake table has not, copied and committed.
 
 PLANS_MAX = 3
 """Times that a round is planned, if others change the lake table under it."""
@@ -43,15 +92,15 @@ _ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """Hold a share and the files it was written to."""
+class WrittenSplit:
+    """Hold what was copied, and the files that it was written to."""
 
-    share: Share
+    split: LogPart
     result: WriteResult
 
 
 async def tier_round(
-    turn: Turn,
+    turn: TieringTurn,
     *,
     client: AsyncClient,
     runner: Runner,
@@ -73,7 +122,7 @@ class Tierer:
     """Conduct the rounds of one turn."""
 
     def __init__(
-        self, turn: Turn, *, client: AsyncClient, runner: Runner, lakes: Lakes, watch: Watch
+        self, turn: TieringTurn, *, client: AsyncClient, runner: Runner, lakes: Lakes, watch: Watch
     ) -> None:
         self._turn = turn
         self._client = client
@@ -92,20 +141,20 @@ class Tierer:
         """
         target = await self._target()
         committer = await aside(target.lake.committer, target.spec)
-        await self._watch(Step.HEAD)
+        await self._watch(RoundStep.HEAD)
         head = await aside(committer.head)
         check_kept(head, target.spec.path)
         held = None if head is None else head.boundary
         self._turn = await confirmed(self._turn, held, client=self._client)
-        await self._watch(Step.LOGS)
+        await self._watch(RoundStep.LOGS)
         view = await look_at(self._client, target.table, turn=self._turn)
         await check_columns(self._client, target.table)
         await self._check_ours(target, held, view)
         adopted = await self._adopt(head, view)
-        await self._watch(Step.PLAN)
+        await self._watch(RoundStep.PLAN)
         plan = plan_round(held, view, epoch=self._turn.epoch, limits=limits)
         report = RoundReport(target=target, snapshot=head, adopted=adopted)
-        if not plan.shares:
+        if not plan.splits:
             return report
         if plan.needs_claim:
             head = await self._claim(committer, plan)
@@ -117,20 +166,20 @@ class Tierer:
 
     # ---- 1. the table and its lake table
 
-    async def _target(self) -> Target:
-        await self._watch(Step.TABLE)
+    async def _target(self) -> LakeTarget:
+        await self._watch(RoundStep.TABLE)
         assignment = self._turn.assignment
         table = (await self._client.table(assignment.path)).info
         if table.table_id != assignment.table_id:
             raise TableMissingError(
                 f"{table.path} was dropped, and there is another table of that name now."
             )
-        await self._watch(Step.LAKE_TABLE)
+        await self._watch(RoundStep.LAKE_TABLE)
         return await aside(ensured_target, self._lakes, table, identity=self._turn.identity(table))
 
     # ---- 2. who else tiers it
 
-    async def _check_ours(self, target: Target, held: Boundary | None, view: TableView) -> None:
+    async def _check_ours(self, target: LakeTarget, held: Boundary | None, view: LogsSeen) -> None:
         if view.reported_id is None:
             return
         if is_report_ahead(view.reported, held, partitions=view.partitions):
@@ -140,14 +189,14 @@ class Tierer:
 
     # ---- 3. what an earlier tierer did not live to report
 
-    async def _adopt(self, head: LakeSnapshot | None, view: TableView) -> bool:
+    async def _adopt(self, head: LakeSnapshot | None, view: LogsSeen) -> bool:
         held = None if head is None else head.boundary
         check_same_table(held, view.identity, path=view.path)
         check_turn(held, self._turn.epoch, path=view.path)
         check_same_log(held, view)
         if head is None or held is None or not is_report_behind(view, held):
             return False
-        await self._watch(Step.ADOPT)
+        await self._watch(RoundStep.ADOPT)
         await report_snapshot(self._client, self._turn.assignment, head)
         return True
 
@@ -155,7 +204,7 @@ class Tierer:
 
     async def _claim(self, committer: LakeCommitter, plan: RoundPlan) -> LakeSnapshot:
         """Commit an empty snapshot of this epoch: from here on no earlier one can commit."""
-        await self._watch(Step.CLAIM)
+        await self._watch(RoundStep.CLAIM)
         held = plan.held or plan.kept
         claimed = replace(held, epoch=self._turn.epoch, round_id=_new_id())
         return await self._commitment(committer, Proposal(held=plan.held, boundary=claimed))
@@ -164,17 +213,17 @@ class Tierer:
 
     async def _write(
         self,
-        target: Target,
+        target: LakeTarget,
         plan: RoundPlan,
         *,
         committer: LakeCommitter,
         on: LakeSnapshot | None,
-    ) -> list[Written]:
-        await self._watch(Step.WRITE)
+    ) -> list[WrittenSplit]:
+        await self._watch(RoundStep.WRITE)
         tasks = await aside(_tasks, target, plan, committer=committer, on=on)
         done: list[Outcome] = []
 
-        def note(each: Done) -> None:
+        def note(each: TaskDone) -> None:
             done.append(each.outcome)
 
         try:
@@ -183,26 +232,26 @@ class Tierer:
             await aside(committer.abort, _results(done))
             raise
         return [
-            Written(share, outcome)
-            for share, outcome in zip(plan.shares, outcomes, strict=True)
+            WrittenSplit(split, outcome)
+            for split, outcome in zip(plan.splits, outcomes, strict=True)
             if not isinstance(outcome, Skipped)
         ]
 
     # ---- 7. to 9. making it visible
 
     async def _commit(
-        self, plan: RoundPlan, *, committer: LakeCommitter, written: Sequence[Written]
+        self, plan: RoundPlan, *, committer: LakeCommitter, written: Sequence[WrittenSplit]
     ) -> LakeSnapshot:
         results = [each.result for each in written]
-        shares = [each.share for each in written]
+        splits = [each.split for each in written]
         assignment = self._turn.assignment
-        boundary = plan.boundary(shares, epoch=self._turn.epoch, round_id=_new_id())
+        boundary = plan.boundary(splits, epoch=self._turn.epoch, round_id=_new_id())
         try:
-            await self._watch(Step.PREPARE)
+            await self._watch(RoundStep.PREPARE)
             path = await prepare_offsets(
                 self._client, assignment, boundary, replaces=plan.replaces_report
             )
-            await self._watch(Step.COMMIT)
+            await self._watch(RoundStep.COMMIT)
         except BaseException:
             await aside(committer.abort, results)
             raise
@@ -213,7 +262,7 @@ class Tierer:
             properties={"commit-user": COMMIT_USER, OFFSETS_PROPERTY: path},
         )
         snapshot = await self._commitment(committer, proposal)
-        await self._watch(Step.REPORT)
+        await self._watch(RoundStep.REPORT)
         await self._client.lake.commit(
             assignment.table_id, snapshot.snapshot_id, path, ends=ends_of(boundary)
         )
@@ -225,26 +274,19 @@ class Tierer:
 
 
 def _tasks(
-    target: Target, plan: RoundPlan, *, committer: LakeCommitter, on: LakeSnapshot | None
+    target: LakeTarget, plan: RoundPlan, *, committer: LakeCommitter, on: LakeSnapshot | None
 ) -> list[TieringTask]:
-    names = [plan.partition_of(share.bucket) for share in plan.shares]
     keys = target.spec.partition_keys
     buckets = [
-        (() if name is None else spec_of_name(name, keys), share.bucket.bucket)
-        for share, name in zip(plan.shares, names, strict=True)
+        (() if each.partition is None else spec_of_name(each.partition, keys), each.bucket)
+        for each in plan.splits
     ]
+    writes = committer.write_tasks(buckets, on=on)
     return [
         TieringTask(
-            lake=target.lake,
-            spec=target.spec,
-            write=write,
-            table=target.table,
-            partition=name,
-            share=share,
+            lake=target.lake, spec=target.spec, write=write, table=target.table, split=split
         )
-        for share, name, write in zip(
-            plan.shares, names, committer.write_tasks(buckets, on=on), strict=True
-        )
+        for split, write in zip(plan.splits, writes, strict=True)
     ]
 
 
@@ -253,12 +295,12 @@ def _results(outcomes: Sequence[Outcome]) -> list[WriteResult]:
 
 
 def _told(
-    report: RoundReport, plan: RoundPlan, *, snapshot: LakeSnapshot, written: Sequence[Written]
+    report: RoundReport, plan: RoundPlan, *, snapshot: LakeSnapshot, written: Sequence[WrittenSplit]
 ) -> RoundReport:
     return replace(
         report,
         snapshot=snapshot,
-        tiered={each.share.bucket: each.share.offsets for each in written},
+        tiered={each.split.log_bucket: each.split.offsets for each in written},
         row_count=sum(each.result.row_count for each in written),
         file_count=sum(each.result.file_count for each in written),
         byte_count=sum(each.result.byte_count for each in written),

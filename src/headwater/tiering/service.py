@@ -1,31 +1,81 @@
 """A tierer that runs: asks for tables, tiers them, and tells how it went, until it is stopped."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
 
-from headwater.client.client import AsyncClient
-from headwater.errors import (
-    HeadwaterError,
-    InvalidOptionError,
-    LakeMovedError,
-    RetryLaterError,
-)
+from headwater.client.client import AsyncClient, connect
+from headwater.cluster.paths import table_path
+from headwater.config.client import ClientSettings
+from headwater.embedded.storage import open_storage
+from headwater.errors import HeadwaterError, InvalidOptionError, LakeMovedError, RetryLaterError
 from headwater.lake.lakes import Lakes
+from headwater.lake.spi import WriteResult
 from headwater.model.path import TablePath
 from headwater.runtime.events import Events
-from headwater.tiering.behind import Behind
-from headwater.tiering.counting import Counted
 from headwater.tiering.leases import Leases
-from headwater.tiering.progress import Began, Ended, Failed, Listener, Stepped, Waits, deaf
-from headwater.tiering.reporting import report_snapshot
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import (
+    Copied,
+    Listener,
+    RoundReport,
+    RoundStep,
+    Stepped,
+    TieringTurn,
+    TurnBegan,
+    TurnEnded,
+    TurnFailed,
+    Waits,
+    deaf,
+)
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Runner
-from headwater.tiering.settings import TieringSettings
-from headwater.tiering.steps import Step
-from headwater.tiering.turn import RoundReport, Turn
-from headwater.tiering.upkeep import Upkeep
+from headwater.tiering.status import Behind
+from headwater.tiering.target import report_snapshot
+from headwater.tiering.task import (
+    LocalRunner,
+    Outcome,
+    Report,
+    RewriteTask,
+    Runner,
+    Skipped,
+    TaskDone,
+    TieringTask,
+)
+from headwater.tiering.upkeep import LakeUpkeep
+
+# A runner that tells how far it is.
+
+
+class CountedRunner:
+    """Let another runner run tasks, and tell a listener of each that ends."""
+
+    def __init__(self, runner: Runner, listener: Listener) -> None:
+        self._runner = runner
+        self._listener = listener
+
+    async def run(self, tasks: Sequence[TieringTask], *, report: Report) -> list[Outcome]:
+        """Return what came of each task, in the order of the tasks, and report each as it ends."""
+        done = rows = 0
+
+        def count(each: TaskDone) -> None:
+            nonlocal done, rows
+            report(each)
+            done += 1
+            rows += 0 if isinstance(each.outcome, Skipped) else each.outcome.row_count
+            path = each.task.table.path
+            self._listener(Copied(path, tasks_done=done, tasks=len(tasks), rows=rows))
+
+        return await self._runner.run(tasks, report=count)
+
+    async def rewrite(self, tasks: Sequence[RewriteTask]) -> list[WriteResult]:
+        """Return the files that each rewrite has led to, in the order of the tasks."""
+        return await self._runner.rewrite(tasks)
+
+
+# A tierer that runs: asks for tables, tiers them, and tells how it went, until it is stopped.
 
 _events = Events("tiering")
 
@@ -46,13 +96,13 @@ class TieringService:
         listener: Listener = deaf,
     ) -> None:
         self._client = client
-        self._runner = Counted(runner, listener)
+        self._runner = CountedRunner(runner, listener)
         self._settings = settings or TieringSettings()
         self._lakes = lakes or Lakes()
         self._listener = listener
         self._clock = client.cluster.clock
         self._leases = Leases(client, self._settings)
-        self._upkeep = Upkeep(runner, settings=self._settings, clock=self._clock)
+        self._upkeep = LakeUpkeep(runner, settings=self._settings, clock=self._clock)
         self._stopping = asyncio.Event()
         self._waited_for: set[TablePath] = set()
 
@@ -92,11 +142,11 @@ class TieringService:
         finally:
             await self._leases.close()
 
-    async def tier(self, turn: Turn) -> RoundReport | None:
+    async def tier(self, turn: TieringTurn) -> RoundReport | None:
         """Tier a table that was handed out; None if that failed, which others need not know."""
         assignment, began = turn.assignment, self._clock.monotonic()
         path = assignment.path
-        self._listener(Began(path))
+        self._listener(TurnBegan(path))
         try:
             report = await self._leases.during(assignment, self._round(turn))
         except asyncio.CancelledError:
@@ -105,18 +155,18 @@ class TieringService:
         except Exception as fault:  # noqa: BLE001 - one bad table must not stop the others
             # Also if another holds it by now, whom that does not concern.
             self._leases.failed(assignment, fault)
-            self._tell_failed(Failed(path, fault, self._clock.monotonic() - began))
+            self._tell_failed(TurnFailed(path, fault, self._clock.monotonic() - began))
             return None
         self._leases.finished(assignment, report.snapshot, is_forced=report.rows_left > 0)
-        self._listener(Ended(path, report, self._clock.monotonic() - began))
+        self._listener(TurnEnded(path, report, self._clock.monotonic() - began))
         return report
 
     # ---- one table
 
-    async def _round(self, turn: Turn) -> RoundReport:
+    async def _round(self, turn: TieringTurn) -> RoundReport:
         path = turn.assignment.path
 
-        async def watch(step: Step) -> None:
+        async def watch(step: RoundStep) -> None:
             self._listener(Stepped(path, step))
 
         report = await tier_round(
@@ -129,7 +179,7 @@ class TieringService:
         )
         return await self._kept(turn, report)
 
-    async def _kept(self, turn: Turn, report: RoundReport) -> RoundReport:
+    async def _kept(self, turn: TieringTurn, report: RoundReport) -> RoundReport:
         """Look after the lake table; what goes wrong there is for the next time."""
         head, began = report.snapshot, self._clock.monotonic()
         if head is None or head.boundary is None:
@@ -142,12 +192,12 @@ class TieringService:
             return report
         except Exception as fault:  # noqa: BLE001 - the rows are in the lake, and stay there
             seconds = self._clock.monotonic() - began
-            self._tell_failed(Failed(turn.assignment.path, fault, seconds, is_upkeep=True))
+            self._tell_failed(TurnFailed(turn.assignment.path, fault, seconds, is_upkeep=True))
             return report
         self._listener(tidied.kept)
         return replace(report, snapshot=tidied.snapshot)
 
-    def _tell_failed(self, news: Failed) -> None:
+    def _tell_failed(self, news: TurnFailed) -> None:
         event = "upkeep failed" if news.is_upkeep else "tiering failed"
         is_ours = isinstance(news.fault, HeadwaterError)
         _events.error(
@@ -160,7 +210,7 @@ class TieringService:
 
     # ---- which one
 
-    async def _next_if_reached(self, tables: Sequence[TablePath]) -> tuple[Turn | None, str]:
+    async def _next_if_reached(self, tables: Sequence[TablePath]) -> tuple[TieringTurn | None, str]:
         """Return a table to tier, or why there is none."""
         try:
             turn = await self._next(tables)
@@ -185,7 +235,7 @@ class TieringService:
 
     async def _next(
         self, tables: Sequence[TablePath], *, ignore_freshness: bool = False
-    ) -> Turn | None:
+    ) -> TieringTurn | None:
         """Return a table to tier; one that is not wanted is given back, as Fluss asks no wishes."""
         seen: set[int] = set()
         while True:
@@ -195,7 +245,7 @@ class TieringService:
             if assigned is None:
                 return None
             if not tables or assigned.path in tables:
-                return Turn(assigned, answer.storage_id)
+                return TieringTurn(assigned, answer.storage_id)
             self._leases.give_back(assigned)
             if assigned.table_id in seen:
                 return None
@@ -210,7 +260,7 @@ class TieringService:
             known = {state.path for state in states}
         for path in tables:
             if path not in known:
-                self._tell_failed(Failed(path, await self._why_not(path), 0.0))
+                self._tell_failed(TurnFailed(path, await self._why_not(path), 0.0))
         return known & set(tables) if tables else known
 
     async def _still_to_come(self, left: set[TablePath], behind: Behind) -> set[TablePath]:
@@ -247,3 +297,75 @@ class TieringService:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.poll_interval_s):
                 await self._stopping.wait()
+
+
+# A tierer as one piece of work: until all is tiered, or until it is stopped.
+
+StartRunner: TypeAlias = Callable[[AsyncClient], AbstractAsyncContextManager[Runner]]
+"""Gives what runs tasks, once the storage is reached."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TieringJob:
+    """Say which tables of which storage go to the lake, and how."""
+
+    target: str | Path
+    """A data directory, or HOST:PORT of servers with commas between them."""
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    deadline_s: float = ClientSettings().deadline_s
+    """Seconds that one call to the server may take with all its retries."""
+    waits: bool = False
+    """Whether to wait that long for a server that is not there yet."""
+    tables: tuple[str, ...] = ()
+    """All that have a lake table, unless some are named."""
+    lake: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Options of the lake's catalog that stand above those that the server tells."""
+    settings: TieringSettings = field(default_factory=TieringSettings)
+    is_once: bool = True
+    listens: bool = False
+    """Whether a directory that is opened can be reached from other processes."""
+
+
+@asynccontextmanager
+async def run_here(client: AsyncClient) -> AsyncIterator[Runner]:
+    """Run tasks in this process."""
+    yield LocalRunner(client)
+
+
+async def run_job(
+    job: TieringJob, start_runner: StartRunner = run_here, *, listener: Listener = deaf
+) -> None:
+    """Tier until all is in the lake, or with `is_once` off until cancelled.
+
+    1. Reach the storage. 2. Start what runs tasks, which may take long, and would be in vain
+    without a storage. 3. Tier.
+    """
+    paths = [table_path(name) for name in job.tables]
+    async with _reached(job) as client, start_runner(client) as runner:
+        service = TieringService(
+            client,
+            runner,
+            settings=job.settings,
+            lakes=Lakes(config=job.lake),
+            listener=listener,
+        )
+        await (service.run_once if job.is_once else service.run)(tables=paths)
+
+
+@asynccontextmanager
+async def _reached(job: TieringJob) -> AsyncIterator[AsyncClient]:
+    settings = ClientSettings(deadline_s=job.deadline_s)
+    if job.waits:
+        settings = replace(settings, connect_timeout_s=job.deadline_s, waits_for_server=True)
+    if is_directory(job.target):
+        opening = open_storage(job.target, listen=job.listens, settings=settings)
+    else:
+        opening = connect(str(job.target), user=job.user, password=job.password, settings=settings)
+    async with await opening as client:
+        yield client
+
+
+def is_directory(target: str | Path) -> bool:
+    """Tell a directory from addresses, which end in a port."""
+    return isinstance(target, Path) or ":" not in target or Path(target).expanduser().is_dir()

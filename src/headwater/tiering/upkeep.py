@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from headwater.config.options import DATALAKE_AUTO_COMPACTION, DATALAKE_AUTO_EXPIRE_SNAPSHOT
 from headwater.lake.spi import Cleaned, LakeKeeper, LakeSnapshot
 from headwater.model.path import TablePath
-from headwater.runtime.aside import aside
 from headwater.runtime.clock import Clock
-from headwater.runtime.doubting import JUMP_MS, DoubtingClock
 from headwater.runtime.events import Events
-from headwater.tiering.progress import Kept
-from headwater.tiering.runner import Runner
-from headwater.tiering.settings import TieringSettings
-from headwater.tiering.task import RewriteTask
-from headwater.tiering.turn import Target
+from headwater.runtime.jumps import JUMP_MS, DoubtingClock
+from headwater.runtime.tasks import aside
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import LakeTarget, UpkeepDone
+from headwater.tiering.task import RewriteTask, Runner
 
 _MS = 1000
 _events = Events("tiering")
@@ -24,7 +22,7 @@ class Tidied:
     """Hold what upkeep did, and the newest snapshot after it."""
 
     snapshot: LakeSnapshot
-    kept: Kept
+    kept: UpkeepDone
 
 
 class AgeClock:
@@ -68,7 +66,7 @@ class AgeClock:
         return self._time.monotonic()
 
 
-class Upkeep:
+class LakeUpkeep:
     """Look after lake tables as their options ask for it."""
 
     def __init__(self, runner: Runner, *, settings: TieringSettings, clock: Clock) -> None:
@@ -78,7 +76,7 @@ class Upkeep:
         self.time = AgeClock(clock)
         self._searched_at: dict[TablePath, float] = {}
 
-    async def keep(self, target: Target, head: LakeSnapshot) -> Tidied:
+    async def keep(self, target: LakeTarget, head: LakeSnapshot) -> Tidied:
         """Do what is due.
 
         1. Compact. 2. Merge lists of files. 3. Drop old snapshots. 4. Once in a while, remove
@@ -94,7 +92,7 @@ class Upkeep:
             head = head if merged is None else merged
             cleaned = await expire(keeper, now_ms=self.time.now_ms())
             cleaned = _sum(cleaned, await self._orphans(keeper, target.table.path))
-        kept = Kept(
+        kept = UpkeepDone(
             path=target.table.path,
             files_rewritten=rewritten,
             snapshots_dropped=cleaned.snapshots,
@@ -114,7 +112,7 @@ class Upkeep:
 
 
 async def compact(
-    target: Target, head: LakeSnapshot, *, runner: Runner
+    target: LakeTarget, head: LakeSnapshot, *, runner: Runner
 ) -> tuple[LakeSnapshot, int]:
     """Turn small files and files with replaced rows into better ones; return how many went.
 

@@ -1,1 +1,1 @@
-"""The Fluss client protocol without I/O: frames, messages, api keys, error answers."""
+"""The Fluss client protocol without I/O: frames, messages, API keys, error responses."""

@@ -1,4 +1,4 @@
-"""The APIs that are served: key, highest version, request and response message."""
+"""The supported APIs: key, highest version, request and response message."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,7 +9,7 @@ from headwater.wire import fluss_pb2 as pb
 
 
 class ApiKey(IntEnum):
-    """Number the APIs as the protocol does."""
+    """The API keys of the protocol."""
 
     API_VERSIONS = 1000
     CREATE_DATABASE = 1001
@@ -50,7 +50,7 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """Describe one API."""
+    """One API."""
 
     key: ApiKey
     request: type[Message]

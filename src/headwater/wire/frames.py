@@ -1,4 +1,4 @@
-"""Frames on a connection: how requests and responses are cut out of a byte stream.
+"""Frames: how requests and responses are cut out of a byte stream.
 
 request:  i32 length | i16 api key | i16 api version | i32 request id | body
 response: i32 length | u8 kind | i32 request id | body
@@ -20,7 +20,7 @@ SMALL_FRAME_BYTES_MAX = 64 * 1024
 
 
 class ResponseKind(IntEnum):
-    """Tell what the body of a response is."""
+    """What the body of a response is."""
 
     ANSWER = 0
     ERROR = 1
@@ -32,7 +32,7 @@ _KINDS = frozenset(ResponseKind)
 
 @dataclass(frozen=True, slots=True)
 class RequestFrame:
-    """Hold one request as it came."""
+    """One request as received."""
 
     api_key: int
     api_version: int
@@ -41,18 +41,18 @@ class RequestFrame:
 
     @property
     def size(self) -> int:
-        """Return the bytes of the frame behind its length."""
+        """Bytes of the frame after its length."""
         return REQUEST_HEAD.size + len(self.body)
 
     @property
     def is_large(self) -> bool:
-        """Tell whether the frame was received into room of its own."""
+        """Tell whether the frame was received into a buffer of its own."""
         return self.size > SMALL_FRAME_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFrame:
-    """Hold one response as it came."""
+    """One response as received."""
 
     kind: ResponseKind
     request_id: int
@@ -60,7 +60,7 @@ class ResponseFrame:
 
 
 def request_frame(data: memoryview) -> RequestFrame:
-    """Read a request from the bytes behind its length."""
+    """Parse a request from the bytes after its length."""
     if len(data) < REQUEST_HEAD.size:
         raise CorruptBatchError(f"A request of {len(data)} bytes is shorter than its header.")
     key, version, request_id = REQUEST_HEAD.unpack_from(data)
@@ -68,9 +68,9 @@ def request_frame(data: memoryview) -> RequestFrame:
 
 
 def response_frame(data: memoryview) -> ResponseFrame:
-    """Read a response from the bytes behind its length."""
+    """Parse a response from the bytes after its length."""
     if not data or data[0] not in _KINDS:
-        raise CorruptBatchError(f"A response of {len(data)} bytes begins with no kind.")
+        raise CorruptBatchError(f"A response of {len(data)} bytes has an unknown kind.")
     kind = ResponseKind(data[0])
     if kind is ResponseKind.FAILURE:
         return ResponseFrame(kind, -1, data[1:])
@@ -81,28 +81,28 @@ def response_frame(data: memoryview) -> ResponseFrame:
 
 
 def request_head(api_key: int, api_version: int, request_id: int, *, body_bytes: int) -> bytes:
-    """Return everything of a request before its body."""
+    """Encode everything of a request before its body."""
     return LENGTH.pack(REQUEST_HEAD.size + body_bytes) + REQUEST_HEAD.pack(
         api_key, api_version, request_id
     )
 
 
 def response_head(kind: ResponseKind, request_id: int, *, body_bytes: int) -> bytes:
-    """Return everything of a response before its body."""
+    """Encode everything of a response before its body."""
     return RESPONSE_HEAD.pack(1 + REQUEST_ID_BYTES + body_bytes, kind, request_id)
 
 
 class FrameAssembler:
     """Cut a byte stream into frames, receiving large ones without a copy.
 
-    The caller fills `buffer()` and tells with `filled()` how much; whole frames come back.
-    While `wanted_bytes` is not zero a large frame waits for room: the caller reads no further
-    until it has called `make_room()`.
+    The caller fills `buffer()` and reports with `filled()` how much; complete frames are returned.
+    While `wanted_bytes` is not zero a large frame waits for memory: the caller stops reading until
+    it has called `make_room()`.
     """
 
     def __init__(self, *, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
-        # One byte more would let a large frame slip in whole, past the wait for room.
+        # One more byte would let a large frame slip in whole, without waiting for memory.
         self._small = bytearray(LENGTH.size + SMALL_FRAME_BYTES_MAX)
         self._small_end = 0
         self._large: memoryview | None = None
@@ -111,27 +111,27 @@ class FrameAssembler:
 
     @property
     def is_inside_frame(self) -> bool:
-        """Tell whether a frame has begun and not ended."""
+        """Tell whether a frame has started and not ended."""
         return self._large is not None or self._small_end > 0
 
     @property
     def receiving_bytes(self) -> int:
-        """Return the size of the large frame that is being received, or 0."""
+        """Size of the large frame that is being received, or 0."""
         return 0 if self._large is None else len(self._large)
 
     @property
     def received_bytes(self) -> int:
-        """Return how much of that large frame has come."""
+        """Bytes of that large frame received so far."""
         return self._large_end
 
     def buffer(self) -> memoryview:
-        """Return where the next bytes go."""
+        """Return the buffer for the next bytes."""
         if self._large is not None:
             return self._large[self._large_end :]
         return memoryview(self._small)[self._small_end :]
 
     def filled(self, count: int) -> list[memoryview]:
-        """Take note of `count` new bytes and return the frames that are whole now."""
+        """Add `count` new bytes and return the frames that are complete."""
         if self._large is None:
             self._small_end += count
             return self._cut_small()
@@ -142,9 +142,9 @@ class FrameAssembler:
         return [frame.toreadonly()]
 
     def make_room(self) -> None:
-        """Begin to receive the large frame that was announced."""
+        """Start receiving the large frame that was announced."""
         assert self.wanted_bytes
-        # Arrow's memory pool keeps its pages and does not fill them with zeros.
+        # Arrow's memory pool keeps its pages and does not zero them.
         self._large = memoryview(pa.allocate_buffer(self.wanted_bytes)).cast("B")
         received = self._small_end - LENGTH.size
         self._large[:received] = self._small[LENGTH.size : self._small_end]
@@ -171,7 +171,7 @@ class FrameAssembler:
             raise CorruptBatchError(f"A frame announces a length of {length} bytes.")
         if length > self.frame_bytes_max:
             raise RecordTooLargeError(
-                f"A frame of {length} bytes is over the limit of {self.frame_bytes_max}.",
+                f"A frame of {length} bytes exceeds the limit of {self.frame_bytes_max}.",
                 hint="Send smaller requests.",
             )
         return length

@@ -1,9 +1,9 @@
-"""How long the lists of a request may be, and how large its body.
+"""Limits on the lists and the body of a request.
 
-A list costs its sender a byte or two per item, and whoever decodes it a hundred times as much. So
-the items are counted in the bytes as they came, before anything is made of them; a body too short
-to be over any limit is not even counted. The limits are far above what clients send: a table has
-at most 4,096 columns, and clients send one entry for each bucket they read or write.
+A list costs its sender a byte or two per item, and the decoder a hundred times as much. So items
+are counted in the raw bytes before anything is decoded; a body too short to exceed any limit is not
+even counted. The limits are far above what clients send: a table has at most 4,096 columns, and
+clients send one entry for each bucket they read or write.
 """
 
 import sys
@@ -16,7 +16,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from headwater.errors import CorruptBatchError, RecordTooLargeError
 from headwater.wire.apis import APIS, Api, ApiKey
-from headwater.wire.fields import read_varint
+from headwater.wire.messages import read_varint
 
 KIB = 1024
 BUCKETS_MAX = 16 * KIB
@@ -74,17 +74,17 @@ LISTS: Mapping[str, int] = {
     "PutKvRequest.target_columns": COLUMNS_MAX,
     "TableOffsets.bucket_offsets": OFFSETS_MAX,
 }
-"""Items of a list in one request: of all lists of that name together."""
+"""Items of a list in one request: all lists of that name together."""
 
 NAMES_BYTES_MAX = 64 * KIB
 LISTS_BYTES_MAX = 4 * KIB * KIB
-"""Body of a request that has no lists, and of one that has some."""
+"""Body of a request without lists, and of one with lists."""
 
 BODIES: Mapping[ApiKey, int | None] = {
-    # Documents in JSON.
+    # JSON documents.
     ApiKey.CREATE_DATABASE: LISTS_BYTES_MAX,
     ApiKey.CREATE_TABLE: LISTS_BYTES_MAX,
-    # They carry rows and keys, so the limit on every frame is theirs.
+    # They carry rows and keys, so only the frame limit applies.
     ApiKey.PRODUCE_LOG: None,
     ApiKey.PUT_KV: None,
     ApiKey.LOOKUP: None,
@@ -92,15 +92,15 @@ BODIES: Mapping[ApiKey, int | None] = {
 }
 
 DEPTH_MAX = 96
-"""Messages within messages; the decoder of protobuf gives up at 100."""
+"""Nested messages; the protobuf decoder gives up at 100."""
 
 ITEMS_PER_TURN = 4 * KIB
-"""Items that are looked at before others have their turn."""
+"""Items that are counted before other tasks may run."""
 
 JSON_VALUES_MAX = 64 * KIB
 """Values in a JSON document: a column of a table takes about four."""
 
-# A field that should stand once may stand several times, and the last one counts.
+# A singular field may be repeated; the last one counts.
 _SINGLES_MAX = 1024
 _SINGLES_PER_ITEM = 16
 _MORE = 0x80
@@ -111,7 +111,7 @@ _INNER_BYTES = bytes(range(_MORE, 256))
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Hold what is looked for in the body of one API."""
+    """What is counted in the body of one API."""
 
     fields: "Fields"
     bytes_max: int | None
@@ -119,17 +119,18 @@ class _Rule:
 
 
 def may_be_too_long(api: ApiKey, body: memoryview) -> bool:
-    """Tell whether a body has room for more than is allowed; small ones do not."""
+    """Tell whether a body is large enough to exceed a limit; small ones are not."""
     return len(body) > _RULES[api].harmless_bytes
 
 
 def count_items(api: ApiKey, body: memoryview) -> Iterator[None]:
-    """Refuse a body that is over a limit; yields now and again, so that others have their turn."""
+    """Reject a body that exceeds a limit; yields now and then so that other tasks can run."""
     rule = _RULES[api]
     if rule.bytes_max is not None and len(body) > rule.bytes_max:
         raise RecordTooLargeError(
-            f"The body of {api.name} has {len(body)} bytes, at most {rule.bytes_max} are taken.",
-            hint="Ask for less at a time.",
+            f"The body of {api.name} has {len(body)} bytes, more than the limit of "
+            f"{rule.bytes_max}.",
+            hint="Send less in one request.",
         )
     try:
         yield from _walk(body, rule.fields)
@@ -138,17 +139,17 @@ def count_items(api: ApiKey, body: memoryview) -> Iterator[None]:
 
 
 def check_json(document: bytes, *, what: str) -> None:
-    """Refuse a document of so many values that parsing it would keep everybody waiting."""
+    """Reject a document with so many values that parsing it would block the event loop."""
     count = document.count(b",") + document.count(b"[") + document.count(b"{")
     if count > JSON_VALUES_MAX:
         raise RecordTooLargeError(
-            f"The {what} has about {count} values, at most {JSON_VALUES_MAX} are taken.",
+            f"The {what} has about {count} values, more than the limit of {JSON_VALUES_MAX}.",
             hint="Use fewer columns, or shorter lists.",
         )
 
 
 def _walk(body: memoryview, fields: "Fields") -> Iterator[None]:
-    """Count the items of all lists without recursion: what is nested deeply must not end us."""
+    """Count the items of all lists without recursion: deep nesting must not overflow the stack."""
     count, above, position, end = _Count(), list[tuple[Fields, int, int]](), 0, len(body)
     while True:
         if position >= end:
@@ -173,7 +174,7 @@ def _walk(body: memoryview, fields: "Fields") -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Count:
-    """Count the items of lists, and the fields that are none."""
+    """Count the items of lists, and other fields."""
 
     by_name: dict[str, int] = dataclass_field(default_factory=dict)
     items: int = 0
@@ -181,7 +182,7 @@ class _Count:
     turn_ends_at: int = ITEMS_PER_TURN
 
     def add(self, field: "_Field | None", found: int) -> None:
-        """Count what one field brings."""
+        """Count what one field contains."""
         if field is not None and field.limit is not None:
             self.items += 1
             total = self.by_name[field.name] = self.by_name.get(field.name, 0) + found
@@ -190,10 +191,10 @@ class _Count:
             return
         self.singles += 1
         if self.singles > _SINGLES_MAX + _SINGLES_PER_ITEM * self.items:
-            raise CorruptBatchError("A message repeats fields that should stand once.")
+            raise CorruptBatchError("A message repeats fields that should occur once.")
 
     def add_run(self, field: "_Field", body: memoryview, position: int, end: int) -> int:
-        """Count short texts that follow each other, as keys do, and return where they end."""
+        """Count consecutive short strings, as keys are, and return where they end."""
         assert field.limit is not None
         tag, before = field.tag, self.by_name[field.name]
         total, most = before, min(field.limit, before + ITEMS_PER_TURN)
@@ -210,7 +211,7 @@ class _Count:
         return position
 
     def is_turn_over(self) -> bool:
-        """Tell now and again that others should have their turn."""
+        """Tell now and then that other tasks should run."""
         looked_at = self.items + self.singles
         if looked_at < self.turn_ends_at:
             return False
@@ -244,12 +245,12 @@ def _next_field(body: memoryview, position: int, end: int) -> tuple[int, int, in
     if kind == _VARINT:
         return position, read_varint(body, position)[1], tag
     if kind not in _FIXED_BYTES:
-        raise CorruptBatchError(f"A message holds a field of the unknown kind {kind}.")
+        raise CorruptBatchError(f"A message has a field of the unknown kind {kind}.")
     return position, position + _FIXED_BYTES[kind], tag
 
 
 def _items_in(body: memoryview, field: "_Field | None", kind: int, start: int, end: int) -> int:
-    """Return how many items a field brings; packed numbers end with a byte below 128 each."""
+    """Count the items in a field; packed numbers end with a byte below 128 each."""
     if field is None or not field.is_packable or kind != _BYTES:
         return 1
     return len(bytes(body[start:end]).translate(None, _INNER_BYTES))
@@ -258,16 +259,16 @@ def _items_in(body: memoryview, field: "_Field | None", kind: int, start: int, e
 def _too_many(field: "_Field") -> RecordTooLargeError:
     return RecordTooLargeError(
         f"The list {field.name} of a request has more than {field.limit} items.",
-        hint="Ask for fewer at a time, in several requests.",
+        hint="Send fewer in one request.",
     )
 
 
-# ---- from the declarations to what is looked for
+# ---- from the declarations to what is counted
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """Say of a field which list it is, if any, and what to look for inside."""
+    """Which list a field is, if any, and what to count inside."""
 
     name: str
     tag: int
@@ -281,7 +282,7 @@ Fields = dict[int, _Field]
 
 
 def _fields(message: Descriptor, known: dict[str, Fields]) -> Fields:
-    """Return the lists of a message and whatever has lists inside; a filter has filters inside."""
+    """Return the lists of a message and whatever contains lists; a filter contains filters."""
     if message.name not in known:
         found = known[message.name] = {}
         for field in message.fields:
@@ -294,7 +295,7 @@ def _fields(message: Descriptor, known: dict[str, Fields]) -> Fields:
 def _described(message: Descriptor, field: FieldDescriptor, known: dict[str, Fields]) -> _Field:
     name, tag = f"{message.name}.{field.name}", field.number << 3 | _BYTES
     inner = {} if field.message_type is None else _fields(field.message_type, known)
-    # Asked like this because protobuf has changed its mind about the other ways.
+    # Written like this because protobuf has deprecated the other ways.
     if not isinstance(field.default_value, list):
         return _Field(name, tag, inner)
     is_text = field.cpp_type == FieldDescriptor.CPPTYPE_STRING
@@ -303,7 +304,7 @@ def _described(message: Descriptor, field: FieldDescriptor, known: dict[str, Fie
 
 
 def _harmless_bytes(bytes_max: int | None, known: Mapping[str, Fields]) -> int:
-    """Return how large a body can be without being over any limit."""
+    """Return how large a body can be without exceeding any limit."""
     lists = (field for fields in known.values() for field in fields.values() if field.limit)
     sizes = [(field.limit or 0) * (1 if field.is_packable else 2) for field in lists]
     return min([*sizes, sys.maxsize if bytes_max is None else bytes_max])

@@ -1,12 +1,30 @@
-"""Lookups by key or prefix: the request, and the answer around values that are encoded already."""
+"""Lookups by key or prefix: request and response, as servers and clients encode them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
+from headwater.errors import CorruptBatchError
+from headwater.rows.compacted.varint import INT_BYTES_MAX, read_varints
+from headwater.rows.row_bytes import (
+    PADDING,
+    Bytes,
+    Longs,
+    RowBytes,
+    follow_chain,
+    overlapping_words,
+)
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.fields import Part, bytes_head
-from headwater.wire.messages import decode_message, refuse_repeated
+from headwater.wire.messages import (
+    Part,
+    bytes_head,
+    decode_message,
+    iterate_fields,
+    number_field,
+    refuse_repeated,
+)
 
 _HEADS_KEPT_MAX = 4096
 _BUCKETS_RESP, _VALUES, _VALUE = 1, 5, 1
@@ -19,7 +37,7 @@ VALUE_TAGS = (_VALUES << 3 | 2, _VALUE << 3 | 2)
 
 @dataclass(frozen=True, slots=True)
 class BucketKeys:
-    """Hold the keys, or prefixes of keys, to look up in one bucket."""
+    """The keys, or prefixes of keys, to look up in one bucket."""
 
     bucket_id: int
     keys: list[bytes]
@@ -28,7 +46,7 @@ class BucketKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupRequest:
-    """Hold a request to look up keys or prefixes in buckets of one table."""
+    """A request to look up keys or prefixes in buckets of one table."""
 
     table_id: int
     buckets: Sequence[BucketKeys]
@@ -39,7 +57,7 @@ class LookupRequest:
 
 @dataclass(frozen=True, slots=True)
 class BucketValues:
-    """Hold what was found in one bucket, as the encoded field of each key."""
+    """What was found in one bucket, as the encoded field of each key."""
 
     bucket_id: int
     partition_id: int | None
@@ -48,7 +66,7 @@ class BucketValues:
 
 @dataclass(frozen=True, slots=True)
 class BucketFault:
-    """Hold why one bucket could not answer."""
+    """Why one bucket could not answer."""
 
     bucket_id: int
     partition_id: int | None
@@ -57,7 +75,7 @@ class BucketFault:
 
 
 def decode_lookup(body: memoryview, *, api: str = "LOOKUP") -> LookupRequest:
-    """Read a LookupRequest, or a PrefixLookupRequest, which is a part of it."""
+    """Decode a LookupRequest, or a PrefixLookupRequest, which has a subset of its fields."""
     message = decode_message(pb.LookupRequest, bytes(body), api=api)
     buckets = [_keys(bucket) for bucket in message.buckets_req]
     refuse_repeated(buckets, api=api)
@@ -79,13 +97,13 @@ def lookup_answer(buckets: Sequence[BucketValues | BucketFault]) -> list[Part]:
     """Encode a LookupResponse or a PrefixLookupResponse, whose field numbers are the same."""
     parts: list[Part] = []
     for bucket in buckets:
-        fields = _fields(bucket).SerializeToString()
+        fields = _bucket_fields(bucket).SerializeToString()
         encoded = bucket.encoded if isinstance(bucket, BucketValues) else b""
         parts += [bytes_head(_BUCKETS_RESP, len(fields) + len(encoded)) + fields, encoded]
     return parts
 
 
-def _fields(bucket: BucketValues | BucketFault) -> pb.LookupBucketResponse:
+def _bucket_fields(bucket: BucketValues | BucketFault) -> pb.LookupBucketResponse:
     answer = pb.LookupBucketResponse(bucket_id=bucket.bucket_id, partition_id=bucket.partition_id)
     if isinstance(bucket, BucketFault):
         answer.error_code, answer.error_message = bucket.code, bucket.message
@@ -94,13 +112,13 @@ def _fields(bucket: BucketValues | BucketFault) -> pb.LookupBucketResponse:
 
 @lru_cache(maxsize=_HEADS_KEPT_MAX)
 def value_field_head(length: int) -> bytes:
-    """Encode what comes before the bytes of one value that was found."""
+    """Encode what comes before the bytes of one value."""
     inner = bytes_head(_VALUE, length)
     return bytes_head(_VALUES, len(inner) + length) + inner
 
 
 def encoded_values(values: Sequence[bytes | None]) -> bytes:
-    """Encode the values of one bucket, one for each key and None where it was not found."""
+    """Encode the values of one bucket, one for each key, None if it was not found."""
     parts: list[bytes] = []
     for value in values:
         if value is None:
@@ -118,3 +136,129 @@ def encoded_value_lists(lists: Sequence[Sequence[bytes]]) -> bytes:
 def _encoded_list(values: Sequence[bytes]) -> bytes:
     body = b"".join(bytes_head(_VALUE, len(value)) + value for value in values)
     return bytes_head(_VALUES, len(body)) + body
+
+
+# What a client reads of the response to a lookup: the values of many keys at once.
+
+_ANSWER_BUCKETS, _ANSWER_VALUES = 1, 5
+_PARTITION_ID, _BUCKET_ID = 1, 2
+_SMALL_BYTES_MAX = 32 * 1024
+_OUTER_TAG, _INNER_TAG = VALUE_TAGS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BucketFound:
+    """The values of one bucket; `counts` says how many each key has."""
+
+    bucket_id: int
+    partition_id: int | None
+    values: RowBytes
+    counts: Longs
+
+
+def decode_lookup_answer(body: memoryview) -> list[BucketFound | BucketFault]:
+    """Decode a LookupResponse; a key that was not found has no value, any other has one."""
+    if len(body) <= _SMALL_BYTES_MAX:
+        message = decode_message(pb.LookupResponse, bytes(body), api="LOOKUP")
+        return [_few(bucket) for bucket in message.buckets_resp]
+    return [
+        _bucket(value)
+        for number, value in iterate_fields(body)
+        if number == _ANSWER_BUCKETS and isinstance(value, memoryview)
+    ]
+
+
+def decode_few_values(body: memoryview) -> dict[tuple[int | None, int], list[bytes | None]] | None:
+    """Read the values of a few keys by partition and bucket; None if a bucket has an error."""
+    message = decode_message(pb.LookupResponse, bytes(body), api="LOOKUP")
+    found: dict[tuple[int | None, int], list[bytes | None]] = {}
+    for bucket in message.buckets_resp:
+        if bucket.error_code:
+            return None
+        partition_id = bucket.partition_id if bucket.HasField("partition_id") else None
+        found[partition_id, bucket.bucket_id] = [
+            each.values if each.HasField("values") else None for each in bucket.values
+        ]
+    return found
+
+
+def decode_prefix_lookup_answer(body: memoryview) -> list[BucketFound | BucketFault]:
+    """Decode a PrefixLookupResponse."""
+    message = decode_message(pb.PrefixLookupResponse, bytes(body), api="PREFIX_LOOKUP")
+    answers: list[BucketFound | BucketFault] = []
+    for bucket in message.buckets_resp:
+        lists = [each.values for each in bucket.value_lists]
+        values = RowBytes.of([value for each in lists for value in each])
+        counts = np.array([len(each) for each in lists], np.int64)
+        answers.append(_fault(bucket) or _found(bucket, values, counts))
+    return answers
+
+
+def _few(bucket: pb.LookupBucketResponse) -> BucketFound | BucketFault:
+    found = [each.values for each in bucket.values if each.HasField("values")]
+    counts = np.array([each.HasField("values") for each in bucket.values], np.int64)
+    return _fault(bucket) or _found(bucket, RowBytes.of(found), counts)
+
+
+def _found(
+    bucket: pb.LookupBucketResponse | pb.PrefixLookupBucketResponse, values: RowBytes, counts: Longs
+) -> BucketFound:
+    partition_id = bucket.partition_id if bucket.HasField("partition_id") else None
+    return BucketFound(bucket.bucket_id, partition_id, values, counts)
+
+
+def _fault(
+    bucket: pb.LookupBucketResponse | pb.PrefixLookupBucketResponse,
+) -> BucketFault | None:
+    if not bucket.error_code:
+        return None
+    partition_id = bucket.partition_id if bucket.HasField("partition_id") else None
+    return BucketFault(bucket.bucket_id, partition_id, bucket.error_code, bucket.error_message)
+
+
+def _bucket(message: memoryview) -> BucketFound | BucketFault:
+    """Decode one bucket whose values come after everything else, as writers put them."""
+    ids: dict[int, int] = {}
+    start = 0
+    for number, value in iterate_fields(message):
+        if number == _ANSWER_VALUES or not isinstance(value, int):
+            break
+        ids[number] = value
+        start += len(number_field(number, value))
+    if ids.keys() <= {_PARTITION_ID, _BUCKET_ID} and _BUCKET_ID in ids:
+        try:
+            values, counts = _many(message, start)
+            return BucketFound(ids[_BUCKET_ID], ids.get(_PARTITION_ID), values, counts)
+        except CorruptBatchError:
+            pass  # Other fields between the values, or a damaged message.
+    return _few(decode_message(pb.LookupBucketResponse, bytes(message), api="LOOKUP"))
+
+
+def _many(message: memoryview, start: int) -> tuple[RowBytes, Longs]:
+    end = len(message)
+    data: Bytes = np.zeros(end + PADDING, np.uint8)
+    data[:end] = np.frombuffer(message, np.uint8)
+    starts, ends = _field_bounds(data, start, end=end)
+    counts = (ends > starts).astype(np.int64)
+    starts, ends = starts[counts > 0], ends[counts > 0]
+    if (data[starts] != _INNER_TAG).any():
+        raise CorruptBatchError("A value is wrapped in an unknown field.")
+    lengths = read_varints(overlapping_words(data), starts + 1, bytes_max=INT_BYTES_MAX)
+    if not np.array_equal(lengths.ends + lengths.values.view(np.int64), ends):
+        raise CorruptBatchError("A value does not fill its field.")
+    return RowBytes(data, lengths.ends, ends), counts
+
+
+def _field_bounds(data: Bytes, start: int, *, end: int) -> tuple[Longs, Longs]:
+    """Return where the contents of consecutive fields begin and end."""
+    places = np.flatnonzero(data[start:end] == _OUTER_TAG) + start
+    lengths = read_varints(overlapping_words(data), places + 1, bytes_max=INT_BYTES_MAX)
+    nexts = lengths.ends + lengths.values.view(np.int64)
+    fits = (nexts <= end) & (lengths.ends <= end)
+    if lengths.too_long is not None:
+        fits &= ~lengths.too_long
+    chain = follow_chain(places[fits], nexts[fits], start=start, end=end)
+    if chain is None:
+        raise CorruptBatchError("The values are not consecutive.")
+    found = np.flatnonzero(fits)[chain]
+    return lengths.ends[found], nexts[found]

@@ -31,7 +31,7 @@ PREDICATE_DEPTH_MAX = 64
 _LEAF, _COMPOUND = 0, 1
 _AND, _OR = 0, 1
 _NANOS_PER_MILLI = 1_000_000
-# Small integers and times of day travel in `int_value`.
+# Small integers and times of day use `int_value`.
 _FIELD_OF_TYPE: dict[type[DataType], str] = {
     BooleanType: "boolean_value",
     BigIntType: "bigint_value",
@@ -64,17 +64,19 @@ _TYPES: tuple[type[DataType], ...] = (
 _NUMBER_OF_TYPE = {kind: number for number, kind in enumerate(_TYPES)}
 COMPACT_PRECISION_MAX = 18
 _Columns = Mapping[int, Column]
-DECIMAL_BYTES_MAX = 16  # 38 digits; to make digits of thousands of bytes takes for ever
+DECIMAL_BYTES_MAX = 16  # 38 digits; converting thousands of bytes to digits takes forever
 
 
 def predicate_from_wire(message: pb.Predicate, schema: Schema) -> Predicate:
-    """Read a filter; a column that the schema does not have is an error."""
+    """Decode a filter; a column that is not in the schema is an error."""
     return _predicate(message, {column.column_id: column for column in schema.columns})
 
 
 def _predicate(message: pb.Predicate, columns: _Columns, *, depth: int = 0) -> Predicate:
     if depth > PREDICATE_DEPTH_MAX:
-        raise InvalidProjectionError(f"A filter is nested deeper than {PREDICATE_DEPTH_MAX}.")
+        raise InvalidProjectionError(
+            f"A filter is nested more than {PREDICATE_DEPTH_MAX} levels deep."
+        )
     if message.type == _LEAF and message.HasField("leaf"):
         return _leaf(message.leaf, columns)
     if message.type == _COMPOUND and message.HasField("compound"):
@@ -91,11 +93,13 @@ def _predicate(message: pb.Predicate, columns: _Columns, *, depth: int = 0) -> P
 def _leaf(message: pb.LeafPredicate, columns: _Columns) -> Leaf:
     column = columns.get(message.field_id)
     if column is None:
-        raise InvalidProjectionError(f"A filter names the unknown column id {message.field_id}.")
+        raise InvalidProjectionError(f"A filter uses the unknown column id {message.field_id}.")
     try:
         function = LeafFunction(message.function)
     except ValueError:
-        raise InvalidProjectionError(f"Unknown filter function {message.function}.") from None
+        raise InvalidProjectionError(
+            f"A filter uses the unknown function {message.function}."
+        ) from None
     literals = tuple(_literal(literal, column) for literal in message.literals)
     return Leaf(function, column.column_id, literals)
 
@@ -115,7 +119,7 @@ def _literal(message: pb.LiteralValue, column: Column) -> Literal:
 
 
 def predicate_to_wire(predicate: Predicate, schema: Schema) -> pb.Predicate:
-    """Write a filter; its columns are those of the schema."""
+    """Encode a filter on columns of the schema."""
     match predicate:
         case Leaf():
             return pb.Predicate(type=_LEAF, leaf=_leaf_to_wire(predicate, schema))
@@ -173,7 +177,7 @@ def _put_decimal(message: pb.LiteralValue, literal: Decimal, data_type: DecimalT
 def _decimal(message: pb.LiteralValue, scale: int) -> Decimal:
     if len(message.decimal_bytes) > DECIMAL_BYTES_MAX:
         raise InvalidProjectionError(
-            f"A decimal of a filter takes {len(message.decimal_bytes)} bytes."
+            f"A decimal in a filter has {len(message.decimal_bytes)} bytes."
         )
     if message.HasField("decimal_bytes"):
         unscaled = int.from_bytes(message.decimal_bytes, "big", signed=True)

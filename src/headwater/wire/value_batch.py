@@ -1,4 +1,4 @@
-"""A batch of values without keys: what scans of a primary-key table answer.
+"""A batch of values without keys: the response to scans of a primary-key table.
 
 i32 length after this field | u8 magic | i32 count | (i32 length of value | value)…, little endian,
 where a value is an i16 schema id and a row.
@@ -10,15 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from headwater.errors import CorruptBatchError
-from headwater.rows.chains import follow_chain
-from headwater.rows.row_bytes import PADDING, Bytes, RowBytes, overlapping
+from headwater.rows.row_bytes import PADDING, Bytes, RowBytes, follow_chain, overlapping
 
 MAGIC = 0
 _HEAD = struct.Struct("<iBi")
 _LENGTH = struct.Struct("<i")
 _LENGTH_MAX = 2**31 - 1
 _TOP_SHIFT = 24
-# Where every few bytes look like a length, walking is faster than sorting them out.
+# If every few bytes look like a length, walking is faster than sorting them out.
 _PLACE_BYTES_MIN = 12
 HEAD_BYTES = _HEAD.size
 
@@ -37,19 +36,21 @@ def value_batch(values: Sequence[bytes]) -> bytes:
 
 
 def read_value_batch(batch: memoryview) -> RowBytes:
-    """Read the values of a batch, or say that it is malformed."""
+    """Decode the values of a batch; a malformed one is an error."""
     if len(batch) < _HEAD.size:
-        raise CorruptBatchError("A batch of values ends inside its head.")
+        raise CorruptBatchError("A batch of values ends inside its header.")
     length, magic, count = _HEAD.unpack_from(batch)
     if magic != MAGIC:
         raise CorruptBatchError(f"A batch of values has the unknown version {magic}.")
     if length != len(batch) - _LENGTH.size:
-        raise CorruptBatchError(f"A batch of values has {len(batch)} bytes, but says {length}.")
+        raise CorruptBatchError(
+            f"A batch of values has {len(batch)} bytes, but its header says {length}."
+        )
     data = np.zeros(len(batch) + PADDING, np.uint8)
     data[: len(batch)] = np.frombuffer(batch, np.uint8)
     values = _values(data, len(batch))
     if len(values) != count:
-        raise CorruptBatchError(f"A batch of {len(values)} values says that it has {count}.")
+        raise CorruptBatchError(f"A batch has {len(values)} values, but its header says {count}.")
     return values
 
 
@@ -70,7 +71,7 @@ def _values(data: Bytes, end: int) -> RowBytes:
 
 
 def _walked(data: Bytes, end: int) -> RowBytes:
-    """Go from value to value, where too many bytes look like a length."""
+    """Go from value to value, if too many bytes look like a length."""
     packed, position, places = data.tobytes(), _HEAD.size, []
     while position < end:
         places.append(position)

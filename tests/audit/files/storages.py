@@ -4,18 +4,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from headwater.audit.files.walking import audit_files
-from headwater.audit.finding import Finding, Severity
-from headwater.audit.report import Notes
+from headwater.audit.files.walk import audit_files
+from headwater.audit.report import Finding, Notes, Severity
 from headwater.client.client import AsyncClient
-from headwater.client.cluster import Cluster
-from headwater.client.pool import Address, Pool
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.links import Address, Pool
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
-from headwater.embedded.link import PEER, InProcessDialer
-from headwater.kv.settings import KvSettings
+from headwater.embedded.storage import PEER, InProcessDialer
+from headwater.kv.store import KvSettings
 from headwater.lake.lakes import Lakes
-from headwater.log.settings import LogSettings
+from headwater.log.retention import LogSettings
 from headwater.runtime.clock import SystemClock
 from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings

@@ -1,8 +1,7 @@
 """What the tests of this folder share."""
 
-from headwater.audit.files.walking import audit_disk
-from headwater.audit.finding import Finding, Severity
-from headwater.audit.report import Notes
+from headwater.audit.files.walk import audit_disk
+from headwater.audit.report import Finding, Notes, Severity
 from headwater.store.disk import Disk
 
 

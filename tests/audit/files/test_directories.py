@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.audit.auditing import audit_storage
-from headwater.audit.finding import Check, Severity
+from headwater.audit.report import Check, Severity
+from headwater.audit.tables import audit_storage
 from headwater.model.boundary import LakeBucket
 from headwater.rows.log_batch import build_batch
-from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
-from headwater.server.catalog.lake_offsets import TieredOffsets
-from headwater.server.catalog.sums import RowSums
+from headwater.server.catalog.file import RowSums
+from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieredOffsets
 from tests.audit.files.storages import (
     ROWS,
     errors,
@@ -118,7 +117,7 @@ async def test_logs_without_a_catalog_are_an_error(log_directory):
 
     (found,) = errors(log_directory)
 
-    assert "nothing says whose they are" in found.message
+    assert "their tables are unknown" in found.message
 
 
 def changed(directory: Path, *statements: str) -> None:
@@ -140,8 +139,8 @@ def changed(directory: Path, *statements: str) -> None:
         ("INSERT INTO partitions (table_id, name) VALUES (1, 'x')", "Partition 1 of table 1"),
         ("DELETE FROM meta WHERE key = 'writer_id_end'", "writer_id_end"),
         ("DELETE FROM meta WHERE key = 'incarnation'", "incarnation"),
-        ("UPDATE writer_blocks SET block = 'x'", "The blocks of writers"),
-        ("INSERT INTO lake_tables VALUES (1, 1, 'no')", "tiering of table 1"),
+        ("UPDATE writer_blocks SET block = 'x'", "The writer id blocks"),
+        ("INSERT INTO lake_tables VALUES (1, 1, 'no')", "tiering progress of table 1"),
         ("INSERT INTO lake_snapshots VALUES (1, 1, 1, 1, '{}')", "Lake snapshot 1"),
         ("INSERT INTO schemas VALUES (77, 1, '{}')", "refers to no tables"),
         ("PRAGMA user_version = 99", "has version 99"),
@@ -166,7 +165,7 @@ def test_a_value_of_the_catalog_that_nobody_wrote_is_an_error(log_directory):
 
     (found,) = errors(log_directory)
 
-    assert "is not what was written" in found.message
+    assert "does not match" in found.message
 
 
 async def test_a_catalog_that_is_damaged_is_an_error(log_directory):
@@ -206,7 +205,7 @@ async def test_writers_that_the_catalog_never_knew_are_an_error(log_directory):
 
     (found,) = errors(log_directory)
 
-    assert "it is older than the log" in found.message
+    assert "the catalog is older than the log" in found.message
 
 
 async def tiered(directory: Path, end: int) -> Path:

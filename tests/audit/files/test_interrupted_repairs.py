@@ -2,21 +2,19 @@
 
 from dataclasses import replace
 
-import pytest
-
-from headwater.audit.files.catalog_seen import CatalogSeen, TableSeen
-from headwater.audit.files.repair_steps import carry_out
-from headwater.audit.files.repairing import Begin, Cure, Cut, Rebuild, decide
+from headwater.audit.files.catalog import CatalogSeen, TableSeen
+from headwater.audit.files.repair import Begin, Cure, Cut, Rebuild, decide
+from headwater.audit.files.repair_plan import carry_out
 from headwater.errors import RequestError
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import TableBucket
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.schema import Column, Schema
+from headwater.model.table import TableDescriptor
 from headwater.model.types import IntType
-from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
-from headwater.server.catalog.lake_offsets import TieredOffsets
-from headwater.store.memory import Change, MemoryDisk
+from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieredOffsets
+from headwater.store.memory import DiskChange, MemoryDisk
 from tests.audit.files.support import errors
+from tests.cases import cases
 from tests.log.support import Fault, InterposedDisk, append, filled, messages, open_log
 
 COUNT = 20
@@ -55,11 +53,11 @@ def mend(disk: MemoryDisk, cure: Cure, *, before: Fault | None = None) -> None:
     carry_out(disk if before is None else InterposedDisk(disk, before=before), steps)
 
 
-def keep(change: Change) -> bytes:
+def keep(change: DiskChange) -> bytes:
     return change.data
 
 
-def lose(change: Change) -> None:
+def lose(change: DiskChange) -> None:
     return None
 
 
@@ -77,8 +75,8 @@ def interrupted(cure: Cure, fate) -> list[MemoryDisk]:
     raise AssertionError("a repair has no end")
 
 
-@pytest.mark.parametrize("fate", [keep, lose])
-@pytest.mark.parametrize("offset", [0, 3, 7, 10, 19])
+@cases("fate", [keep, lose])
+@cases("offset", [0, 3, 7, 10, 19])
 def test_a_cut_that_is_interrupted_keeps_everything_before_it(offset, fate):
     images = interrupted(Cut(offset), fate)
 
@@ -94,8 +92,8 @@ def test_a_cut_that_is_interrupted_keeps_everything_before_it(offset, fate):
     assert len(images) > 10
 
 
-@pytest.mark.parametrize("fate", [keep, lose])
-@pytest.mark.parametrize("offset", [0, 3, 7, 10, 19])
+@cases("fate", [keep, lose])
+@cases("offset", [0, 3, 7, 10, 19])
 def test_a_cut_that_was_interrupted_can_be_done_again(offset, fate):
     for image in interrupted(Cut(offset), fate):
         try:
@@ -108,8 +106,8 @@ def test_a_cut_that_was_interrupted_can_be_done_again(offset, fate):
         assert (log.end_offset, append(log, "next").base_offset) == (offset, offset)
 
 
-@pytest.mark.parametrize("fate", [keep, lose])
-@pytest.mark.parametrize("offset", [3, 7, 19, 20])
+@cases("fate", [keep, lose])
+@cases("offset", [3, 7, 19, 20])
 def test_a_log_that_is_to_begin_later_keeps_everything_behind_if_that_is_interrupted(offset, fate):
     for image in interrupted(Begin(offset), fate):
         log = open_log(image)
@@ -125,7 +123,7 @@ def test_a_log_that_is_to_begin_later_keeps_everything_behind_if_that_is_interru
         assert (log.start_offset, append(log, "next").base_offset) == (offset, COUNT)
 
 
-@pytest.mark.parametrize("fate", [keep, lose])
+@cases("fate", [keep, lose])
 def test_an_index_whose_rebuild_is_interrupted_costs_nothing(fate):
     for image in interrupted(Rebuild.INDEX, fate):
         assert errors(image) == []

@@ -1,19 +1,21 @@
 """Logs that are whole give nothing; each kind of damage to them is found, with its offset."""
 
-import pytest
-
-from headwater.audit.files.walking import audit_disk
-from headwater.audit.finding import Check, Severity
-from headwater.audit.report import Notes
-from headwater.log.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from headwater.log.index import decode_index, encode_index
-from headwater.log.mark import Mark
-from headwater.log.names import CHECKPOINT, index_name, segment_name, segment_names
-from headwater.log.settings import LogSettings
+from headwater.audit.files.walk import audit_disk
+from headwater.audit.report import Check, Notes, Severity
+from headwater.log.retention import LogSettings
+from headwater.log.segment import CHECKPOINT, Mark, index_name, segment_name, segment_names
+from headwater.log.small_files import (
+    Checkpoint,
+    decode_checkpoint,
+    decode_index,
+    encode_checkpoint,
+    encode_index,
+)
 from headwater.log.writers import KeptBatch
 from headwater.rows.log_batch import HEADER_BYTES, build_batch, iterate, read_header
 from headwater.store.memory import MemoryDisk
 from tests.audit.files.support import errors, findings, warnings
+from tests.cases import cases
 from tests.log.support import (
     DIRECTORY,
     append,
@@ -104,7 +106,7 @@ def test_a_torn_tail_is_a_warning():
     (found,) = findings(disk)
 
     assert (found.severity, found.offset) == ("warning", 20)
-    assert "the next start cuts them off" in found.remedy
+    assert "the next start cuts the bytes off" in found.remedy
 
 
 def test_a_hole_before_whole_batches_at_the_end_is_an_error():
@@ -130,7 +132,7 @@ def test_a_tail_that_the_checkpoint_knew_is_an_error_when_it_is_cut():
     assert (found.severity, found.offset) == ("error", 3)
 
 
-@pytest.mark.parametrize("place", [0, 9, 14, 30, HEADER_BYTES + 1])
+@cases("place", [0, 9, 14, 30, HEADER_BYTES + 1])
 def test_a_flipped_bit_in_a_sealed_segment_is_found_wherever_it_is(place):
     disk = closed()
     base, following = bases(disk)[1:3]
@@ -187,7 +189,7 @@ def test_offsets_in_two_files_are_an_error():
     assert "two files" in found.message
 
 
-@pytest.mark.parametrize("name", [CHECKPOINT, index_name(0)])
+@cases("name", [CHECKPOINT, index_name(0)])
 def test_a_flipped_bit_in_a_small_file_is_an_error_that_can_be_rebuilt(name):
     disk = closed()
     flip(disk, path_of(name).rpartition("/")[2], 12)
@@ -207,7 +209,7 @@ def test_an_index_of_other_bytes_is_an_error():
     (found,) = errors(disk)
 
     assert found.offset == 0
-    assert "where no batch begins" in found.message
+    assert "but no batch begins there" in found.message
 
 
 def test_an_index_that_ends_early_is_an_error():
@@ -226,7 +228,7 @@ def test_a_changed_time_is_found_by_the_marks():
 
     (found,) = errors(disk)
 
-    assert "fit" in found.message or "goes back" in found.message
+    assert "match" in found.message or "goes back" in found.message
 
 
 def with_writers(disk: MemoryDisk, *sequences: int) -> Checkpoint:
@@ -253,7 +255,7 @@ def test_a_writer_whose_last_batch_is_not_remembered_is_an_error():
     (found,) = errors(disk)
 
     assert found.offset == 2
-    assert "would be taken twice" in found.message
+    assert "would be accepted twice" in found.message
 
 
 def test_a_writer_that_is_remembered_at_another_place_is_an_error():
@@ -276,7 +278,7 @@ def test_a_writer_that_begins_anew_is_worth_a_look():
     found = [each for each in findings(disk) if each.offset == 2]
 
     assert [each.severity for each in found] == [Severity.WARNING]
-    assert "began anew" in found[0].message
+    assert "started again" in found[0].message
 
 
 def test_a_batch_that_a_writer_sent_twice_is_an_error():
@@ -318,14 +320,14 @@ def test_what_was_cut_off_at_a_start_is_a_warning_that_says_what_it_holds():
     (found,) = findings(disk)
 
     assert found.severity == "warning"
-    assert "torn-1 holds what a start cut off the log" in found.message
+    assert "torn-1 holds what recovery cut off the log" in found.message
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "words"),
     [
-        ("notes.txt", "no file of a log"),
-        ("checkpoint.tmp", "was not finished"),
+        ("notes.txt", "not a file of a log"),
+        ("checkpoint.tmp", "is incomplete"),
         (index_name(3), "without a segment"),
     ],
 )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.audit.files.repairing import Begin, Cure, Cut, Rebuild, prepared
-from headwater.audit.finding import Severity
+from headwater.audit.files.repair import Begin, Cure, Cut, Rebuild, prepared
+from headwater.audit.report import Severity
 from headwater.errors import DirectoryInUseError, HeadwaterError, MissingError, RequestError
-from headwater.log.names import segment_names
+from headwater.log.segment import segment_names
 from headwater.rows.log_batch import HEADER_BYTES, iterate
 from headwater.server.catalog.lock import DirectoryLock
 from tests.audit.files.storages import errors, fill_keyed, fill_log, findings, rows, storage
@@ -390,7 +390,7 @@ async def trimmed(directory: Path) -> int:
     async with storage(directory) as (_, server):
         ((bucket, keyed),) = server.tablets.keyed.all_open()
         (tablet,) = [each for at, each in server.tablets.all_open() if at == bucket]
-        return tablet.log.delete_before(keyed.tablet.log.needed_from())
+        return tablet.log.delete_before(keyed.upkeep.needed_from)
 
 
 async def test_cures_that_need_the_whole_log_are_refused_where_it_begins_later(users):

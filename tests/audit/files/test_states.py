@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headwater.audit.finding import Check
-from headwater.kv.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from headwater.log.names import segment_names
+from headwater.audit.report import Check
+from headwater.kv.store import Snapshot, decode_snapshot, encode_snapshot
+from headwater.log.segment import segment_names
 from tests.audit.files.storages import errors, fill_keyed, findings, rows, storage
 from tests.server.support import flip_bit
 
@@ -97,7 +97,7 @@ def test_what_no_snapshot_names_is_a_warning(directory):
     found = findings(directory)
 
     assert {each.severity for each in found} == {"warning"}
-    words = ("named by no snapshot", "no file of a state", "set aside", "not finished")
+    words = ("named by no current snapshot", "not a file of a state", "set aside", "is incomplete")
     assert [any(each in found.message for found in found) for each in words] == [True] * 4
     assert len(found) == len(words)
 
@@ -126,7 +126,7 @@ def test_a_snapshot_ahead_of_its_log_is_an_error(directory):
     (found,) = errors(directory)
 
     assert found.check is Check.STATE
-    assert "changes that were durable are gone" in found.message
+    assert "durable changes are lost" in found.message
 
 
 def test_rows_that_are_found_by_other_keys_are_an_error(directory):
@@ -136,7 +136,7 @@ def test_rows_that_are_found_by_other_keys_are_an_error(directory):
 
     (found,) = errors(directory)
 
-    assert "keys that are not theirs" in found.message
+    assert "another key than their own" in found.message
     assert "--rebuild-state" in found.remedy
 
 
@@ -158,7 +158,7 @@ def test_a_row_that_the_log_has_and_the_state_lacks_is_an_error(directory):
 
     (found,) = errors(directory)
 
-    assert "the log has 1 rows that it lacks" in found.message
+    assert "it lacks 1 rows that the log has" in found.message
 
 
 def test_a_row_of_another_time_is_an_error(directory):

@@ -9,16 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.aio import AsyncTable
-from headwater.audit.finding import Check, Finding, Proof, Severity
 from headwater.audit.lakes.lake_audit import audit_lake
-from headwater.audit.report import Notes
+from headwater.audit.report import Check, Finding, Notes, Proof, Severity
 from headwater.lake.lakes import lake_spec
 from headwater.lake.spi import LakeKeeper, LakeSnapshot, Retention
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import OffsetRange
-from headwater.tiering.reporting import report_snapshot
-from headwater.tiering.runner import Here
-from headwater.tiering.turn import Target
+from headwater.tiering.progress import LakeTarget
+from headwater.tiering.target import report_snapshot
+from headwater.tiering.task import LocalRunner
 from headwater.tiering.upkeep import compact
 from tests.tiering.world import World
 
@@ -71,10 +70,10 @@ class LakeWorld(World):
 
     async def compact(self, table: AsyncTable, *, number: int = 50) -> LakeSnapshot:
         """Compact as a tierer does, and tell the server."""
-        target = Target(table.info, self.lakes.of(table.info), lake_spec(table.info))
+        target = LakeTarget(table.info, self.lakes.of(table.info), lake_spec(table.info))
         head = self.head(table)
         assert head is not None
-        made, _ = await compact(target, head, runner=Here(self.hw))
+        made, _ = await compact(target, head, runner=LocalRunner(self.hw))
         await report_snapshot(self.hw, self.turn(table, number).assignment, made)
         return made
 

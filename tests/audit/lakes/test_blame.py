@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.audit.finding import Check
+from headwater.audit.report import Check
 from headwater.errors import LakeRowsDeletedError
 from tests.audit.lakes.auditing import audited
 from tests.tiering.world import rows
@@ -67,7 +67,7 @@ async def test_rows_that_came_twice_to_a_partition_are_an_error_when_no_step_tel
 async def test_rows_by_key_that_others_delete_are_an_error(changed_by_others):
     found = (await audited(changed_by_others, deep=True)).errors
 
-    assert any("took rows out" in each.message for each in found)
+    assert any("removed tiered rows" in each.message for each in found)
 
 
 @ICEBERG

@@ -2,11 +2,11 @@
 
 import pytest
 
-from headwater.audit.finding import Check
-from headwater.client.lake.values import ReportedSnapshot
+from headwater.audit.report import Check
+from headwater.cluster.lake import ReportedSnapshot
 from headwater.model.boundary import LakeBucket
-from headwater.tiering.reporting import ends_of
-from headwater.tiering.steps import Step
+from headwater.tiering.progress import RoundStep
+from headwater.tiering.target import ends_of
 from tests.audit.lakes.auditing import audited
 from tests.tiering.world import KilledError, killing, rows
 
@@ -73,7 +73,7 @@ async def test_a_round_that_was_not_reported_yet_is_no_fault(world):
     await table.append(rows(3))
 
     with pytest.raises(KilledError):
-        await world.tier(table, 2, watch=killing(Step.REPORT))
+        await world.tier(table, 2, watch=killing(RoundStep.REPORT))
 
     assert (await audited(table)).findings == ()
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.audit.finding import Check, Severity
-from headwater.audit.lakes.file_findings import ORPHAN_AGE_MS
+from headwater.audit.lakes.metadata import ORPHAN_AGE_MS
+from headwater.audit.report import Check, Severity
 from tests.audit.lakes.auditing import audited
 from tests.tiering.world import rows
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from headwater.lake.spi import Retention
-from headwater.tiering.reporting import report_snapshot
-from headwater.tiering.runner import Here
+from headwater.tiering.target import report_snapshot
+from headwater.tiering.task import LocalRunner
 from headwater.tiering.upkeep import compact
 from tests import figures
 from tests.audit.lakes.auditing import audited
@@ -44,7 +44,7 @@ class Life:
 
     async def keep(self, world, turn: int) -> None:
         target, head = self.story.target(), self.story.head()
-        made, _ = await compact(target, head, runner=Here(world.hw))
+        made, _ = await compact(target, head, runner=LocalRunner(world.hw))
         turned = world.turn(self.table, turn, storage=self.storage.storage_id)
         await report_snapshot(world.hw, turned.assignment, made)
         keeper = target.lake.keeper(target.spec)

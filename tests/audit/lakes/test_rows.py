@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headwater.audit.finding import Check
-from headwater.audit.lakes.log_reading import LogReading
+from headwater.audit.lakes.digests import LogReading
+from headwater.audit.report import Check
 from headwater.errors import OffsetOutOfRangeError
 from tests.audit.lakes.auditing import (
     audited,
@@ -174,5 +174,5 @@ async def test_rows_that_others_delete_are_an_error(world):
     report = await audited(table, deep=True)
 
     (error,) = report.errors
-    assert "took rows out" in error.message
+    assert "removed tiered rows" in error.message
     assert {each.check for each in report.findings} == {Check.TIERS, Check.LAKE_ROWS}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.audit.finding import Check, Severity
+from headwater.audit.report import Check, Severity
 from tests.audit.lakes.auditing import Audited, audited
 from tests.union.storage import Storage
 from tests.union.story import Story, Traits

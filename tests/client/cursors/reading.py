@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.client.cursors.cursor import AsyncCursor
-from headwater.client.cursors.options import CursorOptions
 from headwater.client.cursors.rows import GroupKey
-from headwater.client.reading.log_batch import LogBatch, Place
-from headwater.model.bucket import TableBucket
-from headwater.model.lineage import Lineage
+from headwater.client.cursors.source import CursorOptions
+from headwater.model.bucket import Lineage, TableBucket
+from headwater.read.offsets import LogBatch, Place
 from tests.client.cursors.model import ModelTable, PlainStore
 
 TABLE_ID = 7

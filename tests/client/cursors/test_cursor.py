@@ -2,9 +2,10 @@
 
 import pytest
 
-from headwater.client.cursors.options import CursorOptions, check_cursor_name
-from headwater.client.reading.log_batch import Place
+from headwater.client.cursors.source import CursorOptions, check_cursor_name
 from headwater.errors import ClosedError, CursorLostError, InvalidNameError, RequestError
+from headwater.read.offsets import Place
+from tests.cases import cases
 from tests.client.cursors.reading import Desk, MemoryLog, numbers_in
 
 LEASE_S = 10.0
@@ -101,7 +102,7 @@ async def test_a_part_of_what_was_given_can_be_committed():
         assert numbers_in(await cursor.poll(0)) == [3]
 
 
-@pytest.mark.parametrize("offset", [1, 4])
+@cases("offset", [1, 4])
 async def test_a_position_before_the_last_commit_or_behind_what_was_given_is_refused(offset):
     group = desk(1, 2, 3)
     async with group.cursor(auto_commit=False) as cursor:
@@ -214,13 +215,13 @@ async def test_a_cursor_that_was_left_gives_nothing():
         await cursor.poll(0)
 
 
-@pytest.mark.parametrize("name", ["", "a b", "ä", "x" * 201, "a/b"])
+@cases("name", ["", "a b", "ä", "x" * 201, "a/b"])
 def test_names_that_no_cursor_can_have_are_refused(name):
     with pytest.raises(InvalidNameError):
         check_cursor_name(name)
 
 
-@pytest.mark.parametrize("options", [{"lease_s": 0}, {"commit_interval_s": -1}, {"idle_s": 1}])
+@cases("options", [{"lease_s": 0}, {"commit_interval_s": -1}, {"idle_s": 1}])
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(RequestError):
         CursorOptions(**options)

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from headwater.client.cursors.ledger import Ledger
 from headwater.client.cursors.membership import Listing, Membership
-from headwater.client.cursors.slots import bucket_slot
+from headwater.client.cursors.rows import bucket_slot
 from headwater.model.bucket import TableBucket
+from tests.choices import examples
 from tests.client.cursors.model import ModelTable, PlainStore
 from tests.clocks import InstantClock
 
@@ -70,7 +71,7 @@ class Group:
 actions = st.lists(st.sampled_from(["join", "kill", "leave", "turn"]), max_size=20)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 12), actions, st.randoms(use_true_random=False))
 def test_in_the_end_all_buckets_are_divided_among_those_who_live(count, actions, random):
     async def story() -> Group:

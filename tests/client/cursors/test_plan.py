@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.cursors.plan import Seat, divide, plan
+from headwater.client.cursors.membership import Seat, divide, plan
 from headwater.model.bucket import TableBucket
 
 MEMBERS = [f"member-{letter}" for letter in "abcde"]

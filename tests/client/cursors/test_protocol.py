@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.client.cursors.ledger import Ledger, Mark
+from headwater.client.cursors.ledger import CursorMark, Ledger
 from headwater.model.aggregate import AggregateKind
 from headwater.model.bucket import TableBucket
+from tests.cases import cases
+from tests.choices import examples
 from tests.client.cursors.model import (
     Actor,
     LostAnswerError,
@@ -92,7 +94,7 @@ class World:
         for _ in range(commits):
             position += 1
             with suppress(LostAnswerError):
-                if await ledger.commit({BUCKET: Mark(mine, position)}):
+                if await ledger.commit({BUCKET: CursorMark(mine, position)}):
                     return
                 self.commits.append((mine, position))
 
@@ -208,7 +210,7 @@ def test_the_search_notices_owners_that_can_be_replaced():
         check_all(worlds)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(
     scripts=st.lists(st.integers(0, 4), min_size=2, max_size=5),
     picks=st.lists(st.integers(0, 1000), max_size=120),
@@ -253,7 +255,7 @@ async def take_over(table: ModelTable, generation: int) -> None:
     view = await ledger.claim({BUCKET: generation})
     assert view.slot(BUCKET).is_held_by(ledger.member, generation)
     await ledger.forget({BUCKET: view.slot(BUCKET).outdated})
-    assert not await ledger.commit({BUCKET: Mark(generation, generation * 10)})
+    assert not await ledger.commit({BUCKET: CursorMark(generation, generation * 10)})
 
 
 async def test_a_commit_reads_no_more_than_its_own_buckets():
@@ -263,12 +265,12 @@ async def test_a_commit_reads_no_more_than_its_own_buckets():
     store.reads = 0
 
     for position in range(1, 5):
-        assert not await ledger.commit({BUCKET: Mark(1, position)})
+        assert not await ledger.commit({BUCKET: CursorMark(1, position)})
 
     assert store.reads == 0
 
 
-@pytest.mark.parametrize("others", [1, 2, 3, 4])
+@cases("others", [1, 2, 3, 4])
 async def test_a_commit_is_lost_however_much_was_cleaned_up_since_the_bucket_was_taken(others):
     table = ModelTable()
     ledger = Ledger(PlainStore(table), "me", InstantClock())
@@ -276,8 +278,8 @@ async def test_a_commit_is_lost_however_much_was_cleaned_up_since_the_bucket_was
     for generation in range(2, 2 + others):
         await take_over(table, generation)
 
-    assert await ledger.commit({BUCKET: Mark(1, 5)}) == {BUCKET}
-    assert await ledger.commit({BUCKET: Mark(1, 6)}) == {BUCKET}
+    assert await ledger.commit({BUCKET: CursorMark(1, 5)}) == {BUCKET}
+    assert await ledger.commit({BUCKET: CursorMark(1, 6)}) == {BUCKET}
 
 
 async def test_a_claim_that_happens_late_brings_no_commit_of_its_writer_back():
@@ -293,4 +295,4 @@ async def test_a_claim_that_happens_late_brings_no_commit_of_its_writer_back():
 
     store.table.land(0)
 
-    assert await ledger.commit({BUCKET: Mark(1, 5)}) == {BUCKET}
+    assert await ledger.commit({BUCKET: CursorMark(1, 5)}) == {BUCKET}

@@ -3,13 +3,13 @@
 import pytest
 
 from headwater import aio
-from headwater.client import own_tables
-from headwater.client.bucket_keys import BucketKeys
-from headwater.client.cursors import store
+from headwater.client.cursors import ledger as store
+from headwater.cluster import admin as own_tables
+from headwater.cluster.router import TableKeys
 from headwater.config.options import DATALAKE_FORMAT
 from headwater.errors import ServerFaultError
-from headwater.rows.bucketing import BucketFunction
-from headwater.rows.key_formats import primary_key_format
+from headwater.rows.buckets import BucketFunction
+from headwater.rows.keys import primary_key_format
 from headwater.wire.apis import ApiKey
 
 
@@ -53,7 +53,7 @@ async def test_keys_are_in_the_form_of_fluss_whatever_the_lake_of_a_cluster_is(t
     async with await aio.open(tmp_path / "data") as client:
         info = await store.ensure_cursors(client.cluster)
 
-        found = BucketKeys.of(info.descriptor)
+        found = TableKeys.of(info.descriptor)
 
     # A format is named, as a cluster would put its own in the place of none.
     assert DATALAKE_FORMAT.of(info.descriptor.properties) is not None

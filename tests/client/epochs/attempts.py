@@ -4,11 +4,11 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from headwater.client.cluster import Cluster
 from headwater.client.table import AsyncTable
-from headwater.client.writing.writers import Writers
+from headwater.cluster.cluster import Cluster
 from headwater.errors import ClosedError
 from headwater.wire.apis import ApiKey
+from headwater.write.target import WriteContext
 
 WRITES = (ApiKey.PRODUCE_LOG, ApiKey.PUT_KV)
 
@@ -101,7 +101,7 @@ async def attempting(client, path, course):
     cluster = Cluster(
         known._bootstrap, _Pool(known._pool, course), settings=settings, clock=known.clock
     )
-    writers = Writers(cluster)
+    writers = WriteContext(cluster)
     # Metadata is no write, so this is never cut off.
     table = AsyncTable(await known.table(path), cluster, writers)
     await cluster.connect()

@@ -3,13 +3,13 @@
 from contextlib import asynccontextmanager
 
 from headwater.client.client import AsyncClient
-from headwater.client.cluster import Cluster
-from headwater.client.pool import Address, Pool
+from headwater.cluster.cluster import Cluster
+from headwater.cluster.links import Address, Pool
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings
-from headwater.embedded.link import PEER, InProcessDialer
-from headwater.kv.settings import KvSettings
-from headwater.log.settings import LogSettings
+from headwater.embedded.storage import PEER, InProcessDialer
+from headwater.kv.store import KvSettings
+from headwater.log.retention import LogSettings
 from headwater.runtime.clock import SystemClock
 from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings

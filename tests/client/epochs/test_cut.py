@@ -7,7 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.epochs.cut import (
+from headwater.cluster.schema_in import schema_of
+from headwater.epochs.batches import (
     BATCH_ROWS_MAX,
     GROUP_ROWS_MAX,
     Order,
@@ -15,7 +16,6 @@ from headwater.client.epochs.cut import (
     batches_of,
     cuts_of,
 )
-from headwater.client.schema_in import schema_of
 
 SCHEMA = schema_of(
     {

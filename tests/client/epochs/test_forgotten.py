@@ -3,9 +3,10 @@
 import pytest
 
 from headwater import aio, errors
-from headwater.client.epochs import cut, lane_past
-from headwater.client.epochs.ledger_rows import SINKS
-from headwater.log.settings import LogSettings
+from headwater.epochs import batches as cut
+from headwater.epochs import lane_past
+from headwater.epochs.ledger import SINKS
+from headwater.log.retention import LogSettings
 from tests.client.epochs.attempts import Cut, attempt
 from tests.client.epochs.storages import FORGETTING, storing
 
@@ -113,5 +114,5 @@ async def test_rows_that_may_have_expired_are_not_guessed_at(tmp_path, monkeypat
             raise errors.OffsetOutOfRangeError(f"There is no offset {offset}.")
 
         monkeypatch.setattr(lane_past.StoredLog, "_fetch", gone)
-        with pytest.raises(errors.OffsetOutOfRangeError, match="cannot be told"):
+        with pytest.raises(errors.OffsetOutOfRangeError, match="Cannot tell"):
             await attempt(client, table.path, listed, sink="jobs", epoch=0)

@@ -5,8 +5,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.epochs.held import Gathered, HeldRows
-from headwater.client.reading.log_batch import Place
+from headwater.epochs.intake import ChunkedRows, HeldRows
+from headwater.read.offsets import Place
 
 PLACES = [Place(None, 0), Place("d1", 0)]
 
@@ -56,7 +56,7 @@ def test_rows_that_lie_one_after_the_other_are_taken_as_they_lie(sizes, data):
     first = data.draw(st.integers(0, sum(sizes) - 1))
     end = data.draw(st.integers(first + 1, sum(sizes)))
 
-    found = Gathered(chunks).take(np.arange(first, end))
+    found = ChunkedRows(chunks).take(np.arange(first, end))
 
     assert found.column("id").to_pylist() == list(range(first, end))
     assert found.column("name").to_pylist() == [f"row {number}" for number in range(first, end)]
@@ -71,7 +71,7 @@ def test_rows_are_taken_from_many_chunks_as_from_one(sizes, data):
     chunks = [chunk(start, size) for start, size in zip(starts, sizes, strict=False)]
     places = data.draw(st.lists(st.integers(0, sum(sizes) - 1), min_size=1, max_size=20))
 
-    found = Gathered(chunks).take(np.array(places))
+    found = ChunkedRows(chunks).take(np.array(places))
 
     assert found.column("id").to_pylist() == places
 

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headwater import aio
-from headwater.client.epochs import cut
+from headwater.epochs import batches as cut
 from tests.client.epochs.attempts import Course, Cut, attempt
 
 # A story has some hundred writes that are synced to disk; `make torture` tells many more.

@@ -5,11 +5,12 @@ import asyncio
 import pytest
 
 from headwater import aio
-from headwater.client.epochs import cut
+from headwater.epochs import batches as cut
+from tests.choices import EVERYTHING
 from tests.client.epochs.attempts import Course, Cut, attempt
 from tests.serving import ServerProcess
 
-ROUNDS = 4
+ROUNDS = 4 if EVERYTHING else 2
 BATCHES = 30
 SCHEMA = {"id": "BIGINT", "amount": "BIGINT"}
 TABLES = {

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.epochs.lanes import SEQUENCE_MAX, LaneKey, Position
+from headwater.epochs.ledger import SEQUENCE_MAX, LaneKey, LanePosition
 from headwater.model.bucket import TableBucket
 
 KEY = LaneKey("jobs", TableBucket(7, 1, None), 0)
-positions = st.builds(Position, st.integers(0, 2**30), st.integers(0, SEQUENCE_MAX))
+positions = st.builds(LanePosition, st.integers(0, 2**30), st.integers(0, SEQUENCE_MAX))
 
 
 def test_a_writer_id_is_the_same_for_everybody_and_stays_so():
@@ -39,11 +39,11 @@ def test_no_server_hands_such_ids_out(sink, table_id, lane, turn):
 
 @given(positions, positions)
 def test_positions_are_packed_into_numbers_of_the_same_order(first, second):
-    assert Position.unpacked(first.packed) == first
+    assert LanePosition.unpacked(first.packed) == first
     assert (first < second) == (first.packed < second.packed)
     assert first.packed < 2**63
 
 
 def test_a_turn_ends_before_its_numbers_run_out():
-    assert Position(3, 1000).with_room == Position(3, 1000)
-    assert Position(3, SEQUENCE_MAX - 5).with_room == Position(4, 0)
+    assert LanePosition(3, 1000).with_room == LanePosition(3, 1000)
+    assert LanePosition(3, SEQUENCE_MAX - 5).with_room == LanePosition(4, 0)

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.epochs import order
-from headwater.client.epochs.order import ContentOrder, KeyOrder
-from headwater.client.schema_in import schema_of
-from headwater.kv.hashing import hash_keys
+from headwater.cluster.schema_in import schema_of
+from headwater.epochs import batches as order
+from headwater.epochs.batches import ContentOrder, KeyOrder
+from headwater.kv.hashes import hash_keys
 from headwater.model.arrow import arrow_schema
-from headwater.rows.compacted.encode import RowEncoder
-from headwater.rows.compacted.keys import KeyEncoder
+from headwater.rows.compacted.coders import KeyEncoder, RowEncoder
 
 SCHEMA = schema_of(
     {

@@ -3,8 +3,8 @@
 import pytest
 
 from headwater import aio, errors
-from headwater.client.epochs import cut
-from headwater.client.writing import log_lane
+from headwater.epochs import batches as cut
+from headwater.write import encode as log_lane
 from tests.client.epochs.attempts import Cut, attempt
 
 SCHEMA = {"id": "BIGINT", "tags": "ARRAY<STRING>", "x": "DOUBLE"}

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable
 
-from headwater.client.reading.log_batch import Place
 from headwater.config.client import ClientSettings
 from headwater.errors import HeadwaterError, LeaderMissingError
 from headwater.model.bucket import TableBucket
 from headwater.model.schema import Schema
 from headwater.model.table import TableInfo
+from headwater.read.offsets import Place
 from headwater.runtime.clock import SystemClock
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import Api

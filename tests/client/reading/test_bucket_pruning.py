@@ -4,12 +4,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.bucket_keys import BUCKET_HASH, BucketKeys
-from headwater.client.reading.bucket_pruning import wanted_numbers
-from headwater.client.reading.filters import Filter
-from headwater.model.descriptor import TableDescriptor
+from headwater.cluster.router import BUCKET_HASH, TableKeys
 from headwater.model.schema import Column, Schema, with_column_ids
+from headwater.model.table import TableDescriptor
 from headwater.model.types import BigIntType, DoubleType, StringType
+from headwater.read.filters import Filter
+from headwater.read.prune import wanted_numbers
 
 COUNT = 16
 
@@ -36,7 +36,7 @@ def numbers(where, descriptor: TableDescriptor | None = None) -> frozenset[int] 
 @given(st.integers(-(2**63), 2**63 - 1), st.text(max_size=12), st.sampled_from(["java", "pyfluss"]))
 def test_the_bucket_of_a_key_is_among_those_wanted_whoever_wrote_it(number, city, client):
     rows = pa.record_batch({"id": pa.array([number], pa.int64()), "city": pa.array([city])})
-    keys = BucketKeys.of(table_of(**{BUCKET_HASH: client}))
+    keys = TableKeys.of(table_of(**{BUCKET_HASH: client}))
 
     found = numbers([("id", "==", number), ("city", "==", city), ("amount", ">", 1.0)])
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from headwater.client.reading.by_leader import ask_leaders
-from headwater.client.reading.questions import Question, rounds_of
+from headwater.cluster.leaders import ask_leaders
 from headwater.errors import InvalidScanError, NotLeaderError, RetryLaterError, TimedOutError
 from headwater.model.bucket import TableBucket
+from headwater.read.lookup import Question, rounds_of
 from headwater.wire.limits import BUCKETS_MAX, LOOKUPS_MAX
 from tests.client.reading.scripted import ScriptedCluster
 

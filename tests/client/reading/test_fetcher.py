@@ -5,9 +5,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from headwater.client.reading.fetcher import Fetcher
-from headwater.client.reading.log_batch import Place
-from headwater.client.reading.view import View
 from headwater.errors import (
     CorruptBatchError,
     DisconnectedError,
@@ -15,6 +12,9 @@ from headwater.errors import (
     PartitionMissingError,
     RemoteLogError,
 )
+from headwater.read.fetcher import Fetcher
+from headwater.read.filters import RowView
+from headwater.read.offsets import Place
 from headwater.wire import fluss_pb2 as pb
 from tests.client.reading.scripted import ScriptedCluster, failing, serving
 from tests.client.reading.test_log_reader import NEW, OLD, TABLE, stored
@@ -30,7 +30,7 @@ def cluster():
 
 @asynccontextmanager
 async def fetcher(cluster, *places, forgets_dropped=False, end=None, **choice):
-    reader = Fetcher(cluster, View.of(TABLE, **choice), forgets_dropped=forgets_dropped)
+    reader = Fetcher(cluster, RowView.of(TABLE, **choice), forgets_dropped=forgets_dropped)
     for place, bucket in places:
         reader.follow(place, bucket, offset=0, end=end)
     try:

@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.reading.log_reader import LogReader, Source, stored_batches
-from headwater.client.reading.view import View
 from headwater.config.client import ClientSettings
 from headwater.errors import CorruptBatchError, DamagedRangeError, RecordTooLargeError
 from headwater.model.bucket import OffsetRange, TableBucket
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema
-from headwater.model.table import TableInfo
+from headwater.model.table import TableDescriptor, TableInfo
 from headwater.model.types import BigIntType, IntType, StringType
+from headwater.read.filters import RowView
+from headwater.read.log import BatchOrigin, LogReader, stored_batches
 from headwater.rows.log_batch import build_batch
 
 ID = Column(name="id", type=IntType(), column_id=0)
@@ -32,7 +31,7 @@ TABLE = TableInfo(
     created_ms=0,
     modified_ms=0,
 )
-BUCKET = Source(TableBucket(1, 0), None, is_projected=False)
+BUCKET = BatchOrigin(TableBucket(1, 0), None, is_projected=False)
 ALL = OffsetRange(0, 10**9)
 
 
@@ -70,7 +69,7 @@ def stored(
 
 
 def read(records, wanted=ALL, *, source=BUCKET, **choice):
-    reader = LogReader(KnownSchemas(), View.of(TABLE, **choice))
+    reader = LogReader(KnownSchemas(), RowView.of(TABLE, **choice))
     batches = stored_batches(records)
     asyncio.run(reader.prepare(batches))
     return reader.read(batches, wanted, source=source)

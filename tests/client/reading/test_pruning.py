@@ -3,16 +3,16 @@
 from datetime import date, time
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.reading.filters import OPERATORS, Filter
-from headwater.client.reading.pruning import matching
-from headwater.client.schema_in import schema_of
-from headwater.model.partition import partition_name
+from headwater.cluster.schema_in import schema_of
 from headwater.model.partition_values import partition_texts
+from headwater.model.path import partition_name
 from headwater.model.types import BigIntType, DateType, StringType, TimeType
+from headwater.read.filters import OPERATORS, Filter
+from headwater.read.prune import matching
+from tests.cases import cases
 
 SCHEMA = schema_of({"day": "DATE", "city": "STRING", "id": "BIGINT", "at": "TIME(6)"})
 KEYS = {"day": DateType(), "city": StringType()}
@@ -24,7 +24,7 @@ def kept(where, names=NAMES, keys=KEYS):
     return sorted(matching(names, keys, wanted=Filter.of(where, SCHEMA)))
 
 
-@pytest.mark.parametrize(
+@cases(
     ("where", "left"),
     [
         (("city", "==", "Ulm"), NAMES[1:]),

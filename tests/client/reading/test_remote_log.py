@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.reading.log_batch import Place
-from headwater.client.reading.remote_log import with_records
 from headwater.errors import CorruptBatchError, LeaderMissingError, RemoteLogError
+from headwater.read.log import with_records
+from headwater.read.offsets import Place
 from headwater.rows.log_batch import build_batch, iterate
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.fetch_answer import BucketAnswer
+from headwater.wire.fetch import BucketAnswer
 from tests.client.reading.scripted import ScriptedCluster, serving
 from tests.client.reading.test_fetcher import fetcher, ids
 from tests.client.reading.test_log_reader import NEW, OLD, stored

@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater import aio
-from headwater.client.reading.log_batch import Place
-from headwater.client.reading.state_at import StateAt
-from headwater.client.reading.view import View
 from headwater.client.table import AsyncTable
 from headwater.errors import HeadwaterError, OffsetOutOfRangeError, UnsupportedError
-from headwater.model.bucket import TableBucket
+from headwater.model.boundary import LakeBucket
+from headwater.read.filters import RowView
+from headwater.read.offsets import Place
+from headwater.read.split import StateAt
+from headwater.read.state import StateReader
 from headwater.runtime.loops import LoopThread
 from headwater.wire.apis import Api, ApiKey
+from tests.choices import examples
 
 HERE = Place(None, 0)
 COLUMNS = {"id": "BIGINT", "name": "STRING", "amount": "INT"}
@@ -78,23 +80,21 @@ class History:
             self.states[self.loop.run(self.table.offsets())[HERE]] = held
 
     def amounts(self, at: int, *, cluster=None, keeps_unknown=True, where=None) -> dict[int, int]:
-        view = View.of(self.table.info, columns=["amount", "id"], where=where)
-        state = StateAt(
+        view = RowView.of(self.table.info, columns=["amount", "id"], where=where)
+        reader = StateReader(
             cluster or self.table.cluster,
             view,
-            place=HERE,
-            bucket=TableBucket(self.table.info.table_id, 0),
-            at=at,
+            StateAt.of(HERE, LakeBucket(None, 0), at),
             keeps_unknown=keeps_unknown,
         )
-        rows = self.loop.run(_collected(state, view)).to_pylist()
+        rows = self.loop.run(_collected(reader, view)).to_pylist()
         found = {row["id"]: row["amount"] for row in rows}
         assert len(found) == len(rows)
         return found
 
 
-async def _collected(state: StateAt, view: View) -> pa.Table:
-    return pa.Table.from_batches([rows async for rows in state], view.schema)
+async def _collected(reader: StateReader, view: RowView) -> pa.Table:
+    return pa.Table.from_batches([rows async for rows in reader], view.schema)
 
 
 class Altered:
@@ -116,7 +116,7 @@ class Altered:
         return self._answer[0]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(writes)
 def test_the_rows_at_every_earlier_offset_are_what_the_changes_up_to_it_make(storage, values):
     history = storage.history()
@@ -176,7 +176,7 @@ def test_a_row_whose_past_is_not_told_is_given_as_it_is_or_left_to_the_log(stora
 
 
 def test_many_changes_are_taken_back_in_large_steps(storage, monkeypatch):
-    monkeypatch.setattr("headwater.client.reading.key_changes.ROWS_TOGETHER", 4)
+    monkeypatch.setattr("headwater.read.state.ROWS_TOGETHER", 4)
     history = storage.history()
     history.write(dict.fromkeys(range(100), 0))
     at = history.end

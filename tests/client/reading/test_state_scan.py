@@ -3,8 +3,8 @@
 import pytest
 
 from headwater import aio
-from headwater.client.reading.state_scan import StateScan
 from headwater.errors import UnsupportedError
+from headwater.read.state import TableStateScan
 from headwater.wire.apis import ApiKey
 from tests.client.reading.test_state_at import Altered
 
@@ -23,7 +23,7 @@ async def table(tmp_path):
 
 async def rows_of(table, **wishes) -> tuple[list[dict], dict]:
     refusing = Altered(table.cluster, ApiKey.SCAN_KV, UnsupportedError("not here"))
-    scan = StateScan(refusing, table.info, **wishes)
+    scan = TableStateScan(refusing, table.info, **wishes)
     rows = [row async for batch in scan for row in batch.to_pylist()]
     return rows, scan.offsets
 

@@ -3,14 +3,12 @@
 import json
 from dataclasses import replace
 
-import pytest
-
-from headwater.client.reading.filters import Filter
-from headwater.client.union.amounts import bytes_text, moment_text, seconds_text
-from headwater.client.union.explain import LINES_MAX, explained
-from headwater.client.union.plan import Selection, plan_read
-from headwater.client.union.token import token_text
 from headwater.model.boundary import LakeBucket
+from headwater.read.explain import LINES_MAX, bytes_text, explained, moment_text, seconds_text
+from headwater.read.filters import Filter
+from headwater.read.plan import ReadSelection, plan_read
+from headwater.read.token import token_text
+from tests.cases import cases
 from tests.client.union.values import NOW_MS, bounds, file, split, view
 
 TEXT = """\
@@ -32,7 +30,7 @@ left out
 
 def explanation(seen, lake=(), *, where=None, lag_s=48.2, **selection):
     wanted = None if where is None else Filter.of(where, seen.table.schema)
-    plan = plan_read(seen, lake, Selection(filter=wanted, **selection))
+    plan = plan_read(seen, lake, ReadSelection(filter=wanted, **selection))
     return explained(
         seen, plan, columns=("id", "amount"), lag_s=lag_s, now_ms=NOW_MS + 312, filter=wanted
     )
@@ -135,7 +133,7 @@ def test_many_buckets_do_not_fill_the_screen():
     assert len(lines) < LINES_MAX + 10
 
 
-@pytest.mark.parametrize(
+@cases(
     ("count", "text"),
     [
         (0, "0 B"),
@@ -151,7 +149,7 @@ def test_bytes_are_told_in_three_digits(count, text):
     assert bytes_text(count) == text
 
 
-@pytest.mark.parametrize(
+@cases(
     ("seconds", "text"),
     [
         (0.0, "0 s"),

@@ -1,14 +1,13 @@
 """Plans divided for engines that read Parquet files by themselves."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.union.native import local_path, native_plan
-from headwater.client.union.split import ReadPlan, Tier, UnionSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
+from headwater.read.offsets import Place
+from headwater.read.plan import local_path, native_plan
+from headwater.read.split import Hybrid, LakeFiles, LogRange, ReadPlan, Tier
 from tests.client.union.values import NAMES, file, split
 
 OLDER = NAMES[:2]
@@ -17,28 +16,15 @@ MERGED = file("/merged", stands_alone=False)
 
 
 def lake_only(*files):
-    return UnionSplit(tier=Tier.LAKE_ONLY, partition=None, bucket=0, lake=split(0, files))
+    return LakeFiles(partition=None, bucket=0, files=split(0, files))
 
 
 def log_only(number=0):
-    return UnionSplit(
-        tier=Tier.LOG_ONLY,
-        partition=None,
-        bucket=number,
-        log_bucket=LakeBucket(None, number),
-        log=OffsetRange(4, 9),
-    )
+    return LogRange.of(Place(None, number), LakeBucket(None, number), OffsetRange(4, 9))
 
 
 def hybrid(*files):
-    return UnionSplit(
-        tier=Tier.HYBRID,
-        partition=None,
-        bucket=0,
-        lake=split(0, files),
-        log_bucket=LakeBucket(None, 0),
-        log=OffsetRange(4, 9),
-    )
+    return Hybrid(files=split(0, files), tail=log_only())
 
 
 def divided(*splits, touched=(), **options):
@@ -82,7 +68,7 @@ def test_only_touched_files_are_looked_through_for_changed_keys():
 
 
 def test_touched_files_are_grouped_by_where_they_are():
-    there = replace(hybrid(file("/b")), bucket=1, lake=split(1, [file("/b")], day="x"))
+    there = Hybrid(files=split(1, [file("/b")], day="x"), tail=log_only(1))
 
     plan = divided(hybrid(file("/a"), file("/c")), there, touched=("/a", "/b", "/c"))
 

@@ -4,8 +4,6 @@ import pickle
 
 import pytest
 
-from headwater.client.union.plan import Selection, plan_read
-from headwater.client.union.split import Tier
 from headwater.errors import (
     LakeAheadError,
     LakeTableDiffersError,
@@ -15,13 +13,16 @@ from headwater.errors import (
 )
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
+from headwater.read.plan import ReadSelection, plan_read
+from headwater.read.split import Tier
+from tests.cases import cases
 from tests.client.union.values import file, split, view
 
-ALL = Selection()
+ALL = ReadSelection()
 
 
 def read(seen, lake=(), **selection):
-    return plan_read(seen, lake, Selection(**selection))
+    return plan_read(seen, lake, ReadSelection(**selection))
 
 
 def tiers(plan):
@@ -134,7 +135,7 @@ def test_a_lake_with_other_buckets_is_refused_where_rows_have_keys():
 # ---- partitions
 
 
-@pytest.mark.parametrize("is_keyed", [False, True])
+@cases("is_keyed", [False, True])
 def test_partitions_may_be_only_in_the_lake_or_only_in_the_log(is_keyed):
     seen = view(
         {LakeBucket(8, 0): (0, 5)},

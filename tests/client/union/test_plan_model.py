@@ -5,10 +5,11 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.client.union.plan import Selection, plan_read
-from headwater.client.union.split import Tier
 from headwater.model.boundary import LakeBucket
-from headwater.model.partition import name_of_spec
+from headwater.model.path import name_of_spec
+from headwater.read.plan import ReadSelection, plan_read
+from headwater.read.split import Tier
+from tests.choices import examples
 from tests.client.union.values import file, split, view
 
 BUCKETS = 3
@@ -78,11 +79,11 @@ def first_offset(seen, bucket):
 
 
 @given(worlds(), st.integers(1, 40))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_every_offset_before_the_position_is_read_once(world, split_rows):
     seen, lake = world
 
-    plan = plan_read(seen, lake, Selection(split_rows=split_rows))
+    plan = plan_read(seen, lake, ReadSelection(split_rows=split_rows))
 
     wanted = {
         (bucket, at)
@@ -96,11 +97,11 @@ def test_every_offset_before_the_position_is_read_once(world, split_rows):
 
 
 @given(worlds())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_every_file_is_read_once_in_its_partition(world):
     seen, lake = world
 
-    plan = plan_read(seen, lake, Selection())
+    plan = plan_read(seen, lake, ReadSelection())
 
     read = [each for each in plan.splits if each.lake is not None]
     assert Counter(each.lake.files[0].path for each in read) == Counter(
@@ -111,11 +112,11 @@ def test_every_file_is_read_once_in_its_partition(world):
 
 
 @given(worlds())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_tiers_are_what_they_say(world):
     seen, lake = world
 
-    for each in plan_read(seen, lake, Selection()).splits:
+    for each in plan_read(seen, lake, ReadSelection()).splits:
         assert (each.lake is None) == (each.tier is Tier.LOG_ONLY)
         assert (each.log is None) == (each.tier is Tier.LAKE_ONLY) == (each.log_bucket is None)
         assert each.log is None or each.log.start < each.log.end
@@ -124,12 +125,12 @@ def test_tiers_are_what_they_say(world):
 
 
 @given(worlds(), st.integers(0, 60))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_limit_leaves_rows_enough(world, limit):
     seen, lake = world
 
-    whole = plan_read(seen, lake, Selection())
-    plan = plan_read(seen, lake, Selection(limit=limit))
+    whole = plan_read(seen, lake, ReadSelection())
+    plan = plan_read(seen, lake, ReadSelection(limit=limit))
 
     assert set(plan.splits) <= set(whole.splits)
     certain = sum(
@@ -141,13 +142,13 @@ def test_a_limit_leaves_rows_enough(world, limit):
 
 
 @given(worlds(), st.frozensets(st.sampled_from(["b", "c"])))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_partitions_that_are_asked_for_are_read_as_without_asking(world, names):
     seen, lake = world
     if not seen.table.is_partitioned:
         return
 
-    plan = plan_read(seen, lake, Selection(partitions=names))
+    plan = plan_read(seen, lake, ReadSelection(partitions=names))
 
-    whole = plan_read(seen, lake, Selection())
+    whole = plan_read(seen, lake, ReadSelection())
     assert plan.splits == tuple(each for each in whole.splits if each.partition in names)

@@ -6,18 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.union.positions import (
+from headwater.errors import RequestError
+from headwater.model.boundary import LakeBucket
+from headwater.model.bucket import OffsetRange
+from headwater.read.view import (
+    PositionQuery,
     Sought,
-    Wish,
+    ViewedSnapshot,
     choose_snapshot,
     log_alone_serves,
     origins_of,
     serves,
 )
-from headwater.client.union.view import ViewedSnapshot
-from headwater.errors import RequestError
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
+from tests.cases import cases
 
 A, B = LakeBucket(None, 0), LakeBucket(None, 1)
 
@@ -129,7 +130,7 @@ def test_whatever_is_chosen_holds_every_row_once(ends, starts, kept):
             assert set(range(first, held.end)) | from_log >= set(range(first, end))
 
 
-@pytest.mark.parametrize(
+@cases(
     "named",
     [
         {"token": "x", "as_of": 0},
@@ -140,10 +141,10 @@ def test_whatever_is_chosen_holds_every_row_once(ends, starts, kept):
 )
 def test_a_wish_that_says_two_things_is_refused(named):
     with pytest.raises(RequestError):
-        Wish(**named)
+        PositionQuery(**named)
 
 
-@pytest.mark.parametrize(
+@cases(
     "given",
     [
         {"as_of": "yesterday"},
@@ -156,4 +157,4 @@ def test_a_wish_that_says_two_things_is_refused(named):
 )
 def test_what_is_no_position_is_refused_with_a_hint(given):
     with pytest.raises(RequestError, match="Give"):
-        Wish(**given)
+        PositionQuery(**given)

@@ -8,11 +8,12 @@ import pyarrow.compute as pc
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.client.reading.filters import Filter
-from headwater.client.union.plan import Selection, plan_read
 from headwater.model.arrow import arrow_schema
 from headwater.model.boundary import LakeBucket
+from headwater.read.filters import Filter
+from headwater.read.plan import ReadSelection, plan_read
 from headwater.rows.statistics import encode_statistics, parse_statistics
+from tests.choices import examples
 from tests.client.union.values import bounds, file, split, table, view
 
 DAYS = {8: "b", 9: "c"}
@@ -20,7 +21,7 @@ DAYS = {8: "b", 9: "c"}
 
 def planned(seen, lake, where, **selection):
     wanted = Filter.of(where, seen.table.schema)
-    return plan_read(seen, lake, Selection(filter=wanted, **selection))
+    return plan_read(seen, lake, ReadSelection(filter=wanted, **selection))
 
 
 def paths(plan):
@@ -229,7 +230,7 @@ def described(batch, *, has_nulls, width):
 
 @given(st.lists(ROWS, min_size=1, max_size=4), WHERE, st.booleans(), st.integers(1, 3))
 @example([[row(amount=1.5), row(amount=math.nan)]], [[("amount", "!=", 1.5)]], True, 1)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_file_with_a_wanted_row_is_never_left_out(parts, where, has_nulls, width):
     batches = {f"/{at}": batch_of(rows) for at, rows in enumerate(parts)}
     files = [

@@ -72,7 +72,7 @@ def test_a_moment_before_the_beginning_of_the_log_is_refused(cut):
 
 
 def test_bounds_and_another_position_are_refused_together(cut):
-    with pytest.raises(RequestError, match="cannot be used with another position"):
+    with pytest.raises(RequestError, match="cannot be combined with another position"):
         cut.table.scan(start={0: 3}, snapshot_id=1)
 
 

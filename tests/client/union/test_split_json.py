@@ -1,6 +1,7 @@
 """Splits as documents."""
 
 import json
+import pickle
 import re
 from pathlib import Path
 
@@ -8,24 +9,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.reading.filters import Filter
-from headwater.client.union.plan import Selection, plan_read
-from headwater.client.union.split import Tier, UnionSplit
-from headwater.client.union.split_json import plan_document, split_document, split_of_document
-from headwater.client.union.token import token_text
 from headwater.errors import RequestError
 from headwater.lake.split import ColumnBounds, LakeFile, LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
+from headwater.read.filters import Filter
+from headwater.read.offsets import Place
+from headwater.read.plan import ReadSelection, plan_read
+from headwater.read.split import (
+    Hybrid,
+    LakeFiles,
+    LogRange,
+    StateAt,
+    UnionSplit,
+    known_splits,
+    plan_document,
+    split_document,
+    split_of_document,
+)
+from headwater.read.token import token_text
+from tests.cases import cases
 from tests.client.union.values import split, view
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "split-json.md"
 
-EXAMPLE = UnionSplit(
-    tier=Tier.HYBRID,
-    partition="2026-11-16",
-    bucket=2,
-    lake=LakeSplit(
+EXAMPLE = Hybrid(
+    files=LakeSplit(
         format="iceberg",
         snapshot_id=6718234523457109823,
         bucket=2,
@@ -48,8 +57,7 @@ EXAMPLE = UnionSplit(
         ),
         payload=b"{}",
     ),
-    log_bucket=LakeBucket(8, 2),
-    log=OffsetRange(4000, 4523),
+    tail=LogRange.of(Place("2026-11-16", 2), LakeBucket(8, 2), OffsetRange(4000, 4523)),
 )
 
 NUMBERS = st.integers(0, 2**63 - 1)
@@ -89,27 +97,66 @@ LAKES = st.builds(
 )
 
 
+PLACES = st.builds(Place, st.none() | st.text(), st.integers(-1, 10))
+RANGES = st.tuples(NUMBERS, NUMBERS).map(lambda both: OffsetRange(*sorted(both)))
+
+
 @st.composite
-def splits(draw):
-    tier = draw(st.sampled_from(Tier))
-    start, end = sorted((draw(NUMBERS), draw(NUMBERS)))
-    has_log = tier is not Tier.LAKE_ONLY
-    return UnionSplit(
-        tier=tier,
-        partition=draw(st.none() | st.text()),
-        bucket=draw(st.integers(-1, 10)),
-        lake=None if tier is Tier.LOG_ONLY else draw(LAKES),
-        log_bucket=LakeBucket(draw(st.none() | NUMBERS), draw(NUMBERS)) if has_log else None,
-        log=OffsetRange(start, end) if has_log else None,
-        reads_state=has_log and draw(st.booleans()),
-    )
+def logs(draw):
+    place = draw(PLACES)
+    bucket = LakeBucket(draw(st.none() | NUMBERS), place.bucket)
+    if draw(st.booleans()):
+        return StateAt.of(place, bucket, draw(NUMBERS))
+    return LogRange.of(place, bucket, draw(RANGES))
 
 
-@given(splits())
+@st.composite
+def files(draw):
+    place = draw(PLACES)
+    return LakeFiles(partition=place.partition, bucket=place.bucket, files=draw(LAKES))
+
+
+SPLITS = logs() | files() | st.builds(Hybrid, files=LAKES, tail=logs())
+
+
+@given(SPLITS)
 def test_a_split_is_read_as_it_was_written(given_split):
     text = json.dumps(split_document(given_split), allow_nan=False)
 
     assert split_of_document(json.loads(text)) == given_split
+
+
+@given(SPLITS)
+def test_a_split_pickles(given_split):
+    assert pickle.loads(pickle.dumps(given_split)) == given_split
+
+
+@given(SPLITS)
+def test_every_kind_tells_what_it_reads(given_split):
+    document = given_split.to_json()
+
+    assert isinstance(given_split, UnionSplit)
+    assert document["tier"] == given_split.tier
+    assert (document["partition"], document["bucket"]) == (
+        given_split.partition,
+        given_split.bucket,
+    )
+    assert (document["lake"] is None) == (given_split.lake is None)
+    if given_split.log is None:
+        assert document["log"] is given_split.log_bucket is None
+    else:
+        assert document["log"] == {
+            "partition_id": given_split.log_bucket.partition_id,
+            "bucket": given_split.log_bucket.bucket,
+            "start": given_split.log.start,
+            "end": given_split.log.end,
+            "reads_state": given_split.reads_state,
+        }
+
+
+def test_what_is_no_kind_of_split_is_refused():
+    with pytest.raises(RequestError, match="'bucket 0' is not a split"):
+        known_splits(["bucket 0"])
 
 
 def test_the_page_shows_a_split_as_it_is():
@@ -121,7 +168,7 @@ def test_the_page_shows_a_split_as_it_is():
 
 def test_the_page_tells_of_every_field():
     page = PAGE.read_text(encoding="utf-8")
-    document = plan_document(view({0: (0, 9)}), plan_read(view({0: (0, 9)}), [], Selection()))
+    document = plan_document(view({0: (0, 9)}), plan_read(view({0: (0, 9)}), [], ReadSelection()))
     written = split_document(EXAMPLE)
     file = written["lake"]["files"][0]
 
@@ -139,7 +186,7 @@ def test_the_page_tells_of_every_field():
 def test_a_plan_says_what_workers_have_to_know():
     seen = view({0: (0, 9)}, {0: (0, 4)})
     wanted = Filter.of(("id", ">", 5), seen.table.schema)
-    plan = plan_read(seen, [split(0)], Selection(filter=wanted))
+    plan = plan_read(seen, [split(0)], ReadSelection(filter=wanted))
 
     document = plan_document(seen, plan, columns=["id"], wanted=wanted)
 
@@ -153,14 +200,15 @@ def test_fields_that_nobody_knows_are_passed_over():
     assert split_of_document({**split_document(EXAMPLE), "color": "red"}) == EXAMPLE
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "said"),
     [
         ({"version": 2}, "has version 2"),
         ({"tier": "WARM"}, "'WARM' is not a valid Tier"),
         ({"tier": "LOG_ONLY"}, "not those of a LOG_ONLY split"),
         ({"log": None}, "not those of a HYBRID split"),
-        ({"log": {"bucket": 0, "start": 5, "end": 4}}, "5 to 4 are no offsets"),
+        ({"log": {"bucket": 0, "start": 5, "end": 4}}, "5 to 4 are not offsets"),
+        ({"log": {"bucket": 0, "start": 4, "end": 5}}, "bucket is 2, but the log is of bucket 0"),
         ({"lake": {"format": "iceberg"}}, "'snapshot_id'"),
         ({"bucket": "x"}, "'bucket'"),
     ],
@@ -171,5 +219,5 @@ def test_what_is_no_split_is_refused(changes, said):
 
 
 def test_what_is_no_document_is_refused():
-    with pytest.raises(RequestError, match="Expected a JSON object"):
+    with pytest.raises(RequestError, match="must be a JSON object"):
         split_of_document([])

@@ -6,7 +6,7 @@ from contextlib import aclosing
 import pyarrow as pa
 import pytest
 
-from headwater.client.union.streams import in_turn, pumped, side_by_side
+from headwater.read.sources import in_turn, pumped, side_by_side
 
 
 def batch(number: int) -> pa.RecordBatch:

@@ -3,9 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from headwater.client.reading.log_batch import LogBatch
-from headwater.client.union.tail_cache import LoggedTail, TailCache, TailKey
 from headwater.model.bucket import OffsetRange, TableBucket
+from headwater.read.offsets import LogBatch
+from headwater.read.tails import LoggedTail, TailCache, TailKey
 
 FIRST, SECOND = (TailKey(1, 1, None, bucket) for bucket in (0, 1))
 COLUMNS = frozenset({"id"})

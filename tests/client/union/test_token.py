@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.union.token import Token, read_token, token_text, written
 from headwater.errors import InvalidTokenError
 from headwater.model.boundary import LakeBucket
 from headwater.model.path import TablePath
+from headwater.read.token import Token, read_token, token_text, written
+from tests.cases import cases
 from tests.client.union.values import PATH, view
 
 OFFSETS = st.integers(0, 2**63 - 1)
@@ -96,15 +97,15 @@ def test_other_texts_are_refused(text):
         read(text)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "path", "table_id", "said"),
     [
-        ("", PATH, 7, "is no token"),
-        ("latest", PATH, 7, "those begin with 'hw1.'"),
+        ("", PATH, 7, "is not a token"),
+        ("latest", PATH, 7, "tokens begin with 'hw1.'"),
         ("hw2.e30", PATH, 7, "has the version 'hw2'"),
         (TEXT[:-3], PATH, 7, "was cut or changed"),
-        (TEXT, TablePath("app", "orders"), 7, "is of app.events, not of app.orders"),
-        (TEXT, PATH, 8, "dropped and made anew"),
+        (TEXT, TablePath("app", "orders"), 7, "is for app.events, not for app.orders"),
+        (TEXT, PATH, 8, "dropped and recreated"),
     ],
 )
 def test_a_refusal_says_what_is_wrong(text, path, table_id, said):

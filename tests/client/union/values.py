@@ -1,14 +1,13 @@
 """Values that tests of plans are made of."""
 
-from headwater.client.union.view import TableView, ViewedSnapshot
 from headwater.lake.split import UNKNOWN_BUCKET, ColumnBounds, LakeFile, LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema, with_column_ids
-from headwater.model.table import TableInfo
+from headwater.model.table import TableDescriptor, TableInfo
 from headwater.model.types import BigIntType, DateType, DoubleType, StringType
+from headwater.read.view import TableView, ViewedSnapshot
 
 PATH = TablePath("app", "events")
 NOW_MS = 1_800_000_000_000

@@ -4,19 +4,18 @@ import asyncio
 from collections.abc import Callable
 from itertools import count
 
-from headwater.client.retries import Retries
+from headwater.cluster.cluster import Retries
 from headwater.config.client import ClientSettings
 from headwater.errors import HeadwaterError
 from headwater.model.bucket import TableBucket
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema
-from headwater.model.table import TableInfo
+from headwater.model.table import TableDescriptor, TableInfo
 from headwater.model.types import IntType
 from headwater.rows.log_batch import read_header
 from headwater.runtime.clock import SystemClock
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.produce import decode_produce
+from headwater.wire.write import decode_produce
 
 TABLE = TableInfo(
     path=TablePath("fluss", "rows"),

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
-from headwater.client.writing.sequencing import Slot
 from headwater.errors import (
     BucketFencedError,
     DuplicateSequenceError,
@@ -12,6 +11,7 @@ from headwater.errors import (
     OutOfOrderSequenceError,
     RecordTooLargeError,
 )
+from headwater.write.sequencer import Slot
 
 KEPT_MAX = 5
 

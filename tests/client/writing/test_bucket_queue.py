@@ -5,8 +5,6 @@ import asyncio
 import pyarrow as pa
 import pytest
 
-from headwater.client.writing.appender import Appender
-from headwater.client.writing.writers import Writers
 from headwater.errors import (
     DisconnectedError,
     HeadwaterError,
@@ -14,6 +12,8 @@ from headwater.errors import (
     RecordTooLargeError,
     TimedOutError,
 )
+from headwater.write.pipeline import Appender
+from headwater.write.target import WriteContext
 from tests.client.writing.fake_cluster import TABLE, FakeCluster
 
 
@@ -26,7 +26,7 @@ class Writing:
 
     def __init__(self, **limits) -> None:
         self.cluster = FakeCluster(**limits)
-        self.writers = Writers(self.cluster)
+        self.writers = WriteContext(self.cluster)
         self.appender = Appender(self.cluster, TABLE, self.writers)
 
     async def append(self, *ids):

@@ -5,10 +5,10 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.writing.courier import Parcel, loads_of
-from headwater.client.writing.kv_lane import KvLane
 from headwater.model.bucket import TableBucket
 from headwater.wire.limits import WRITES_MAX
+from headwater.write.encode import KvLane
+from headwater.write.send import Parcel, loads_of
 
 LANES = [KvLane(1, 1, None), KvLane(1, 1, (0, 2))]
 BYTES_MAX = 100

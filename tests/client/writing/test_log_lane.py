@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from headwater.client.writing.log_lane import LogLane, LogRows
 from headwater.rows.message import read_layout
+from headwater.write.encode import LogLane, LogRows
 from tests.client.reading.test_log_reader import TABLE
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headwater.client.writing.room import Room
+from headwater.write.send import WriteRoom
 
 
 async def turn() -> None:
@@ -11,7 +11,7 @@ async def turn() -> None:
 
 
 async def test_who_finds_no_room_waits_in_turn():
-    room, order = Room(100), []
+    room, order = WriteRoom(100), []
 
     async def take(name, count):
         await room.take(count)
@@ -29,7 +29,7 @@ async def test_who_finds_no_room_waits_in_turn():
 
 
 async def test_one_taker_may_exceed_an_empty_room():
-    room = Room(100)
+    room = WriteRoom(100)
 
     await room.take(1000)
     room.give(1000)
@@ -38,7 +38,7 @@ async def test_one_taker_may_exceed_an_empty_room():
 
 
 async def test_who_gives_up_leaves_room_to_those_behind():
-    room = Room(100)
+    room = WriteRoom(100)
     await room.take(60)
     large = asyncio.ensure_future(room.take(90))
     small = asyncio.ensure_future(room.take(40))

@@ -2,16 +2,6 @@
 
 import pytest
 
-from headwater.client.writing.sequencing import (
-    RENEWALS_MAX,
-    Failed,
-    NeedWriter,
-    Pause,
-    Rest,
-    Send,
-    Sequencer,
-    Written,
-)
 from headwater.errors import (
     AuthenticationError,
     DisconnectedError,
@@ -20,6 +10,16 @@ from headwater.errors import (
     StorageError,
     TimedOutError,
     UnknownWriterError,
+)
+from headwater.write.sequencer import (
+    RENEWALS_MAX,
+    BatchFailed,
+    BatchWritten,
+    NeedWriter,
+    Pause,
+    Rest,
+    Send,
+    Sequencer,
 )
 from tests.client.writing.model_server import ModelBatch
 
@@ -91,8 +91,8 @@ def test_numbers_of_refused_batches_go_to_those_behind(sequencer):
     again, numbers = send(sequencer, 2)
 
     assert sequencer.take_verdicts() == [
-        Written(slots[0].batch, 0),
-        Failed(slots[1].batch, REFUSED),
+        BatchWritten(slots[0].batch, 0),
+        BatchFailed(slots[1].batch, REFUSED),
     ]
     assert rows_of(again) == [2, 3]
     assert numbers == [(1, 1), (1, 2)]
@@ -153,7 +153,7 @@ def test_a_server_that_knows_no_writer_is_not_asked_for_ever(sequencer):
     sequencer.failed(slots[0], OUT_OF_ORDER)
     sequencer.next(0)
 
-    assert sequencer.take_verdicts() == [Failed(slots[0].batch, OUT_OF_ORDER)]
+    assert sequencer.take_verdicts() == [BatchFailed(slots[0].batch, OUT_OF_ORDER)]
 
 
 def test_a_batch_that_may_be_there_fails_when_the_writer_was_forgotten(sequencer):

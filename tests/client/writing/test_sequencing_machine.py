@@ -6,13 +6,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headwater.client.writing.sequencing import (
-    Failed,
-    NeedWriter,
-    Send,
-    Sequencer,
-    Written,
-)
 from headwater.errors import (
     BackpressureError,
     DisconnectedError,
@@ -21,6 +14,8 @@ from headwater.errors import (
     StorageError,
     TableMissingError,
 )
+from headwater.write.sequencer import BatchFailed, BatchWritten, NeedWriter, Send, Sequencer
+from tests.choices import examples
 from tests.client.writing.model_server import ModelBatch, ModelServer, Request
 
 DEADLINE = 100.0
@@ -77,10 +72,10 @@ class SequencingMachine(RuleBasedStateMachine):
     def collect(self) -> None:
         for verdict in self.sequencer.take_verdicts():
             match verdict:
-                case Written(batch, offset):
+                case BatchWritten(batch, offset):
                     assert offset is None or self.server.log[offset] == batch.rows
                     self.written += batch.rows
-                case Failed(batch, fault):
+                case BatchFailed(batch, fault):
                     unknown = "unknown" in fault.hint
                     (self.uncertain if unknown else self.refused).update(batch.rows)
 
@@ -108,7 +103,35 @@ class SequencingMachine(RuleBasedStateMachine):
                 self.meet(request, fate)
         self.collect()
 
+    @rule(fate=FATES)
+    def send_aside(self, fate):
+        """Borrow the next number, as whoever sends a batch past the queue does."""
+        lent = self.sequencer.lend()
+        if lent is None:
+            return
+        rows = (next(self.rows),)
+        self.submitted += rows
+        batch = ModelBatch(rows, frozenset())
+        try:
+            offset = self.fate_of(Request(*lent, None, batch), fate)
+        except HeadwaterError as fault:
+            self.sequencer.lent_failed(batch, fault, deadline=self.now + DEADLINE)
+        else:
+            assert self.server.log[offset] == rows
+            self.sequencer.lent_written()
+            self.written += rows
+        self.collect()
+
     def meet(self, request: Request, fate: str) -> None:
+        try:
+            offset = self.fate_of(request, fate)
+        except HeadwaterError as fault:
+            self.sequencer.failed(request.slot, fault)
+        else:
+            self.sequencer.written(request.slot, offset)
+
+    def fate_of(self, request: Request, fate: str) -> int:
+        """Return where a batch landed, or raise what its sender is told."""
         if fate == "taken":
             self.take_in_silence(request)
         elif fate == "late":
@@ -120,16 +143,11 @@ class SequencingMachine(RuleBasedStateMachine):
             "pushed back": BackpressureError,
             "broken": StorageError,
         }
-        try:
-            if fate == "broken after it":
-                self.server.take_and_break(request)
-            if fate in faults:
-                raise faults[fate](f"It is {fate}.")
-            offset = self.server.take(request, says_duplicate=fate == "duplicate")
-        except HeadwaterError as fault:
-            self.sequencer.failed(request.slot, fault)
-        else:
-            self.sequencer.written(request.slot, offset)
+        if fate == "broken after it":
+            self.server.take_and_break(request)
+        if fate in faults:
+            raise faults[fate](f"It is {fate}.")
+        return self.server.take(request, says_duplicate=fate == "duplicate")
 
     def take_in_silence(self, request: Request) -> None:
         try:
@@ -183,4 +201,6 @@ class SequencingMachine(RuleBasedStateMachine):
 
 
 TestSequencing = SequencingMachine.TestCase
-TestSequencing.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestSequencing.settings = settings(
+    max_examples=examples(150), stateful_step_count=60, deadline=None
+)

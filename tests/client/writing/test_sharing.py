@@ -4,11 +4,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.writing.kv_lane import KvRows
-from headwater.client.writing.log_lane import LogRows
-from headwater.client.writing.sharing import Turns, cut
 from headwater.config.client import ClientSettings
 from headwater.rows.row_bytes import RowBytes
+from headwater.write.batches import BucketTurns, cut
+from headwater.write.encode import KvRows, LogRows
 
 SETTINGS = ClientSettings(batch_bytes_max=200, batch_rows_max=10)
 
@@ -42,7 +41,7 @@ def test_keys_stay_with_their_rows(values):
 
 
 def test_buckets_take_turns_unless_the_last_one_has_room():
-    turns = Turns(3)
+    turns = BucketTurns(3)
 
     chosen = [turns.choose(lambda _, room=room: room) for room in (False, True, False, False)]
 

@@ -6,17 +6,17 @@ from itertools import count
 import pytest
 
 from headwater.client.writer import AsyncWriter
-from headwater.client.writing.appender import Appender
-from headwater.client.writing.writers import Writers
 from headwater.errors import RecordTooLargeError
 from headwater.model.arrow import arrow_schema
+from headwater.write.pipeline import Appender
+from headwater.write.target import WriteContext
 from tests.client.writing.fake_cluster import TABLE, FakeCluster
 
 ROWS = 5_000
 
 
 def writer_to(cluster: FakeCluster) -> AsyncWriter:
-    writers = Writers(cluster)
+    writers = WriteContext(cluster)
     appender = Appender(cluster, TABLE, writers)
     return AsyncWriter(appender, writers, arrow_schema(TABLE.schema), key=(), name="rows")
 

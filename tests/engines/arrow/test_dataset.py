@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
-from headwater.engines.arrow.dataset import RowsDataset
+from headwater.engines.arrow import RowsDataset
 
 TABLE = pa.table({"id": [1, 2, 3, 4], "city": ["Ulm", None, "Bonn", "Ulm"], "x": [0.5] * 4})
 

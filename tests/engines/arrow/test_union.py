@@ -74,9 +74,9 @@ def test_whatever_pyarrow_asks_is_answered_as_pyarrow_does(table, condition):
 def test_what_cannot_be_read_is_said(hw, table):
     with pytest.raises(TableMissingError):
         headwater.arrow.dataset(hw, "nothing")
-    with pytest.raises(RequestError, match="No table is named"):
+    with pytest.raises(RequestError, match="No table is given"):
         headwater.arrow.dataset(hw)
     with pytest.raises(RequestError, match="Two tables"):
         headwater.arrow.dataset(table, "t")
-    with pytest.raises(RequestError, match="has its table"):
+    with pytest.raises(RequestError, match="already has a table"):
         headwater.arrow.dataset(table.view(), mode="log")

@@ -178,11 +178,12 @@ def test_several_contexts_do_not_know_each_other(world, log):
         ("fluss_read('127.0.0.1:1', 'fluss', 't0', 'both')", "127.0.0.1:1"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_a_hint(ctx, call, text):
+def test_what_cannot_be_read_is_said_with_a_hint(ctx, log, call, text):
     with pytest.raises(ValueError, match=text):
-        ctx.sql(f"SELECT * FROM {call}")
+        ctx.sql(f"SELECT * FROM {call.replace('t0', log.path.table)}")
 
 
+@pytest.mark.usefixtures("log")
 def test_what_is_said_is_short(ctx):
     with pytest.raises(ValueError, match=r"nothing.*The tables are") as caught:
         ctx.sql("SELECT * FROM fluss_read('fluss', 'nothing')")

@@ -4,7 +4,7 @@ import duckdb
 import pytest
 
 import headwater
-from headwater.engines.duckdb.installing import install
+from headwater.engines.duckdb.install import install
 from tests.engines.duckdb.world import some
 
 

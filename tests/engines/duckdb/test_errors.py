@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 import headwater
-from headwater.engines.duckdb.installing import install
+from headwater.engines.duckdb.install import install
 from headwater.engines.storages import close_opened
 from headwater.errors import HeadwaterError, RequestError
 from headwater.lake.spi import Retention

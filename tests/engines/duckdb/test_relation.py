@@ -4,17 +4,16 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from headwater.engines.duckdb.relation import StreamRelation
-from headwater.engines.duckdb.streams import NumberedStreams, Stream
+from headwater.engines.duckdb.streams import NumberedStreams, RowStream, StreamRelation
 from headwater.errors import PositionMissingError, UnsupportedError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 HERE = ds.field("__stream")
 
 
-def stream_of(rows: dict) -> Stream:
+def stream_of(rows: dict) -> RowStream:
     batch = pa.record_batch(rows, schema=SCHEMA)
-    return Stream(("id", "name"), lambda columns: iter([batch.select(list(columns))]))
+    return RowStream(("id", "name"), lambda columns: iter([batch.select(list(columns))]))
 
 
 @pytest.fixture

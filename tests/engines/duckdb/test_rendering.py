@@ -5,11 +5,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.client.union.split import FileGroup, NativePlan
-from headwater.engines.duckdb.rendering import StreamNumbers, rendered
+from headwater.engines.duckdb.sql import StreamNumbers, rendered
 from headwater.lake.split import LakeFile
 from headwater.model.schema import Column, Schema
 from headwater.model.types import BigIntType, StringType
+from headwater.read.split import FileGroup, NativePlan
 
 SCHEMA = Schema(
     columns=(

@@ -7,8 +7,7 @@ import duckdb
 import pytest
 
 import headwater
-from headwater.engines.duckdb.installing import ALIAS, install, refresh
-from headwater.engines.duckdb.macros import function_name
+from headwater.engines.duckdb.install import ALIAS, function_name, install, refresh
 from tests.engines.duckdb.world import World, some
 
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from headwater.engines.duckdb.types import type_sql
+from headwater.engines.duckdb.sql import type_sql
 from headwater.model.arrow import arrow_type
 from headwater.model.types import NESTED_TYPES, BigIntType, TimeType
 from tests.lake.contract.samples import SAMPLES, numbers_of

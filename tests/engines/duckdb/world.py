@@ -10,14 +10,14 @@ import pyarrow as pa
 
 import headwater
 import headwater.duckdb
-from headwater.client.lake.values import Assignment
+from headwater.cluster.lake import TieringAssignment
 from headwater.config.client import ClientSettings
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.model.boundary import TieringEpoch
 from headwater.tiering.plan import Limits
+from headwater.tiering.progress import TieringTurn
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Here
-from headwater.tiering.turn import Turn
+from headwater.tiering.task import LocalRunner
 from tests.lake.formats import config_of
 
 SCHEMA = {"id": "BIGINT", "city": "STRING", "amount": "DOUBLE"}
@@ -71,10 +71,12 @@ class World:
         table.refresh()
         storage = self.hw.lake.heartbeat().storage_id
         epoch = TieringEpoch(1, next(self.turns))
-        turn = Turn(Assignment(path=table.path, table_id=table.info.table_id, epoch=epoch), storage)
+        turn = TieringTurn(
+            TieringAssignment(path=table.path, table_id=table.info.table_id, epoch=epoch), storage
+        )
         self.hw.run(
             lambda client: tier_round(
-                turn, client=client, runner=Here(client), lakes=self.lakes, limits=LIMITS
+                turn, client=client, runner=LocalRunner(client), lakes=self.lakes, limits=LIMITS
             )
         )
 

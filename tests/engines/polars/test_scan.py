@@ -135,7 +135,7 @@ def test_frames_are_tables_in_sql(log):
         ({"table": "fluss.t0", "token": "hw1.rubbish"}, "token"),
         ({"table": "fluss.t0", "mode": "both"}, "both"),
         ({"table": "fluss.t0", "snapshot_id": 1}, "1"),
-        ({}, "No table is named"),
+        ({}, "No table is given"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_of_polars(world, log, given, text):

@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from headwater.engines.polars.sources import lazy_rows
+from headwater.engines.polars import lazy_rows
 
 TYPES = pl.Schema({"id": pl.Int64, "city": pl.String, "x": pl.Float64})
 BATCHES = [

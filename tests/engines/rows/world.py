@@ -5,14 +5,14 @@ from itertools import count
 from pathlib import Path
 
 import headwater
-from headwater.client.lake.values import Assignment
+from headwater.cluster.lake import TieringAssignment
 from headwater.config.client import ClientSettings
 from headwater.lake.lakes import Lakes
 from headwater.model.boundary import TieringEpoch
 from headwater.tiering.plan import Limits
+from headwater.tiering.progress import TieringTurn
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Here
-from headwater.tiering.turn import Turn
+from headwater.tiering.task import LocalRunner
 from tests.lake.formats import config_of
 
 SCHEMA = {"id": "BIGINT", "city": "STRING", "amount": "DOUBLE"}
@@ -56,13 +56,13 @@ class World:
         """Bring everything that was written into the lake."""
         table.refresh()
         epoch = TieringEpoch(1, next(self.turns))
-        held = Assignment(path=table.path, table_id=table.info.table_id, epoch=epoch)
-        turn = Turn(held, self.hw.lake.heartbeat().storage_id)
+        held = TieringAssignment(path=table.path, table_id=table.info.table_id, epoch=epoch)
+        turn = TieringTurn(held, self.hw.lake.heartbeat().storage_id)
         self.hw.run(
             lambda client: tier_round(
                 turn,
                 client=client,
-                runner=Here(client),
+                runner=LocalRunner(client),
                 lakes=Lakes(config=self.lake),
                 limits=LIMITS,
             )

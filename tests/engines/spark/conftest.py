@@ -19,10 +19,9 @@ from scripts.spark_servers import (
 )
 
 import headwater
-from headwater.client.descriptors import OptionValue
-from headwater.client.rows_in import RowsLike
-from headwater.client.schema_in import SchemaLike
+from headwater.cluster.schema_in import OptionValue, SchemaLike
 from headwater.engines.spark.session import session
+from headwater.write.rows_in import RowsLike
 from tests.serving import serving
 
 ROOT = str(Path(__file__).parents[3])

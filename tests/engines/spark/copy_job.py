@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.streaming.query import StreamingQuery
 from scripts.spark_servers import LOCAL, SHORT_LIVED
 
+from headwater.engines.spark.by_bucket import by_bucket
 from headwater.engines.spark.session import session
-from headwater.engines.spark.writing.by_bucket import by_bucket
 
 
 @dataclass(frozen=True, slots=True)

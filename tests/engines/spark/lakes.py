@@ -5,7 +5,7 @@ import asyncio
 import headwater
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.spi import Retention
-from headwater.tiering.job import TieringJob, run_job
+from headwater.tiering.service import TieringJob, run_job
 from tests.engines.spark.conftest import Served
 
 ROWS = {"id": "BIGINT", "name": "STRING"}

@@ -8,8 +8,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from headwater.engines.spark.by_bucket import by_bucket
 from headwater.engines.spark.types import spark_schema
-from headwater.engines.spark.writing.by_bucket import by_bucket
 
 ORDERS = {"id": "BIGINT", "city": "STRING", "amount": "INT"}
 ROWS = "id bigint, city string, amount int"
@@ -188,7 +188,7 @@ def _as_spark_takes_it(rows: pa.Table) -> pa.Table:
         ("id string, city string, amount int", "The column 'id' is string, but"),
         ("id bigint, amount int", "The rows have no column 'city'"),
         (f"{ROWS}, citi string", "Did you mean 'city'"),
-        ("id void, city string, amount int", "'id' is nothing but nulls"),
+        ("id void, city string, amount int", "'id' contains only nulls"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused_before_any_is_written(spark, served, columns, said):

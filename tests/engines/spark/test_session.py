@@ -10,6 +10,7 @@ import pytest
 
 from headwater.engines.spark.session import _connected, local_cores, session, settings_of
 from headwater.errors import InvalidOptionError
+from tests.cases import cases
 
 
 def doubled(batches):
@@ -53,7 +54,7 @@ def test_a_setting_that_can_change_is_changed(spark):
     assert changed == "true"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("master", "cores"),
     [
         ("local", 1),

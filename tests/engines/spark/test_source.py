@@ -1,5 +1,7 @@
 """What Spark's planner and its workers meet first: the source, and the daemon."""
 
+import subprocess
+import sys
 from traceback import extract_tb
 
 import pytest
@@ -31,3 +33,41 @@ def test_a_worker_that_fails_otherwise_says_so():
 
     with pytest.raises(LookupError, match="lost"):
         _without_complaint(worker)(None, True)
+
+
+# What a helper process of Spark does: it runs as a module of pyspark, asks our source for
+# something, and finds that Spark is gone when it wants to answer.
+HELPER = """
+import sys
+import traceback
+from importlib.machinery import ModuleSpec
+
+__spec__ = ModuleSpec(sys.argv[1], None)
+from headwater.engines.spark.source import HeadwaterSource
+from headwater.errors import HeadwaterError
+
+try:
+    HeadwaterSource({}).schema()
+except HeadwaterError:
+    pass
+for fault in (BrokenPipeError("hung up"), ValueError("a fault of ours")):
+    try:
+        raise fault
+    except Exception:
+        traceback.print_exc()
+try:
+    raise EOFError
+except EOFError:
+    raise BrokenPipeError("hung up")
+"""
+
+
+@pytest.mark.parametrize(("main", "told"), [("pyspark.daemon", 0), ("somebodys.program", 2)])
+def test_helpers_of_spark_end_quietly_when_spark_is_gone(main, told):
+    done = subprocess.run(
+        [sys.executable, "-c", HELPER, main], capture_output=True, text=True, check=False
+    )
+
+    assert done.stderr.count("BrokenPipeError: hung up") == told
+    assert done.stderr.count("ValueError: a fault of ours") == 1
+    assert done.returncode == 1

@@ -8,8 +8,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from headwater.engines.spark.writing.by_bucket import by_bucket
-from headwater.engines.spark.writing.each_batch import each_batch
+from headwater.engines.spark.by_bucket import by_bucket
+from headwater.engines.spark.sink import each_batch
 
 ORDERS = {"id": "BIGINT", "city": "STRING"}
 COUNTS = {"city": "STRING", "count": "BIGINT"}

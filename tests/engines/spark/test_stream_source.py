@@ -111,5 +111,5 @@ def test_a_stream_that_cannot_go_on_says_why(spark, served, tmp_path):
     served.client.drop_table(table.name)
     served.client.create_table(table.name, LOG, buckets=1)
 
-    with pytest.raises(PySparkException, match=r"created anew.*new checkpoint location"):
+    with pytest.raises(PySparkException, match=r"recreated.*new checkpoint location"):
         copy_all(follow(spark, served, table), tmp_path)

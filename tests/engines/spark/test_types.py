@@ -8,6 +8,7 @@ from pyspark.sql import types as spark
 
 from headwater.engines.spark.types import SparkBatches, spark_schema, spark_type
 from headwater.errors import RequestError, UnsupportedError
+from tests.cases import cases
 
 MOMENT = datetime(2026, 11, 16, 8, 30)
 
@@ -17,7 +18,7 @@ def batches(kind: pa.DataType, *, truncates: bool = False) -> SparkBatches:
     return SparkBatches(schema, truncates_nanoseconds=truncates)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "expected"),
     [
         (pa.int8(), "tinyint"),
@@ -89,7 +90,7 @@ def test_columns_are_put_in_the_order_of_spark():
     assert cast.to_pylist() == [{"b": "y", "a": 1}]
 
 
-@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.list_(pa.timestamp("ns", "UTC"))])
+@cases("kind", [pa.timestamp("ns"), pa.list_(pa.timestamp("ns", "UTC"))])
 def test_nanoseconds_are_refused_or_cut_off_but_never_silently(kind):
     column = pa.array([[1_000_001]] if pa.types.is_list(kind) else [1_000_001], kind)
     batch = pa.record_batch({"c": column})

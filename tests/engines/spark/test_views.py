@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.engines.spark.views import view_name, views
+from headwater.engines.spark.catalog.install import view_name, views
 from headwater.errors import ConflictError
 
 

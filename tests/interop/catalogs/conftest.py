@@ -9,8 +9,7 @@ from scripts.rest_catalog import RestCatalog, running_rest_catalog
 
 from headwater import aio
 from headwater.config.client import ClientSettings
-from headwater.lake.lakes import Lakes
-from headwater.lake.registry import open_lake
+from headwater.lake.lakes import Lakes, open_lake
 from tests.lake.formats import in_database
 from tests.tiering.world import World
 

@@ -6,14 +6,13 @@ import pytest
 from scripts.postgres import PASSWORD
 
 from headwater.errors import HeadwaterError, LakeUnreachableError
-from headwater.lake.registry import open_lake
+from headwater.lake.lakes import open_lake
 from headwater.model.types import BigIntType
-from headwater.tiering.progress import Ended, Failed
-from headwater.tiering.runner import Here
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import RoundStep, TurnEnded, TurnFailed
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
 from headwater.tiering.status import lake_status
-from headwater.tiering.steps import Step
+from headwater.tiering.task import LocalRunner
 from tests.cli.commanding import Storage
 from tests.interop.catalogs.conftest import CATALOGS, OTHER_FORMATS
 from tests.lake.formats import in_database
@@ -28,10 +27,10 @@ async def run_once(world):
     """Tier all tables once, and return what is told of each."""
     heard = []
     service = TieringService(
-        world.hw, Here(world.hw), settings=QUICK, lakes=world.lakes, listener=heard.append
+        world.hw, LocalRunner(world.hw), settings=QUICK, lakes=world.lakes, listener=heard.append
     )
     await service.run_once()
-    return {each.path.table: each for each in heard if isinstance(each, Ended | Failed)}
+    return {each.path.table: each for each in heard if isinstance(each, TurnEnded | TurnFailed)}
 
 
 async def test_a_log_table_comes_to_the_lake_in_rounds(world, name):
@@ -86,11 +85,11 @@ async def test_other_tables_go_on_while_a_catalog_is_away_and_it_is_made_up_for(
     server.start()
     after = await run_once(world)
 
-    assert isinstance(told["other"], Ended)
+    assert isinstance(told["other"], TurnEnded)
     assert isinstance(told[name].fault, LakeUnreachableError)
     assert "address of the warehouse or catalog" in told[name].fault.hint
     assert PASSWORD not in str(told[name].fault)
-    assert isinstance(after[name], Ended)
+    assert isinstance(after[name], TurnEnded)
     for table in tables:
         await world.check(table)
 
@@ -100,7 +99,7 @@ async def test_a_round_waits_for_a_catalog_that_comes_back_soon(world, name, ser
     await table.append(rows(1, 2, 3))
     await world.tier(table, 1)
     await table.append(rows(4))
-    work, pause = await world.paused(table, 2, Step.COMMIT)
+    work, pause = await world.paused(table, 2, RoundStep.COMMIT)
 
     server.stop()
     server.start()
@@ -117,7 +116,7 @@ async def test_a_round_that_cannot_commit_is_done_by_the_next(world, name, serve
     await table.upsert(rows(1, 2, 3))
     await world.tier(table, 1)
     await table.upsert(rows(3, 4, text="b"))
-    work, pause = await world.paused(table, 2, Step.COMMIT)
+    work, pause = await world.paused(table, 2, RoundStep.COMMIT)
 
     server.stop()
     pause.let_go()

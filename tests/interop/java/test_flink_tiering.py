@@ -15,15 +15,15 @@ from scripts.foreign import Foreign, foreign
 from scripts.lake_readers import iceberg_reader, paimon_reader
 
 import headwater
-from headwater.client.lake.values import Assignment
+from headwater.cluster.lake import TieringAssignment
 from headwater.engines.spark.java import java_home
 from headwater.errors import LakeTableDiffersError, UnsupportedError
 from headwater.lake.lakes import Lakes
 from headwater.model.boundary import TieringEpoch
 from headwater.tiering.plan import Limits
+from headwater.tiering.progress import TieringTurn
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Here
-from headwater.tiering.turn import Turn
+from headwater.tiering.task import LocalRunner
 from tests.cli.commanding import Storage, ok
 from tests.interop.lake_cluster import LAKES, config_of
 from tests.serving import ServerProcess
@@ -227,7 +227,7 @@ def test_lake_and_log_are_read_as_one(in_java, tables, readable):
 
 @pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
 def test_keyed_tables_whose_rows_are_deleted_by_equality_are_refused(in_java, tables):
-    with pytest.raises(UnsupportedError, match="by equality"):
+    with pytest.raises(UnsupportedError, match="equality deletes"):
         tables.hw.table("keyed").scan().to_pylist()
 
 
@@ -257,7 +257,9 @@ def test_flink_goes_on_with_the_log_where_the_lake_ends(in_lake, tables, flink, 
 def test_our_tierer_leaves_these_tables_alone(in_java, tables, lake, name):
     table = tables.hw.table(name)
     epoch = TieringEpoch(coordinator=99, turn=1)
-    turn = Turn(Assignment(path=table.path, table_id=table.info.table_id, epoch=epoch))
+    turn = TieringTurn(
+        TieringAssignment(path=table.path, table_id=table.info.table_id, epoch=epoch)
+    )
 
     with pytest.raises(LakeTableDiffersError, match="tiering service of Apache Fluss"):
         # Not as a service, which waits until the one that was ended is not heard of for long.
@@ -265,7 +267,7 @@ def test_our_tierer_leaves_these_tables_alone(in_java, tables, lake, name):
             lambda client: tier_round(
                 turn,
                 client=client,
-                runner=Here(client),
+                runner=LocalRunner(client),
                 lakes=Lakes(config=lake.in_python),
                 limits=Limits(rows_max=1_000),
             )

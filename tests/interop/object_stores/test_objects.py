@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.errors import LakeUnreachableError, UnsupportedError
-from headwater.lake.paimon.exclusive import create_object
+from headwater.lake.paimon.files import create_object
 from headwater.lake.spi import Retention
 from headwater.model.types import BigIntType
 from tests.lake.formats import opened

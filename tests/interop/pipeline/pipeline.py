@@ -17,12 +17,12 @@ import headwater
 import headwater.duckdb
 import headwater.polars
 from headwater.aio import AsyncClient
-from headwater.client.reading.log_scan import LogScan
 from headwater.engines.spark.source import FORMAT
 from headwater.model.bucket import TableBucket
+from headwater.read.log_scan import LogScan
 from headwater.spark import TieredRound, read, tier
+from headwater.tiering.plan import TieringSettings
 from headwater.tiering.progress import Listener, deaf
-from headwater.tiering.settings import TieringSettings
 from tests.interop.lake_cluster import LakeCluster
 from tests.tiering.world import folded
 

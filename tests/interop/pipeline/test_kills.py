@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headwater.tiering.progress import News, Stepped
-from headwater.tiering.steps import Step
+from headwater.tiering.progress import News, RoundStep, Stepped
 from tests.interop.pipeline.pipeline import orders
 from tests.torture.processes import wait_until
 
@@ -102,7 +101,7 @@ def test_a_round_of_tiering_goes_on_without_a_tablet_server(pipeline, kill, is_k
     killed = threading.Event()
 
     def kill_before_rows_are_read(news: News) -> None:
-        if isinstance(news, Stepped) and news.step is Step.WRITE and not killed.is_set():
+        if isinstance(news, Stepped) and news.step is RoundStep.WRITE and not killed.is_set():
             kill(leader)
             killed.set()
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from headwater.lake.table import SYSTEM_COLUMNS
-from headwater.tiering.system_columns import has_system_columns
-from headwater.tiering.targets import found_target
+from headwater.lake.spi import SYSTEM_COLUMNS
+from headwater.tiering.target import found_target, has_system_columns
 from tests.tiering.world import rows
 
 

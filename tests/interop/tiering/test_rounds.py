@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headwater.errors import TieringFencedError
-from headwater.tiering.steps import Step
+from headwater.tiering.progress import RoundStep
 from tests.tiering.world import KilledError, killing, rows
 
 
@@ -54,7 +54,7 @@ async def test_a_snapshot_that_was_not_reported_is_adopted(world):
     table = await world.table()
     await table.append(rows(*range(10)))
     with pytest.raises(KilledError):
-        await world.tier(table, watch=killing(Step.REPORT))
+        await world.tier(table, watch=killing(RoundStep.REPORT))
     assert await world.hw.lake.snapshot(table.path) is None
 
     report = await world.tier(table)
@@ -70,8 +70,8 @@ async def test_a_tierer_whose_turn_is_over_cannot_commit(world):
     await table.append(rows(*range(10)))
     first = await world.handed_out(table)
 
-    async def overtake(step: Step) -> None:
-        if step is Step.COMMIT:
+    async def overtake(step: RoundStep) -> None:
+        if step is RoundStep.COMMIT:
             await world.give_back(first)
             await world.tier(table)
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from headwater.aio import AsyncTable
-from headwater.client.lake.values import FinishedRound
-from headwater.tiering.progress import Ended, Failed
+from headwater.cluster.lake import FinishedRound
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import RoundReport, TieringTurn, TurnEnded, TurnFailed, no_watch
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Here
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
-from headwater.tiering.steps import no_watch
-from headwater.tiering.turn import RoundReport, Turn
+from headwater.tiering.task import LocalRunner
 from tests.tiering.world import SCHEMA, World, counted
 
 HANDED_OUT_WITHIN_S = 60
@@ -47,28 +45,28 @@ class ClusterWorld(World):
 
     # ---- tiering
 
-    async def handed_out(self, table: AsyncTable) -> Turn:
+    async def handed_out(self, table: AsyncTable) -> TieringTurn:
         """Wait for the turn with a table; other tables are given back."""
         async with asyncio.timeout(HANDED_OUT_WITHIN_S):
             while True:
                 answer = await self.hw.lake.heartbeat(request=True)
                 assigned = answer.assigned
                 if assigned is not None and assigned.path == table.path:
-                    return Turn(assigned, answer.storage_id)
+                    return TieringTurn(assigned, answer.storage_id)
                 if assigned is None:
                     await asyncio.sleep(POLL_S)
                 else:
-                    await self.give_back(Turn(assigned))
+                    await self.give_back(TieringTurn(assigned))
 
-    async def give_back(self, turn: Turn) -> None:
+    async def give_back(self, turn: TieringTurn) -> None:
         done = FinishedRound(assignment=turn.assignment, is_forced=True)
         await self.hw.lake.heartbeat(finished=[done])
 
-    async def round(self, turn: Turn, *, watch=no_watch) -> RoundReport:
+    async def round(self, turn: TieringTurn, *, watch=no_watch) -> RoundReport:
         return await tier_round(
             turn,
             client=self.hw,
-            runner=Here(self.hw),
+            runner=LocalRunner(self.hw),
             lakes=self.lakes,
             limits=self.limits,
             watch=watch,
@@ -86,14 +84,14 @@ class ClusterWorld(World):
         found: list[RoundReport] = []
 
         def listen(news: object) -> None:
-            if isinstance(news, Ended | Failed) and news.path == table.path:
+            if isinstance(news, TurnEnded | TurnFailed) and news.path == table.path:
                 service.stop()
-            if isinstance(news, Ended) and news.path == table.path:
+            if isinstance(news, TurnEnded) and news.path == table.path:
                 found.append(news.report)
 
         settings = TieringSettings(poll_interval_s=POLL_S)
         service = TieringService(
-            self.hw, Here(self.hw), settings=settings, lakes=self.lakes, listener=listen
+            self.hw, LocalRunner(self.hw), settings=settings, lakes=self.lakes, listener=listen
         )
         async with asyncio.timeout(HANDED_OUT_WITHIN_S):
             await service.run()

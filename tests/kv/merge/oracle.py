@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 
-from headwater.config.choices import ChangelogImage, DeleteBehavior, MergeEngine
+from headwater.config.options import ChangelogImage, DeleteBehavior, MergeEngine
 from headwater.model.aggregate import AggregateKind as Kind
 from headwater.model.schema import Schema
 from headwater.model.types import DecimalType, DoubleType, FloatType

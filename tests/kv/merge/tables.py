@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from headwater.config.choices import ChangelogImage
+from headwater.config.options import ChangelogImage
 from headwater.config.table_options import KvOptions
-from headwater.kv.merge.engine import engine_of
-from headwater.kv.merge.fold import fold
-from headwater.kv.merge.writes import Writes
+from headwater.kv.merge.batch import Writes
+from headwater.kv.merge.engine import engine_of, fold
 from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Column, Schema

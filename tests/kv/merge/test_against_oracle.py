@@ -10,9 +10,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from headwater.config.choices import ChangelogImage, DeleteBehavior, MergeEngine
+from headwater.config.options import ChangelogImage, DeleteBehavior, MergeEngine
 from headwater.errors import DeletionDisabledError
-from headwater.kv.merge import rounds
+from headwater.kv.merge import aggregate as rounds
 from headwater.model.types import (
     BigIntType,
     BooleanType,
@@ -24,6 +24,7 @@ from headwater.model.types import (
     StringType,
     TinyIntType,
 )
+from tests.choices import examples
 from tests.kv.merge.oracle import Oracle
 from tests.kv.merge.tables import Table, folded, plain, table
 
@@ -115,7 +116,7 @@ def round_keys_min(request, monkeypatch):
     monkeypatch.setattr(rounds, "ROUND_KEYS_MIN", request.param)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data(), images, engines, st.sampled_from([None, *DeleteBehavior]))
 def test_whole_rows_are_merged_one_after_the_other(data, image, engine, deletes):
     if engine in (MergeEngine.FIRST_ROW, MergeEngine.VERSIONED) and deletes == "allow":
@@ -135,7 +136,7 @@ def test_whole_rows_are_merged_one_after_the_other(data, image, engine, deletes)
             compare(oracle, merged, batch)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data(), images, st.sampled_from(["allow", "ignore"]))
 def test_every_aggregate_function_folds_one_value_after_the_other(data, image, deletes):
     properties = {"table.merge-engine": "aggregation", "table.delete.behavior": deletes}
@@ -146,7 +147,7 @@ def test_every_aggregate_function_folds_one_value_after_the_other(data, image, d
         compare(oracle, merged, batch)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data(), images, st.sampled_from([PLAIN, NUMBERED, AGGREGATED]), st.booleans())
 def test_a_partial_write_leaves_the_other_columns_alone(data, image, schema, overwrite):
     is_aggregated = schema is AGGREGATED

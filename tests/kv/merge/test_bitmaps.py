@@ -9,8 +9,9 @@ from hypothesis import given, settings
 
 from headwater.errors import InvalidValueError, UnsupportedError
 from headwater.kv.merge import bitmaps
-from headwater.kv.merge.art import art_from_portable, portable_from_art
+from headwater.kv.merge.bitmaps import art_from_portable, portable_from_art
 from headwater.model.types import BytesType
+from tests.cases import cases
 from tests.kv.merge.tables import Table, folded, table
 
 pyroaring = pytest.importorskip("pyroaring")
@@ -41,7 +42,7 @@ def test_a_bitmap_comes_back_from_the_bytes_of_java(numbers):
     assert set(found) == numbers
 
 
-@pytest.mark.parametrize("child_count", [1, 2, 4, 5, 16, 17, 48, 49, 256])
+@cases("child_count", [1, 2, 4, 5, 16, 17, 48, 49, 256])
 def test_every_kind_of_node_and_container_comes_back(child_count):
     sparse = {child << 56 | child << 20 | 5 for child in range(child_count)}
     run = set(range(70_000, 80_000))
@@ -102,7 +103,7 @@ def test_the_32_bit_function_unites_numbers():
     assert pyroaring.BitMap.deserialize(one.rows[0][1]) == left | right
 
 
-@pytest.mark.parametrize("kind", ["rbm32", "rbm64"])
+@cases("kind", ["rbm32", "rbm64"])
 def test_a_malformed_bitmap_is_refused_before_it_is_kept(kind):
     one = Table(table(folded("v", kind, BytesType())), AGGREGATION)
 

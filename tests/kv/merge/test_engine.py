@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from headwater.config.choices import ChangelogImage, DeleteBehavior
+from headwater.config.options import ChangelogImage, DeleteBehavior
 from headwater.config.table_options import KvOptions
 from headwater.errors import (
     DeletionDisabledError,
@@ -14,10 +14,10 @@ from headwater.errors import (
     NumbersExhaustedError,
     UnsupportedError,
 )
-from headwater.kv.merge.engine import delete_behavior_of, engine_of
-from headwater.kv.merge.fold import fold
-from headwater.kv.merge.writes import Writes
+from headwater.kv.merge.batch import Writes
+from headwater.kv.merge.engine import delete_behavior_of, engine_of, fold
 from headwater.model.types import BigIntType, IntType, StringType, TimestampType
+from tests.cases import cases
 from tests.kv.merge.tables import Table, folded, plain, table
 
 ROWS = table(plain("a"), plain("b"))
@@ -67,7 +67,7 @@ def test_a_wal_image_of_whole_rows_does_not_tell_inserts_from_updates():
     assert plan.sources.tolist() == [2, 3, 3]
 
 
-@pytest.mark.parametrize("properties", [AGGREGATION, FIRST_ROW, VERSIONED])
+@cases("properties", [AGGREGATION, FIRST_ROW, VERSIONED])
 def test_a_wal_image_of_a_merge_engine_tells_inserts_from_updates(properties):
     merged = Table(ROWS, properties, ChangelogImage.WAL)
 
@@ -159,7 +159,7 @@ def test_to_overwrite_is_to_set_the_merge_engine_aside():
     assert [symbol for symbol, _ in changes] == ["-U", "+U", "-D"]
 
 
-@pytest.mark.parametrize("properties", [{}, AGGREGATION, FIRST_ROW, VERSIONED])
+@cases("properties", [{}, AGGREGATION, FIRST_ROW, VERSIONED])
 def test_a_disabled_delete_fails_the_whole_batch(properties):
     merged = Table(ROWS, {**properties, "table.delete.behavior": "disable"})
 
@@ -177,20 +177,20 @@ def test_a_merge_engine_ignores_deletes_unless_told_otherwise():
     assert delete_behavior_of(allowed) is DeleteBehavior.ALLOW
 
 
-@pytest.mark.parametrize("properties", [FIRST_ROW, VERSIONED])
+@cases("properties", [FIRST_ROW, VERSIONED])
 def test_engines_that_pick_a_row_take_no_partial_updates(properties):
     with pytest.raises(UnsupportedError, match="partial"):
         Table(ROWS, properties).put([(0, (0, 1, None))], targets=[0, 1])
 
 
-@pytest.mark.parametrize("properties", [{}, AGGREGATION])
-@pytest.mark.parametrize("targets", [[1], [0, 3], [-1, 0]])
+@cases("properties", [{}, AGGREGATION])
+@cases("targets", [[1], [0, 3], [-1, 0]])
 def test_target_columns_must_exist_and_contain_the_key(properties, targets):
     with pytest.raises(InvalidTargetColumnError):
         Table(ROWS, properties).put([(0, (0, 1, 1))], targets=targets)
 
 
-@pytest.mark.parametrize("properties", [{}, AGGREGATION])
+@cases("properties", [{}, AGGREGATION])
 def test_a_partial_update_needs_nullable_columns(properties):
     schema = table(plain("a"), plain("b", BigIntType(nullable=False)))
 
@@ -207,13 +207,13 @@ def test_all_columns_as_targets_are_a_whole_row():
     assert merged.asked == []
 
 
-@pytest.mark.parametrize("targets", [None, [0, 1, 2]])
+@cases("targets", [None, [0, 1, 2]])
 def test_the_auto_increment_column_cannot_be_written(targets):
     with pytest.raises(InvalidTargetColumnError, match="'id'"):
         Table(NUMBERED).put([(0, (0, 9, 1))], targets=targets)
 
 
-@pytest.mark.parametrize("column", [None, "b"])
+@cases("column", [None, "b"])
 def test_a_version_column_must_be_named_and_ordered(column):
     schema = table(plain("a"), plain("b", StringType()))
     options = dataclasses.replace(KvOptions.of(VERSIONED), version_column=column)

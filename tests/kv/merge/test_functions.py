@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from headwater.errors import InvalidTableError, RecordTooLargeError, ValueOverflowError
-from headwater.kv.merge import rounds
+from headwater.kv.merge import aggregate as rounds
 from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.types import (
     BigIntType,
@@ -140,7 +140,7 @@ def test_an_unknown_function_is_answered_with_the_known_ones():
     ],
 )
 def test_a_function_refuses_a_type_that_it_cannot_fold(kind, data_type):
-    with pytest.raises(InvalidTableError, match="does not fold"):
+    with pytest.raises(InvalidTableError, match="does not support"):
         AggregateFunction(AggregateKind(kind)).check(data_type)
 
 

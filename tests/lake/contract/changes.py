@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.spi import LakeTableSpec
 from headwater.model.schema import Column
 from headwater.model.types import DataType, StringType
 

@@ -25,9 +25,10 @@ def tiered(table: LakeTable, number: int) -> None:
 
 
 def main() -> None:
-    lake, spec, numbers = pickle.loads(base64.b64decode(sys.stdin.read()))
+    tables, numbers = pickle.loads(base64.b64decode(sys.stdin.read()))
     for number in numbers:
-        tiered(LakeTable(lake, spec), number)
+        for lake, spec in tables:
+            tiered(LakeTable(lake, spec), number)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from headwater.model.types import (
     StringType,
     TimestampType,
 )
+from tests.choices import examples
 from tests.lake.contract.changes import added, renamed
 from tests.lake.contract.matching import matches
 
@@ -113,7 +114,7 @@ def passing(rows: pa.Table, filters, schema, *, java: bool = False) -> list[int]
     return sorted(rows.filter(pa.array(kept, pa.bool_()))["id"].to_pylist())
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(filters=st.lists(PREDICATES, min_size=1, max_size=2))
 def test_filters_lose_no_row_and_what_remains_makes_the_answer_exact(table, whole, filters):
     schema = table.spec.schema

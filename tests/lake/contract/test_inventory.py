@@ -65,7 +65,7 @@ def test_a_data_file_that_is_gone_is_named_with_a_snapshot_that_needs_it(table):
     (lost,) = table.keeper.inventory().missing
 
     assert Path(lost.path).name == file.name
-    assert lost.fault == "is gone"
+    assert lost.fault == "is missing"
     assert lost.snapshot_id in {each.snapshot_id for each in table.source.snapshots()}
 
 

@@ -6,35 +6,41 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.model.types import BigIntType, StringType
+from tests.lake.lake_table import LakeTable
 
 ROOT = Path(__file__).parents[3]
 PROCESSES, COMMITS = 3, 5
+KINDS = {"log": (), "keyed": ("id",)}
 
 
-def started(table, numbers: range) -> "subprocess.Popen[bytes]":
+def started(tables: list[LakeTable], numbers: range) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.lake.contract.racing"], stdin=subprocess.PIPE, cwd=ROOT
     )
-    process.stdin.write(base64.b64encode(pickle.dumps((table.lake, table.spec, numbers))))
+    process.stdin.write(
+        base64.b64encode(pickle.dumps(([(each.lake, each.spec) for each in tables], numbers)))
+    )
     process.stdin.close()
     return process
 
 
-@pytest.mark.parametrize("key", [(), ("id",)], ids=["log", "keyed"])
-def test_commits_of_several_processes_lose_nothing(tables, key):
-    table = tables.make({"id": BigIntType(nullable=False), "name": StringType()}, key=key)
+def test_commits_of_several_processes_lose_nothing(tables):
+    columns = {"id": BigIntType(nullable=False), "name": StringType()}
+    made = [tables.make(columns, key=key) for key in KINDS.values()]
     ranges = [range(at * COMMITS, (at + 1) * COMMITS) for at in range(PROCESSES)]
 
-    racing = [started(table, numbers) for numbers in ranges]
+    racing = [started(made, numbers) for numbers in ranges]
     codes = [process.wait(100) for process in racing]
 
-    total = PROCESSES * COMMITS
     assert codes == [0] * PROCESSES
+    for table in made:
+        check_nothing_is_lost(table, PROCESSES * COMMITS)
+
+
+def check_nothing_is_lost(table: LakeTable, total: int) -> None:
     assert sorted(table.rows()["id"].to_pylist()) == list(range(total))
     snapshots = table.source.snapshots()
     assert len(snapshots) == total

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from headwater.errors import LakeMovedError
-from headwater.lake.split_json import split_from_bytes, split_to_bytes
+from headwater.lake.split import split_from_bytes, split_to_bytes
 from headwater.model.predicate import Leaf, LeafFunction
 from headwater.model.types import BigIntType, DateType, StringType
 from tests.lake.lake_table import LakeTable

@@ -10,8 +10,8 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
 
 from headwater.config.lake import ICEBERG_CATALOG_NAME
-from headwater.lake.iceberg.storage import IcebergStorage
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.iceberg.plugin import IcebergStorage
+from headwater.lake.spi import LakeTableSpec
 from tests.lake.formats import config_of
 from tests.lake.tables import Tables
 

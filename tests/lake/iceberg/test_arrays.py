@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.lake.iceberg.arrays import fitted
+from headwater.lake.iceberg.types import fitted
 
 SMALL = st.integers(-100, 100)
 ROWS = st.lists(

@@ -3,9 +3,9 @@
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
-from headwater.lake.iceberg.compaction import CompactionSettings, worth_rewriting
-from headwater.lake.iceberg.planning import Planned
-from headwater.lake.iceberg.tasks import PATH_FIELD_ID, HeldFile
+from headwater.lake.iceberg.files import PATH_FIELD_ID, HeldFile
+from headwater.lake.iceberg.plan import PlannedFile
+from headwater.lake.iceberg.upkeep import CompactionSettings, worth_rewriting
 
 SETTINGS = CompactionSettings.of({"write.target-file-size-bytes": "1000"})
 
@@ -26,13 +26,13 @@ def file_of(path: str, size: int, *, rows: int = 100, about: str | None = None) 
     return file
 
 
-def planned(path: str, size: int, *, deleted: int = 0, bucket: int = 0) -> Planned:
+def planned(path: str, size: int, *, deleted: int = 0, bucket: int = 0) -> PlannedFile:
     deletes = (file_of(f"{path}-d", 1, rows=deleted, about=path),) if deleted else ()
     held = HeldFile(file_of(path, size), deletes)
-    return Planned(held=held, partition=(), bucket=bucket)
+    return PlannedFile(held=held, partition=(), bucket=bucket)
 
 
-def chosen(*files: Planned) -> list[list[str]]:
+def chosen(*files: PlannedFile) -> list[list[str]]:
     groups = worth_rewriting(files, SETTINGS)
     return [[each.held.file.file_path for each in group] for group in groups]
 

@@ -7,13 +7,20 @@ from pyiceberg import types as ice
 from pyiceberg.schema import Schema as IceSchema
 
 from headwater.errors import LakeTableDiffersError
-from headwater.lake.iceberg.evolution import Held, evolved
-from headwater.lake.iceberg.layout import column_ids_of, new_properties, new_schema, partition_spec
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.iceberg.layout import (
+    IcebergTableState,
+    column_ids_of,
+    evolved,
+    new_properties,
+    new_schema,
+    partition_spec,
+)
+from headwater.lake.spi import LakeTableSpec
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema, with_column_ids
 from headwater.model.types import BigIntType, IntType, StringType
-from headwater.tiering.system_columns import with_system_columns
+from headwater.tiering.target import with_system_columns
+from tests.cases import cases
 
 
 def spec_of(*columns: Column, highest: int = 1) -> LakeTableSpec:
@@ -26,9 +33,9 @@ NAME = Column(name="name", type=StringType(), column_id=1)
 SPEC = spec_of(ID, NAME)
 
 
-def held_of(spec: LakeTableSpec) -> Held:
+def held_of(spec: LakeTableSpec) -> IcebergTableState:
     schema = new_schema(spec)
-    return Held(
+    return IcebergTableState(
         schema=schema,
         parted=partition_spec(spec, schema),
         ids=column_ids_of(new_properties(spec, schema)),
@@ -89,7 +96,7 @@ def test_columns_of_apache_fluss_stay_the_last_ones():
     assert names == ["id", "name", "x", "__bucket", "__offset", "__timestamp"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "told"),
     [
         ({"ids": None, "schema": IceSchema(ice.NestedField(1, "id", ice.LongType()))}, "no column"),
@@ -102,12 +109,12 @@ def test_what_cannot_become_the_table_is_told(change, told):
         evolved(replace(held_of(SPEC), **change), SPEC)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("other", "told"),
     [
         (spec_of(replace(ID, type=IntType()), NAME), "is long, not int"),
-        (replace(SPEC, bucket_keys=("id",), bucket_count=4), "parted by"),
-        (replace(SPEC, partition_keys=("name",)), "parted by"),
+        (replace(SPEC, bucket_keys=("id",), bucket_count=4), "partitioned by"),
+        (replace(SPEC, partition_keys=("name",)), "partitioned by"),
         (replace(SPEC, schema=replace(SPEC.schema, primary_key=("id",))), "primary key"),
     ],
 )

@@ -2,10 +2,9 @@
 
 from decimal import Decimal
 
-import pytest
 from pyiceberg.expressions import EqualTo, GreaterThan, IsNull, Or
 
-from headwater.lake.iceberg.filters import NamedColumn, iceberg_filter
+from headwater.lake.iceberg.read import NamedColumn, iceberg_filter
 from headwater.model.predicate import And as All
 from headwater.model.predicate import Leaf, LeafFunction
 from headwater.model.predicate import Or as Any
@@ -22,6 +21,7 @@ from headwater.model.types import (
     TimestampType,
     TimeType,
 )
+from tests.cases import cases
 
 F = LeafFunction
 
@@ -30,7 +30,7 @@ def made(leaf, data_type):
     return iceberg_filter(leaf, {1: NamedColumn("c", data_type)})
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data_type", "function", "value"),
     [
         (DoubleType(), F.GREATER_THAN, 1.0),
@@ -55,7 +55,7 @@ def test_what_could_lose_a_row_is_left_to_the_reader(data_type, function, value)
     assert made(Leaf(function, 1, (value,)), data_type) is None
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data_type", "value", "expected"),
     [
         (IntType(), 7, 7),

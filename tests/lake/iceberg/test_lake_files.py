@@ -83,7 +83,7 @@ def test_a_file_whose_columns_have_no_ids_is_refused_and_not_read_as_nulls(table
     pq.write_table(rows(1.0), place)
     seen.add_files([f"file://{place}"])
 
-    with pytest.raises(UnsupportedError, match="no ids"):
+    with pytest.raises(UnsupportedError, match="no field ids"):
         table.values()
 
 

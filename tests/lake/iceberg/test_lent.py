@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from headwater.lake.iceberg.values import lent
+from headwater.lake.iceberg.files import lent
 
 
 def table_with(**properties):

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from headwater.errors import LakeTableDiffersError, LakeUnreachableError
-from headwater.lake.registry import open_lake
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.lakes import open_lake
+from headwater.lake.spi import LakeTableSpec
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema, with_column_ids
 from headwater.model.types import BigIntType

@@ -3,10 +3,11 @@
 import pytest
 
 from headwater.errors import InvalidOptionError
-from headwater.lake.registry import open_lake
+from headwater.lake.lakes import open_lake
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     ("config", "told"),
     [
         ({"type": "nonsense"}, "nonsense"),

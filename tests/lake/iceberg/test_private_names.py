@@ -17,9 +17,8 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.types import IntegerType, ListType, NestedField
 from sqlalchemy import NullPool
 
+from headwater.lake.iceberg.catalog import mend_doubles, open_catalog
 from headwater.lake.iceberg.manifests import DeletesWriter
-from headwater.lake.iceberg.mending import mend_doubles
-from headwater.lake.iceberg.opening import open_catalog
 
 NESTED = Schema(
     NestedField(1, "a", IntegerType()),

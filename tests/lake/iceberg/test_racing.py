@@ -9,15 +9,16 @@ from pyiceberg.exceptions import CommitFailedException
 from requests import ConnectionError as NetworkError
 
 from headwater.errors import LakeCommitUnknownError, LakeMovedError, LakeUnreachableError
-from headwater.lake.iceberg.committer import IcebergCommitter
-from headwater.lake.iceberg.opening import open_catalog
-from headwater.lake.iceberg.storage import IcebergStorage
+from headwater.lake.iceberg.catalog import open_catalog
+from headwater.lake.iceberg.commit import IcebergCommitter
+from headwater.lake.iceberg.plugin import IcebergStorage
 from headwater.model.types import BigIntType, StringType
 from headwater.runtime.clock import SystemClock
+from tests.choices import EVERYTHING
 from tests.lake.formats import config_of
 from tests.lake.lake_table import LakeTable, boundary_after
 
-PROCESSES = 3
+PROCESSES = 3 if EVERYTHING else 2
 ROUNDS = 4
 
 

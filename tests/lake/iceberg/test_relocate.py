@@ -7,8 +7,8 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 import headwater
+from headwater.backup.relocate import relocate_warehouse
 from headwater.errors import LakeTableDiffersError
-from headwater.lake.iceberg.relocate import relocate_warehouse
 from tests.cli.commanding import Storage, ok
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])

@@ -10,7 +10,7 @@ from pyiceberg import types as ice
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.schema import Schema
 
-from headwater.lake.iceberg.statistics import bound_bytes, file_statistics
+from headwater.lake.iceberg.data_files import bound_bytes, file_statistics
 from headwater.lake.iceberg.types import parquet_schema
 
 LONGS = st.integers(-(2**63), 2**63 - 1)

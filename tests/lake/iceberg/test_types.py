@@ -21,6 +21,7 @@ from headwater.model.types import (
     TimeType,
     TinyIntType,
 )
+from tests.cases import cases
 
 NESTED = RowType(
     fields=(
@@ -30,7 +31,7 @@ NESTED = RowType(
 )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("data_type", "expected"),
     [
         (TinyIntType(), ice.IntegerType()),
@@ -47,7 +48,7 @@ def test_a_type_has_its_place_in_iceberg(data_type, expected):
     assert iceberg_type(data_type, column="c") == expected
 
 
-@pytest.mark.parametrize("kind", [TimeType, TimestampType, TimestampLtzType])
+@cases("kind", [TimeType, TimestampType, TimestampLtzType])
 def test_nanoseconds_are_refused_with_a_remedy(kind):
     with pytest.raises(UnsupportedError, match=r"'c' is a .*\(9\).*at most 6, or .*Paimon"):
         iceberg_type(kind(precision=9), column="c")

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.errors import LakeRewrittenError, LakeTableDiffersError
-from headwater.lake.iceberg.places import local_path
+from headwater.lake.iceberg.files import local_path
 from headwater.lake.spi import Retention
 
 ALL = Retention(snapshots_min=1, age_ms=0)

@@ -7,9 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.errors import LakeRewrittenError, LakeTableDiffersError, UnsupportedError
-from headwater.lake.iceberg.keyed_writer import KeyedWriter
-from headwater.lake.iceberg.places import local_path
-from headwater.lake.iceberg.results import written_of
+from headwater.lake.iceberg.files import local_path
+from headwater.lake.iceberg.write import IcebergKeyedWriter, written_of
 from headwater.model.types import BigIntType, DoubleType, SmallIntType, StringType, TimeType
 from tests.lake.tables import KEYED
 
@@ -38,7 +37,7 @@ def test_properties_decide_the_compression(tables):
 def test_rows_that_a_later_part_of_a_round_replaces_are_deleted_by_position(tables):
     table = tables.keyed()
     (task,) = table.committer.write_tasks([((), 0)], on=None)
-    writer = KeyedWriter.of(table.spec, task, config=table.lake.config)
+    writer = IcebergKeyedWriter.of(table.spec, task, config=table.lake.config)
     writer.held_bytes_max = 1
 
     for name in "abc":

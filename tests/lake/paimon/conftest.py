@@ -6,7 +6,7 @@ pytest.importorskip("pypaimon")
 
 from pypaimon import CatalogFactory
 
-from headwater.lake.paimon.table import PaimonTable
+from headwater.lake.paimon.catalog import PaimonTable
 from tests.lake.formats import config_of, opened
 from tests.lake.tables import Tables
 

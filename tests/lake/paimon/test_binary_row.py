@@ -10,7 +10,7 @@ from pypaimon.schema.data_types import AtomicType, DataField
 from pypaimon.table.row.generic_row import GenericRow, GenericRowDeserializer, GenericRowSerializer
 
 from headwater.errors import CorruptFileError
-from headwater.lake.paimon.binary_row import EMPTY_ROW, from_binary_row, to_binary_row
+from headwater.lake.paimon.types import EMPTY_ROW, from_binary_row, to_binary_row
 
 COLUMNS = {
     "BIGINT": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),

@@ -7,8 +7,8 @@ import pytest
 from pypaimon.common.json_util import JSON
 
 from headwater.errors import LakeCommitUnknownError, LakeMovedError
-from headwater.lake.paimon.cleaning import expire
-from headwater.lake.paimon.committer import PaimonCommitter
+from headwater.lake.paimon.commit import PaimonCommitter
+from headwater.lake.paimon.inventory import expire
 from headwater.lake.spi import Retention
 from headwater.runtime.clock import SystemClock
 from tests.lake.lake_table import boundary_after

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headwater.errors import InvalidOptionError, LakeTableDiffersError, LakeUnreachableError
-from headwater.lake.registry import open_lake
+from headwater.lake.lakes import open_lake
 from headwater.lake.spi import Retention
 from headwater.model.types import BigIntType, StringType, TimestampType
 from tests.lake.contract.changes import added
@@ -45,7 +45,7 @@ def test_a_table_whose_files_are_gone_is_told_and_can_be_dropped(jdbc, tmp_path)
     table.tier([{"id": 1, "name": "a"}])
     shutil.rmtree(tmp_path / "warehouse" / "db.db" / table.spec.path.table)
 
-    with pytest.raises(LakeTableDiffersError, match="name and no files") as caught:
+    with pytest.raises(LakeTableDiffersError, match="but no files") as caught:
         lake.catalog().ensure(table.spec)
     lake.catalog().drop(table.spec.path)
     lake.catalog().ensure(table.spec)

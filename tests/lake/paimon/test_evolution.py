@@ -8,15 +8,16 @@ from pypaimon import CatalogFactory, Schema
 from pypaimon.schema.schema_change import SchemaChange
 
 from headwater.errors import LakeTableDiffersError, UnsupportedError
-from headwater.lake.paimon.evolution import (
+from headwater.lake.paimon.layout import (
+    COLUMN_IDS_OPTION,
     AddField,
     DropField,
+    LakeSchema,
     RenameField,
     SetOption,
     new_fields,
     plan_changes,
 )
-from headwater.lake.paimon.schema import COLUMN_IDS_OPTION, LakeSchema
 from headwater.model.types import (
     BigIntType,
     IntType,
@@ -26,7 +27,7 @@ from headwater.model.types import (
     TimestampType,
     TimeType,
 )
-from headwater.tiering.system_columns import with_system_columns
+from headwater.tiering.target import with_system_columns
 from tests.lake.contract.changes import added, dropped, renamed
 
 COLUMNS = {"id": BigIntType(nullable=False), "a": StringType(), "b": IntType()}

@@ -4,8 +4,8 @@ import fsspec
 import pytest
 
 from headwater.errors import UnsupportedError
-from headwater.lake.paimon.exclusive import create_object, storage_options
-from headwater.lake.paimon.files import Files, local_path
+from headwater.lake.paimon.files import Files, create_object, local_path, storage_options
+from tests.cases import cases
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_local_file_is_created_once(tmp_path):
     assert [each.name for each in (tmp_path / "deep").iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("path", "local"),
     [
         ("/a b", "/a b"),

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.lake.paimon import writer
+from headwater.lake.paimon import write as writer
 from headwater.model.types import BigIntType, DecimalType, StringType, TimestampType
 
 COLUMNS = {"id": BigIntType(nullable=False), "name": StringType()}

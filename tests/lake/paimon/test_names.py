@@ -16,8 +16,13 @@ from pypaimon.schema.schema_change import SchemaChange
 from pypaimon.snapshot.snapshot import Snapshot
 from pypaimon.utils.file_store_path_factory import canonical_data_file_path
 
-from headwater.lake.paimon.manifests import DataFile, Entry, entries_from_bytes, entries_to_bytes
-from headwater.lake.paimon.snapshot import snapshot_from_json
+from headwater.lake.paimon.manifests import (
+    DataFile,
+    Entry,
+    entries_from_bytes,
+    entries_to_bytes,
+    snapshot_from_json,
+)
 
 
 @pytest.fixture

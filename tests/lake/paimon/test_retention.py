@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-import pytest
-
-from headwater.lake.paimon.retention import expired_ids
+from headwater.lake.paimon.inventory import expired_ids
 from headwater.lake.spi import Retention
 from headwater.model.boundary import Boundary, TableIdentity, TieringEpoch
+from tests.cases import cases
 
 BOUNDARY = Boundary(table=TableIdentity("s", 1), epoch=TieringEpoch(1, 1), round_id="r")
 
@@ -22,7 +21,7 @@ def snapshots(count: int) -> list[Snapshot]:
     return [Snapshot(at, at * 10) for at in range(1, count + 1)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("least", "age_ms", "now_ms", "gone"),
     [
         (1, 0, 1000, [1, 2, 3, 4]),

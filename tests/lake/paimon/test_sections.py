@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.lake.paimon.binary_row import EMPTY_ROW, to_binary_row
 from headwater.lake.paimon.manifests import ADD, DataFile, Entry
-from headwater.lake.paimon.sections import is_current, sections_of
+from headwater.lake.paimon.plan import is_current, sections_of
+from headwater.lake.paimon.types import EMPTY_ROW, to_binary_row
 from headwater.model.predicate import Leaf, LeafFunction
 from headwater.model.types import BigIntType, DoubleType, StringType, TimestampType
 

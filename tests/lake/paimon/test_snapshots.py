@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import LakeMovedError, LakeRewrittenError, LakeTableDiffersError
+from headwater.lake.paimon.commit import Commit, commit_snapshot
 from headwater.lake.paimon.files import Files
-from headwater.lake.paimon.snapshot import APPEND, TIERING_USER
-from headwater.lake.paimon.snapshot_commit import Commit, commit_snapshot
+from headwater.lake.paimon.manifests import APPEND, TIERING_USER
 from headwater.lake.spi import Retention
 from tests.lake.contract.changes import added
 

@@ -10,15 +10,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from headwater.errors import TieringFencedError
 from headwater.model.path import TablePath
 from headwater.server.catalog.lake_entries import TieringRecord
-from headwater.server.lake.states import (
+from headwater.server.tiering import (
     BACKOFF_FIRST_MS,
     BACKOFF_MAX_MS,
     Failed,
-    Held,
-    Outcome,
+    Leased,
+    RoundOutcome,
     TableTiering,
+    TieringRequest,
     Waiting,
-    Wish,
     backoff_ms,
     chosen,
     due_in_ms,
@@ -34,8 +34,8 @@ from headwater.server.lake.states import (
 
 LEASE_MS = 120_000
 FRESH_MS = 60_000
-ANYTHING = Wish()
-AT_ONCE = Wish(ignores_freshness=True)
+ANYTHING = TieringRequest()
+AT_ONCE = TieringRequest(ignores_freshness=True)
 
 
 def table(number: int = 1, *, due_ms: int = 0, freshness_ms: int = FRESH_MS) -> TableTiering:
@@ -92,7 +92,7 @@ def test_of_tables_that_are_as_late_the_one_with_more_rows_comes_first():
 
 
 def test_only_the_tables_that_are_wanted_are_handed_out():
-    wish = Wish(only=[TablePath("fluss", "t2")])
+    wish = TieringRequest(only=[TablePath("fluss", "t2")])
 
     first = chosen([table(1), table(2)], wish, now_ms=10, untiered=no_rows)
 
@@ -109,7 +109,7 @@ def test_without_regard_to_freshness_tables_with_rows_and_new_ones_are_handed_ou
     assert chosen([idle], AT_ONCE, now_ms=0, untiered=rows) is None
     assert chosen([busy], AT_ONCE, now_ms=0, untiered=rows) is busy
     assert chosen([fresh], AT_ONCE, now_ms=0, untiered=rows) is fresh
-    named = Wish(only=[idle.path], ignores_freshness=True)
+    named = TieringRequest(only=[idle.path], ignores_freshness=True)
     assert chosen([idle], named, now_ms=0, untiered=rows) is idle
 
 
@@ -117,14 +117,14 @@ def test_a_table_that_failed_rests_even_without_regard_to_freshness_unless_it_is
     resting = failed(handed_out(table(), now_ms=0), 1, now_ms=0, failure="x")
 
     assert chosen([resting], AT_ONCE, now_ms=1, untiered=no_rows) is None
-    named = Wish(only=[resting.path], ignores_freshness=True)
+    named = TieringRequest(only=[resting.path], ignores_freshness=True)
     assert chosen([resting], named, now_ms=1, untiered=no_rows) is resting
     assert chosen([resting], ANYTHING, now_ms=BACKOFF_FIRST_MS, untiered=no_rows) is resting
 
 
 def test_a_round_that_ended_well_is_told_and_the_next_one_waits():
     held = handed_out(table(), now_ms=100)
-    outcome = Outcome(wall_ms=5000, file_size=7, record_count=9)
+    outcome = RoundOutcome(wall_ms=5000, file_size=7, record_count=9)
 
     done = finished(held, 1, now_ms=400, outcome=outcome)
 
@@ -137,9 +137,9 @@ def test_a_round_that_ended_well_is_told_and_the_next_one_waits():
 def test_a_round_that_ended_before_its_end_is_due_at_once():
     held = handed_out(table(), now_ms=100)
 
-    given_back = finished(held, 1, now_ms=400, outcome=Outcome(wall_ms=5, is_forced=True))
+    given_back = finished(held, 1, now_ms=400, outcome=RoundOutcome(wall_ms=5, is_forced=True))
     cut_short = finished(
-        held, 1, now_ms=400, outcome=Outcome(wall_ms=5, is_forced=True, file_size=8)
+        held, 1, now_ms=400, outcome=RoundOutcome(wall_ms=5, is_forced=True, file_size=8)
     )
 
     assert given_back.phase == cut_short.phase == Waiting(400)
@@ -149,10 +149,10 @@ def test_a_round_that_ended_before_its_end_is_due_at_once():
 
 def test_the_end_of_a_round_may_be_told_twice():
     held = handed_out(table(), now_ms=0)
-    done = finished(held, 1, now_ms=1, outcome=Outcome(wall_ms=5))
+    done = finished(held, 1, now_ms=1, outcome=RoundOutcome(wall_ms=5))
     broken = failed(held, 1, now_ms=1, failure="x")
 
-    assert finished(done, 1, now_ms=2, outcome=Outcome(wall_ms=6)) is done
+    assert finished(done, 1, now_ms=2, outcome=RoundOutcome(wall_ms=6)) is done
     assert failed(broken, 1, now_ms=2, failure="x") is broken
 
 
@@ -163,7 +163,7 @@ def test_a_table_rests_longer_each_time_it_fails_and_success_ends_that():
         assert each.phase == Failed(now + BACKOFF_FIRST_MS * 2 ** (failures - 1))
         assert (each.record.failures, each.record.last_failure) == (failures, "disk full")
 
-    done = finished(handed_out(each, now_ms=now), 4, now_ms=now, outcome=Outcome(wall_ms=1))
+    done = finished(handed_out(each, now_ms=now), 4, now_ms=now, outcome=RoundOutcome(wall_ms=1))
 
     assert done.record.failures == 0
 
@@ -219,7 +219,7 @@ class Tiering(RuleBasedStateMachine):
 
     @rule(ignores_freshness=st.booleans())
     def ask(self, ignores_freshness: bool) -> None:
-        wish = Wish(ignores_freshness=ignores_freshness)
+        wish = TieringRequest(ignores_freshness=ignores_freshness)
         found = chosen([self.table], wish, now_ms=self.now_ms, untiered=no_rows)
         if found is not None:
             self.table = handed_out(found, now_ms=self.now_ms)
@@ -233,17 +233,17 @@ class Tiering(RuleBasedStateMachine):
         try:
             self.table = self._told(verb, turn)
         except TieringFencedError:
-            assert not isinstance(before.phase, Held) or before.record.turn != turn
+            assert not isinstance(before.phase, Leased) or before.record.turn != turn
             return
         assert turn == self.turns[-1], "only the last turn is heard"
-        assert self.table is before or isinstance(before.phase, Held)
+        assert self.table is before or isinstance(before.phase, Leased)
 
     def _told(self, verb: str, turn: int) -> TableTiering:
         if verb == "renew":
             return renewed(self.table, turn, now_ms=self.now_ms)
         if verb == "fail":
             return failed(self.table, turn, now_ms=self.now_ms, failure="x")
-        return finished(self.table, turn, now_ms=self.now_ms, outcome=Outcome(wall_ms=1))
+        return finished(self.table, turn, now_ms=self.now_ms, outcome=RoundOutcome(wall_ms=1))
 
     @invariant()
     def turns_only_grow(self) -> None:
@@ -251,7 +251,7 @@ class Tiering(RuleBasedStateMachine):
 
     @invariant()
     def nobody_waits_for_ever(self) -> None:
-        if not isinstance(self.table.phase, Held):
+        if not isinstance(self.table.phase, Leased):
             assert due_in_ms(self.table, now_ms=self.now_ms) <= max(FRESH_MS, BACKOFF_MAX_MS)
 
 

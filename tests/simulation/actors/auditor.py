@@ -1,9 +1,8 @@
 """The one who audits: through the protocol while all goes on, and on files after a crash."""
 
-from headwater.audit.auditing import audit_storage
-from headwater.audit.files.walking import audit_disk
-from headwater.audit.finding import Check, Finding, Severity
-from headwater.audit.report import Notes
+from headwater.audit.files.walk import audit_disk
+from headwater.audit.report import Check, Finding, Notes, Severity
+from headwater.audit.tables import audit_storage
 from headwater.client.client import AsyncClient
 from headwater.errors import RetryLaterError
 from headwater.store.memory import MemoryDisk

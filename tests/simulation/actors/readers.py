@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from headwater.client.reading.log_batch import LogBatch
 from headwater.client.table import AsyncTable
 from headwater.errors import (
     HeadwaterError,
@@ -16,7 +15,8 @@ from headwater.errors import (
     ScannerExpiredError,
     ScannerMissingError,
 )
-from headwater.testing.operations import Outcome
+from headwater.read.offsets import LogBatch
+from headwater.testing.history import OperationOutcome
 from tests.simulation.world import ACCOUNTS, EVENTS, World
 
 PAUSE_S = 2.0
@@ -72,7 +72,9 @@ def acknowledged(world: World) -> set[str]:
     """Return the values that were acknowledged up to now."""
     outcomes = world.log.outcomes
     return {
-        sent.value for number, sent in enumerate(world.log.sent) if outcomes[number] is Outcome.DONE
+        sent.value
+        for number, sent in enumerate(world.log.sent)
+        if outcomes[number] is OperationOutcome.DONE
     }
 
 

@@ -5,12 +5,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from headwater.model.boundary import TieringEpoch
-from headwater.tiering.progress import Began, Ended, Failed, News, Stepped
-from headwater.tiering.runner import Here
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import (
+    News,
+    RoundReport,
+    RoundStep,
+    Stepped,
+    TieringTurn,
+    TurnBegan,
+    TurnEnded,
+    TurnFailed,
+)
 from headwater.tiering.service import TieringService
-from headwater.tiering.settings import TieringSettings
-from headwater.tiering.steps import Step
-from headwater.tiering.turn import RoundReport, Turn
+from headwater.tiering.task import LocalRunner
 from tests.simulation.loop import PROCESS, Process
 from tests.simulation.plan import LEASE_S
 from tests.simulation.world import World
@@ -21,13 +28,13 @@ class SimService(TieringService):
 
     epoch = TieringEpoch(0, 0)
 
-    async def tier(self, turn: Turn) -> RoundReport | None:
+    async def tier(self, turn: TieringTurn) -> RoundReport | None:
         self.epoch = turn.epoch
         return await super().tier(turn)
 
 
 async def tier_for_ever(
-    world: World, settings: TieringSettings, on_step: Callable[[Step], None]
+    world: World, settings: TieringSettings, on_step: Callable[[RoundStep], None]
 ) -> None:
     """Run a tierer until it is killed."""
     client = await world.connect()
@@ -36,15 +43,15 @@ async def tier_for_ever(
         world.note(f"tiering: {_shown(news)}")
         match news:
             case Stepped(path, step):
-                if step is Step.WRITE:
+                if step is RoundStep.WRITE:
                     world.lake.begin_writing(path, service.epoch)
                 on_step(step)
-            case Ended(_, report):
+            case TurnEnded(_, report):
                 world.figures["tiered"] += report.row_count
 
     service = SimService(
         client,
-        Here(client),
+        LocalRunner(client),
         settings=settings,
         lakes=world.lake.lakes,
         listener=tell,
@@ -56,11 +63,11 @@ def _shown(news: News) -> str:
     match news:
         case Stepped(path, step):
             return f"{path} {step}"
-        case Began(path):
+        case TurnBegan(path):
             return f"{path} begins"
-        case Ended(path, report):
+        case TurnEnded(path, report):
             return f"{path} ended with {report.row_count} rows, {report.rows_left} left"
-        case Failed(path, fault):
+        case TurnFailed(path, fault):
             return f"{path} failed: {type(fault).__name__}: {fault}"
         case _:
             return type(news).__name__
@@ -74,7 +81,7 @@ class Tierers:
         self._settings = world.plan.tiering
         self._started = 0
         # Steps of some round, and what is done to the one who comes to it first.
-        self._traps: list[tuple[Step, Callable[[Process], None]]] = []
+        self._traps: list[tuple[RoundStep, Callable[[Process], None]]] = []
         self.running: list[tuple[Process, asyncio.Task]] = []
         for _ in range(count):
             self.start()
@@ -86,7 +93,7 @@ class Tierers:
         work = tier_for_ever(self._world, self._settings, self._stepped)
         self.running.append(self._world.start(name, work))
 
-    def trap(self, step: Step, strike: Callable[[Process], None]) -> None:
+    def trap(self, step: RoundStep, strike: Callable[[Process], None]) -> None:
         """Do something to the next one who comes to a step, right before it is taken."""
         self._traps.append((step, strike))
 
@@ -100,7 +107,7 @@ class Tierers:
             if is_slow:
                 self.kill(process)
 
-    def _stepped(self, step: Step) -> None:
+    def _stepped(self, step: RoundStep) -> None:
         trap = next((each for each in self._traps if each[0] is step), None)
         if trap is not None:
             self._traps.remove(trap)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.tiering.steps import Step
+from headwater.tiering.progress import RoundStep
 from tests.tiering.world import KilledError, killing, rows
 
 
@@ -10,7 +10,7 @@ async def test_02_a_snapshot_that_was_not_reported_is_adopted_and_not_made_again
     table = await world.table(buckets=1)
     await table.append(rows(*range(5)))
     with pytest.raises(KilledError):
-        await world.tier(table, 1, watch=killing(Step.REPORT))
+        await world.tier(table, 1, watch=killing(RoundStep.REPORT))
     assert await hw.lake.snapshot(table.path) is None
 
     report = await world.tier(table, 2)
@@ -27,7 +27,7 @@ async def test_03_of_two_snapshots_that_were_not_reported_the_newest_counts(worl
     for number in (1, 2, 3):
         await table.append(rows(number))
         with pytest.raises(KilledError):
-            await world.tier(table, 1, watch=killing(Step.REPORT))
+            await world.tier(table, 1, watch=killing(RoundStep.REPORT))
 
     await world.tier(table, 2)
 
@@ -37,7 +37,7 @@ async def test_03_of_two_snapshots_that_were_not_reported_the_newest_counts(worl
     assert sum(known.ends.values()) == 3
 
 
-@pytest.mark.parametrize("step", [step for step in Step if step is not Step.ADOPT])
+@pytest.mark.parametrize("step", [step for step in RoundStep if step is not RoundStep.ADOPT])
 async def test_18_a_failure_at_any_step_leaves_nothing_half_done(world, step):
     table = await world.table()
     await table.append(rows(*range(10)))
@@ -58,9 +58,9 @@ async def test_18_a_failure_while_adopting_is_made_up_for(world, hw):
     table = await world.table(buckets=1)
     await table.append(rows(1))
     with pytest.raises(KilledError):
-        await world.tier(table, 1, watch=killing(Step.REPORT))
+        await world.tier(table, 1, watch=killing(RoundStep.REPORT))
     with pytest.raises(KilledError):
-        await world.tier(table, 2, watch=killing(Step.ADOPT))
+        await world.tier(table, 2, watch=killing(RoundStep.ADOPT))
 
     await world.tier(table, 3)
 

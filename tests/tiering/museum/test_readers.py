@@ -2,15 +2,14 @@
 
 from headwater.lake.lakes import lake_spec
 from headwater.lake.spi import Retention
-from headwater.tiering.runner import Here
-from headwater.tiering.steps import Step
-from headwater.tiering.turn import Target
+from headwater.tiering.progress import LakeTarget, RoundStep
+from headwater.tiering.task import LocalRunner
 from headwater.tiering.upkeep import compact
 from tests.tiering.world import folded, rows
 
 
 def target_of(world, table):
-    return Target(table.info, world.lakes.of(table.info), lake_spec(table.info))
+    return LakeTarget(table.info, world.lakes.of(table.info), lake_spec(table.info))
 
 
 async def test_05_what_can_be_read_and_the_offsets_it_reaches_move_together(world, hw):
@@ -35,7 +34,7 @@ async def test_13_the_boundary_survives_compaction_and_expiry(world, hw):
     before = world.head(table)
 
     target = target_of(world, table)
-    await compact(target, before, runner=Here(hw))
+    await compact(target, before, runner=LocalRunner(hw))
     keeper = target.lake.keeper(target.spec)
     keeper.expire(Retention(snapshots_min=1, age_ms=0), now_ms=before.committed_ms + 10**9)
 
@@ -49,7 +48,7 @@ async def test_15_a_writer_at_every_step_loses_nothing_and_doubles_nothing(world
     table = await world.table()
     written = 0
 
-    async def write(_step: Step) -> None:
+    async def write(_step: RoundStep) -> None:
         nonlocal written
         await table.append(rows(*range(written, written + 10)))
         written += 10
@@ -72,7 +71,7 @@ async def test_16_an_old_snapshot_stays_what_it_was(world, hw):
     new = (await world.tier(table, 2)).snapshot
 
     assert world.lake_rows(table, old.snapshot_id) == seen
-    await compact(target_of(world, table), new, runner=Here(hw))
+    await compact(target_of(world, table), new, runner=LocalRunner(hw))
     assert world.lake_rows(table, old.snapshot_id) == seen
     await world.check(table)
 
@@ -82,7 +81,7 @@ async def test_20_a_reader_of_lake_and_log_sees_every_row_once_at_every_step(wor
     await table.append(rows(*range(30)))
     counts = []
 
-    async def read(_step: Step) -> None:
+    async def read(_step: RoundStep) -> None:
         head = world.head(table) if world.has_lake_table(table) else None
         ends = await world.ends(table, head)
         tail = folded(await world.log(table, start=ends), table)

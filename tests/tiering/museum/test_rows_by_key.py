@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.model.boundary import LakeBucket
-from headwater.tiering.steps import Step
+from headwater.tiering.progress import RoundStep
 from tests.tiering.world import rows
 
 
@@ -54,7 +54,7 @@ async def test_07_offsets_without_rows_are_tiered_too(world):
 async def test_09_the_first_copy_is_that_of_one_offset_however_long_it_takes(world):
     table = await world.keyed(buckets=1)
     await table.upsert(rows(*range(50)))
-    work, pause = await world.paused(table, 1, Step.WRITE)
+    work, pause = await world.paused(table, 1, RoundStep.WRITE)
     for text in ("b", "c", "d"):
         await table.upsert(rows(*range(0, 70, 2), text=text))
         await table.delete([{"id": number} for number in range(1, 20, 3)])
@@ -86,7 +86,7 @@ async def test_19_the_first_copy_and_the_log_meet_at_one_offset(world):
     await table.upsert(rows(*range(20)))
     written = 0
 
-    async def write(_step: Step) -> None:
+    async def write(_step: RoundStep) -> None:
         nonlocal written
         written += 1
         await table.upsert(rows(written, written + 10, written + 20, text=f"w{written}-"))

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time
 import pytest
 
 from headwater.errors import HeadwaterError, LakeTableDiffersError, TableMissingError
-from headwater.tiering.steps import Step
+from headwater.tiering.progress import RoundStep
 from tests.tiering.world import SCHEMA, rows
 
 PARTITIONS = {
@@ -47,7 +47,7 @@ async def test_08_a_table_that_is_dropped_and_made_anew_meanwhile_is_not_mixed(w
     await table.append(rows(1, 2))
     await world.tier(table, 1)
     await table.append(rows(3))
-    work, pause = await world.paused(table, 2, Step.WRITE)
+    work, pause = await world.paused(table, 2, RoundStep.WRITE)
     before = world.lake_rows(table)
     await hw.drop_table("t")
     again = await world.table()
@@ -122,7 +122,7 @@ async def test_a_partition_that_is_dropped_under_a_round_leaves_the_round(world)
     table = await world.table(schema={**SCHEMA, "p": "STRING"}, partition_by="p")
     await table.append([{**row, "p": "x"} for row in rows(1, 2)])
     await table.append([{**row, "p": "y"} for row in rows(3)])
-    work, pause = await world.paused(table, 1, Step.WRITE)
+    work, pause = await world.paused(table, 1, RoundStep.WRITE)
     await table.drop_partition({"p": "x"})
 
     pause.let_go()
@@ -148,12 +148,14 @@ async def test_columns_that_come_and_go_between_rounds_are_carried_over(world):
     assert sum(world.lake_rows(table).values()) == 4
 
 
-@pytest.mark.parametrize("step", [Step.LAKE_TABLE, Step.HEAD, Step.LOGS, Step.PLAN, Step.WRITE])
+@pytest.mark.parametrize(
+    "step", [RoundStep.LAKE_TABLE, RoundStep.HEAD, RoundStep.LOGS, RoundStep.PLAN, RoundStep.WRITE]
+)
 async def test_a_column_that_comes_during_a_round_loses_no_values(world, step):
     table = await world.table()
     await table.append(rows(1, 2))
 
-    async def evolve(now: Step) -> None:
+    async def evolve(now: RoundStep) -> None:
         if now is step and "extra" not in table.schema.names:
             await table.add_column("extra", "BIGINT")
             await table.append([{"id": 3, "text": "c", "extra": 33}])

@@ -3,10 +3,17 @@
 import pytest
 
 from headwater.errors import TieringFencedError
-from headwater.tiering.steps import Step
+from headwater.tiering.progress import RoundStep
 from tests.tiering.world import KilledError, killing, rows
 
-EARLY = [Step.HEAD, Step.LOGS, Step.PLAN, Step.WRITE, Step.PREPARE, Step.COMMIT]
+EARLY = [
+    RoundStep.HEAD,
+    RoundStep.LOGS,
+    RoundStep.PLAN,
+    RoundStep.WRITE,
+    RoundStep.PREPARE,
+    RoundStep.COMMIT,
+]
 
 
 @pytest.mark.parametrize("step", EARLY)
@@ -27,8 +34,8 @@ async def test_01_one_who_is_paused_before_the_commit_fails_when_another_has_fin
 async def test_01_one_who_is_paused_fails_as_soon_as_another_has_claimed_the_table(world):
     table = await world.table()
     await table.append(rows(*range(20)))
-    old, old_pause = await world.paused(table, 1, Step.COMMIT)
-    new, new_pause = await world.paused(table, 2, Step.WRITE)
+    old, old_pause = await world.paused(table, 1, RoundStep.COMMIT)
+    new, new_pause = await world.paused(table, 2, RoundStep.WRITE)
 
     old_pause.let_go()
     with pytest.raises(TieringFencedError):
@@ -42,8 +49,8 @@ async def test_01_one_who_is_paused_fails_as_soon_as_another_has_claimed_the_tab
 async def test_01_one_who_has_claimed_the_table_and_hangs_fails_when_another_claims_it(world):
     table = await world.table()
     await table.append(rows(*range(20)))
-    old, old_pause = await world.paused(table, 2, Step.COMMIT, unsettled=1)
-    new, new_pause = await world.paused(table, 3, Step.WRITE, unsettled=2)
+    old, old_pause = await world.paused(table, 2, RoundStep.COMMIT, unsettled=1)
+    new, new_pause = await world.paused(table, 3, RoundStep.WRITE, unsettled=2)
 
     old_pause.let_go()
     with pytest.raises(TieringFencedError):
@@ -58,7 +65,7 @@ async def test_01_one_whose_turn_is_over_does_not_report_what_others_committed(w
     table = await world.table()
     await table.append(rows(1))
     with pytest.raises(KilledError):
-        await world.tier(table, 5, watch=killing(Step.REPORT))
+        await world.tier(table, 5, watch=killing(RoundStep.REPORT))
 
     with pytest.raises(TieringFencedError):
         await world.tier(table, 4)
@@ -70,7 +77,7 @@ async def test_01_one_whose_turn_is_over_does_not_report_what_others_committed(w
 async def test_01_two_of_the_same_turn_hold_every_row_once_all_the_same(world):
     table = await world.table()
     await table.append(rows(*range(20)))
-    work, pause = await world.paused(table, 1, Step.COMMIT)
+    work, pause = await world.paused(table, 1, RoundStep.COMMIT)
     await world.tier(table, 1)
     await table.append(rows(*range(20, 30)))
 
@@ -85,7 +92,7 @@ async def test_01_two_of_the_same_turn_hold_every_row_once_all_the_same(world):
 async def test_10_no_file_is_in_the_lake_twice_when_an_outcome_was_unknown(world):
     table = await world.table()
     await table.append(rows(*range(20)))
-    work, pause = await world.paused(table, 1, Step.COMMIT)
+    work, pause = await world.paused(table, 1, RoundStep.COMMIT)
     await world.tier(table, 1)
 
     pause.let_go()
@@ -99,7 +106,7 @@ async def test_10_no_file_is_in_the_lake_twice_when_an_outcome_was_unknown(world
 async def test_11_the_ends_only_ever_grow_whoever_comes_last(world):
     table = await world.table(buckets=1)
     await table.append(rows(1))
-    old, pause = await world.paused(table, 1, Step.COMMIT)
+    old, pause = await world.paused(table, 1, RoundStep.COMMIT)
     for turn in (2, 3):
         await table.append(rows(turn))
         await world.tier(table, turn)
@@ -116,7 +123,7 @@ async def test_11_the_ends_only_ever_grow_whoever_comes_last(world):
 async def test_12_late_rows_of_an_older_epoch_do_not_come_back(world):
     table = await world.keyed()
     await table.upsert(rows(1, 2, text="old"))
-    old, pause = await world.paused(table, 1, Step.COMMIT)
+    old, pause = await world.paused(table, 1, RoundStep.COMMIT)
     await table.upsert(rows(1, text="new"))
     await table.delete([{"id": 2}])
     await world.tier(table, 2)

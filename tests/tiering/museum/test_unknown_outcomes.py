@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.errors import LakeCommitUnknownError, LakeMovedError, LakeUnreachableError
-from headwater.tiering.committing import ATTEMPTS_MAX
+from headwater.tiering.commit import ATTEMPTS_MAX
 from tests.tiering.shaky import Shaking, first_time, outcome_unknown
 from tests.tiering.world import rows
 
@@ -49,8 +49,8 @@ async def test_10_a_commit_that_failed_unheard_is_made_in_the_end(world, shaking
 async def test_10_rows_of_a_commit_that_nobody_knows_of_are_there_once_after_the_next_round(
     world, shaking, monkeypatch
 ):
-    monkeypatch.setattr("headwater.tiering.committing.PAUSE_FIRST_S", 0.001)
-    monkeypatch.setattr("headwater.tiering.committing.PAUSE_MAX_S", 0.001)
+    monkeypatch.setattr("headwater.tiering.commit.PAUSE_FIRST_S", 0.001)
+    monkeypatch.setattr("headwater.tiering.commit.PAUSE_MAX_S", 0.001)
     table = await world.table()
     await table.append(rows(*range(20)))
     shaking.before_commit = outcome_unknown

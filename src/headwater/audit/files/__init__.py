@@ -1,1 +1,1 @@
-"""An independent look at the files of a data directory that is not open."""
+"""An independent check of the files of a data directory that is not open."""

@@ -1,34 +1,95 @@
-"""The catalog file, read without changing it, and checked entry by entry."""
+"""Read the catalog file without changing it, and check it entry by entry."""
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from headwater.audit.files.catalog_seen import CatalogSeen, TableSeen
-from headwater.audit.finding import Check, Finding
-from headwater.audit.report import Notes
-from headwater.errors import CorruptFileError, HeadwaterError
-from headwater.model.descriptor import descriptor_from_json
-from headwater.model.partition import spec_of_name
+from headwater.audit.report import Check, Finding, Notes
+from headwater.errors import CorruptFileError, HeadwaterError, SchemaMissingError
+from headwater.model.boundary import LakeBucket
+from headwater.model.bucket import TableBucket
+from headwater.model.path import spec_of_name
 from headwater.model.schema import Schema, schema_from_json
-from headwater.server.catalog.file import VERSION, Cell
-from headwater.server.catalog.lake_entries import reported_snapshot, tiering_record
-from headwater.server.catalog.sums import RowSums
+from headwater.model.table import TableDescriptor, descriptor_from_json
+from headwater.server.catalog.file import VERSION, Cell, RowSums
+from headwater.server.catalog.lake_entries import (
+    ReportedLakeSnapshot,
+    reported_snapshot,
+    tiering_record,
+)
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSeen:
+    """A table with all its schemas, as needed to read its rows."""
+
+    table_id: int
+    name: str
+    schema_id: int
+    descriptor: TableDescriptor
+    schemas: Mapping[int, Schema]
+
+    def latest(self) -> tuple[int, TableDescriptor]:
+        """Current schema id and descriptor."""
+        return self.schema_id, self.descriptor
+
+    def schema(self, schema_id: int) -> Schema:
+        """A schema that the table has or had."""
+        if schema_id not in self.schemas:
+            raise SchemaMissingError(f"{self.name} has no schema {schema_id}.")
+        return self.schemas[schema_id]
+
+    def reserve_ids(self, count: int) -> int:
+        """Reserve no numbers: nothing is written here."""
+        raise AssertionError(count)
+
+
+@dataclass(slots=True)
+class CatalogSeen:
+    """The readable entries of a catalog."""
+
+    tables: dict[int, TableSeen] = field(default_factory=dict)
+    # Ids of the tables in the catalog, readable or not.
+    table_ids: set[int] = field(default_factory=set)
+    # The table and the name of each partition.
+    partitions: dict[int, tuple[int, str]] = field(default_factory=dict)
+    lake_snapshots: dict[int, list[ReportedLakeSnapshot]] = field(default_factory=dict)
+    table_id_last: int = UNKNOWN
+    partition_id_last: int = UNKNOWN
+    # Blocks of writer ids that were handed out; None if they cannot be read.
+    writer_blocks: set[int] | None = None
+
+    def tiered_end(self, bucket: TableBucket) -> int:
+        """The first offset of a bucket that the lake does not hold."""
+        snapshots = self.lake_snapshots.get(bucket.table_id)
+        if not snapshots:
+            return 0
+        return snapshots[-1].tiered.ends.get(LakeBucket(bucket.partition_id, bucket.bucket), 0)
+
+    def find(self, name: str) -> TableSeen | None:
+        """Find a table by its name."""
+        return next((each for each in self.tables.values() if each.name == name), None)
+
 
 Row = tuple[Cell, ...]
 SUMS = "sums"
-RESTORE = "Restore the catalog from a copy; the rows of the tables lie beside it, untouched."
-# Whatever cannot be read back was never written by this program in this form.
+RESTORE = (
+    "Restore the catalog from a copy; the rows of the tables are in other files and untouched."
+)
+# An entry that cannot be decoded was never written by this program in this form.
 _UNREADABLE = (HeadwaterError, ValueError, KeyError, TypeError, AttributeError, LookupError)
 
 
 def read_catalog(path: Path, notes: Notes) -> CatalogSeen | None:
     """Read a catalog and note what is wrong with it; None if nothing can be read at all.
 
-    1. check the file as such  2. read tables, partitions and what is known of the lake
+    1. check the file itself  2. read tables, partitions and what is known of the lake
     """
     try:
         with closing(_connected(path)) as connection:
@@ -41,13 +102,13 @@ def read_catalog(path: Path, notes: Notes) -> CatalogSeen | None:
 
 def _connected(path: Path) -> sqlite3.Connection:
     wal = path.with_name(path.name + "-wal")
-    # Without a write-ahead log nothing but the file is needed, and nothing is put beside it.
+    # Without a write-ahead log only the file itself is needed, and none is created next to it.
     how = "mode=ro" if wal.exists() and wal.stat().st_size else "immutable=1"
     return sqlite3.connect(f"file:{quote(str(path))}?{how}", uri=True, isolation_level=None)
 
 
 class _Reading:
-    """Read the entries of one catalog, going on after those that are bad."""
+    """Reads the entries of one catalog, continuing after bad ones."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, notes: Notes) -> None:
         self._path = path
@@ -56,7 +117,7 @@ class _Reading:
         self._seen = CatalogSeen()
 
     def is_sound(self) -> bool:
-        """Tell whether the file is one, and of a version that is known."""
+        """Tell whether the file is intact and has a known version."""
         (version,) = self._rows("PRAGMA user_version")[0]
         if not isinstance(version, int) or not 0 < version <= VERSION:
             _bad(self._notes, f"The catalog {self._path} has version {version}.")
@@ -70,7 +131,7 @@ class _Reading:
         return True
 
     def _check_sums(self) -> None:
-        """Compare every row with its checksum: a flipped bit may still be a value."""
+        """Compare every row with its checksum: a flipped bit may still be a valid value."""
         try:
             RowSums(self._connection).check()
         except (CorruptFileError, UnicodeDecodeError) as fault:
@@ -105,7 +166,9 @@ class _Reading:
         self._seen.table_ids.add(table_id)
         versions = schemas.get(table_id, {})
         if sorted(versions) != list(range(1, schema_id + 1)):
-            raise ValueError(f"it has schema {schema_id}, and the file those of {sorted(versions)}")
+            raise ValueError(
+                f"it has schema {schema_id}, but the file has those of {sorted(versions)}"
+            )
         descriptor = descriptor_from_json(json.loads(str(row[4])))
         if descriptor.schema != versions[schema_id]:
             raise ValueError(f"its description differs from its schema {schema_id}")
@@ -127,7 +190,7 @@ class _Reading:
         if not self._has("lake_tables"):
             return
         for row in self._rows("SELECT table_id, turn, details FROM lake_tables"):
-            with self._reading(f"What is known of the tiering of table {row[0]}"):
+            with self._reading(f"The tiering progress of table {row[0]}"):
                 tiering_record(_number(row[1]), str(row[2]))
         for row in self._rows(
             "SELECT table_id, snapshot_id, committed_ms, details FROM lake_snapshots"
@@ -152,7 +215,7 @@ class _Reading:
                 int(str(values[key]))
         if self._has("writer_blocks"):
             blocks = self._rows("SELECT block FROM writer_blocks")
-            with self._reading("The blocks of writers"):
+            with self._reading("The writer id blocks"):
                 seen.writer_blocks = {_number(row[0]) for row in blocks}
         last = {str(name): seq for name, seq in self._rows("SELECT name, seq FROM sqlite_sequence")}
         seen.table_id_last = _number(last.get("tables", 0))
@@ -169,7 +232,7 @@ class _Reading:
 
     @contextmanager
     def _reading(self, what: str) -> Iterator[None]:
-        """Note that an entry cannot be read, and go on with the next one."""
+        """Note that an entry cannot be read, and continue with the next one."""
         try:
             yield
         except _UNREADABLE as fault:

@@ -1,30 +1,138 @@
-"""The log of one bucket, read from its files without opening it."""
+"""Check the log of one bucket from its files, without opening it."""
 
+import re
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from headwater.audit.files.bucket_notes import BucketNotes
-from headwater.audit.files.log_leftovers import note_leftovers
-from headwater.audit.files.search import last_end_behind
-from headwater.audit.files.segment_walk import Visit, Walked, walk
-from headwater.audit.files.small_files import SmallFiles
-from headwater.audit.files.stream import Stream
-from headwater.audit.files.trail import Trail
-from headwater.audit.files.writer_trail import WriterTrail
-from headwater.audit.finding import Check
-from headwater.audit.sequences import LOOK_AT_WRITERS
-from headwater.log.checkpoint import Checkpoint
-from headwater.log.mark import Mark
-from headwater.log.names import CHECKPOINT, SegmentName, index_name, segment_names
-from headwater.model.bucket import OffsetRange
-from headwater.model.lineage import NO_LINEAGE, Lineage
+from headwater.audit.files.notes import BucketNotes
+from headwater.audit.files.segments import MarkTrail, Stream, Visit, Walked, last_end_behind, walk
+from headwater.audit.report import Check
+from headwater.audit.writers import LOOK_AT_WRITERS, WriterTrail
+from headwater.errors import CorruptBatchError, CorruptFileError
+from headwater.log.segment import CHECKPOINT, Mark, SegmentName, index_name, segment_names
+from headwater.log.small_files import Checkpoint, decode_checkpoint, decode_index
+from headwater.model.bucket import NO_LINEAGE, Lineage, OffsetRange
 from headwater.rows.changelog import sent_batches
-from headwater.rows.log_batch import BatchHeader
-from headwater.store.disk import Disk
+from headwater.rows.log_batch import HEADER_BYTES, BatchHeader, read_header
+from headwater.store.disk import TEMPORARY_SUFFIX, Disk
+
+# Files in a bucket's directory that are not part of its log.
+
+STATE_DIRECTORY = "kv"
+_TORN = re.compile(r"\d{20}\.log\.torn-\d+")
+_DAMAGED = re.compile(r"\d{20}\.log\.damaged")
+_INDEX = re.compile(r"\d{20}\.index")
+_SEGMENT = re.compile(r"\d{20}\.log")
+_ASIDE = re.compile(r".*\.(cut|aside)-\d+")
+
+
+def note_leftovers(
+    disk: Disk,
+    directory: str,
+    names: Iterable[str],
+    *,
+    counted: Sequence[SegmentName],
+    notes: BucketNotes,
+) -> None:
+    """Note every file that the log does not need."""
+    used = {CHECKPOINT, STATE_DIRECTORY}
+    used |= {str(name) for name in counted} | {index_name(name.base_offset) for name in counted}
+    for name in names:
+        if name in used or _SEGMENT.fullmatch(name) or _ASIDE.fullmatch(name):
+            continue
+        message, remedy = _described(disk, f"{directory}/{name}", name)
+        notes.warning(Check.FILES, f"{directory}/{name} {message}", remedy=remedy)
+
+
+def _described(disk: Disk, path: str, name: str) -> tuple[str, str]:
+    if _TORN.fullmatch(name):
+        return (
+            f"holds what recovery cut off the log: {_content(disk, path)}.",
+            "Delete it once you are sure that no row written shortly before a crash is missing.",
+        )
+    if _DAMAGED.fullmatch(name):
+        return (
+            "is a damaged segment that is no longer used: a copy exists, or the log has moved on.",
+            "Delete it once you have looked at it.",
+        )
+    if _INDEX.fullmatch(name):
+        return "is an index without a segment.", ("Delete it: a crash interrupted retention.")
+    if name.endswith(TEMPORARY_SUFFIX):
+        return "is incomplete.", "The next start removes it."
+    return "is not a file of a log.", "Move it away."
+
+
+def _content(disk: Disk, path: str) -> str:
+    """Describe a piece of a segment by its first batch."""
+    try:
+        file = disk.open(path)
+        header = read_header(file.read(0, HEADER_BYTES))
+    except (CorruptBatchError, OSError):
+        return "bytes that do not begin with a batch"
+    return (
+        f"{file.size} bytes, starting at offset {header.base_offset} with a batch of "
+        f"{header.size} bytes"
+    )
+
+
+# The checkpoint and the indexes of a bucket, as far as they can be read.
+
+T = TypeVar("T")
+REBUILD_INDEX = "--rebuild-index"
+
+
+class SideFiles:
+    """Reads the small files next to the segments of a bucket, and notes bad ones."""
+
+    def __init__(
+        self, disk: Disk, directory: str, names: Sequence[str], *, notes: BucketNotes
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._names = frozenset(names)
+        self._notes = notes
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Read the checkpoint; None if it is missing or bad."""
+        return self._read(CHECKPOINT, decode_checkpoint)
+
+    def index(self, base_offset: int) -> tuple[Mark, ...]:
+        """Read the marks of a segment's index; empty if it is missing or bad."""
+        name = index_name(base_offset)
+        marks = self._read(name, decode_index) or ()
+        if marks and (marks[0].offset, marks[0].position) != (base_offset, 0):
+            self._bad(name, f"It begins at offset {marks[0].offset}.")
+            return ()
+        return marks
+
+    def _read(self, name: str, decode: Callable[[bytes], T]) -> T | None:
+        if name not in self._names:
+            return None
+        try:
+            file = self._disk.open(f"{self._directory}/{name}")
+            content = file.read(0, file.size)
+            self._notes.tally.add(Check.FILES, 1, unit="files")
+            return decode(content)
+        except (CorruptFileError, struct.error, OSError) as fault:
+            self._bad(name, str(fault))
+            return None
+
+    def _bad(self, name: str, reason: str) -> None:
+        self._notes.error(
+            Check.CHECKSUMS,
+            f"{self._directory}/{name} is damaged: {reason}",
+            remedy=(
+                "The next start ignores it and reads the segments instead; to set it "
+                f"aside now: {self._notes.repair(REBUILD_INDEX)}"
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSeen:
-    """Hold a segment and where its good part ends."""
+    """A segment and where its good part ends."""
 
     path: str
     base_offset: int
@@ -33,7 +141,7 @@ class SegmentSeen:
 
 @dataclass(slots=True)
 class LogSeen:
-    """Hold what is good of a log, and the ranges of offsets that are not."""
+    """The good part of a log, and the offsets that are damaged."""
 
     start_offset: int = 0
     end_offset: int = 0
@@ -43,7 +151,7 @@ class LogSeen:
     holes: list[OffsetRange] = field(default_factory=list)
 
     def whole_end(self, offset: int) -> int:
-        """Return how far the log can be read from an offset."""
+        """How far the log can be read from an offset."""
         ahead = (hole.start for hole in self.holes if hole.end > offset)
         return max(min(ahead, default=self.end_offset), offset)
 
@@ -51,13 +159,13 @@ class LogSeen:
 def audit_log(
     disk: Disk, directory: str, notes: BucketNotes, *, visit: Visit | None = None
 ) -> LogSeen:
-    """Look at all files of a log.
+    """Check all files of a log.
 
-    1. read the small files  2. tell which segments count  3. walk each of them
+    1. read the small files  2. find out which segments count  3. walk each of them
     4. compare the end and the writers with the checkpoint
     """
     names = disk.listdir(directory)
-    small_files = SmallFiles(disk, directory, names, notes=notes)
+    small_files = SideFiles(disk, directory, names, notes=notes)
     audit = _LogAudit(disk, directory, small_files, notes=notes, visit=visit)
     found = audit.counted(segment_names(names))
     note_leftovers(disk, directory, names, counted=found, notes=notes)
@@ -68,13 +176,13 @@ def audit_log(
 
 
 class _LogAudit:
-    """Follow one log from its first segment to its last."""
+    """Follows one log from its first segment to its last."""
 
     def __init__(
         self,
         disk: Disk,
         directory: str,
-        small_files: SmallFiles,
+        small_files: SideFiles,
         *,
         notes: BucketNotes,
         visit: Visit | None,
@@ -90,15 +198,15 @@ class _LogAudit:
         self._latest_ms = 0
 
     def counted(self, found: list[SegmentName]) -> list[SegmentName]:
-        """Return the segments of the log; those before its start await their removal."""
+        """The segments of the log; those before its start are about to be removed."""
         start_offset = self._checkpoint.start_offset if self._checkpoint else None
         while start_offset is not None and len(found) > 1 and found[1].base_offset <= start_offset:
             name = found.pop(0)
             if not name.is_damaged:
                 self._notes.warning(
                     Check.FILES,
-                    f"{self._path(name)} is left of a log that begins at {start_offset}.",
-                    remedy="A crash kept it from being removed; the next start does that.",
+                    f"{self._path(name)} is left over from before the log start {start_offset}.",
+                    remedy="A crash interrupted its removal; the next start removes it.",
                 )
         first = found[0].base_offset if found else start_offset or 0
         if start_offset is None:
@@ -109,10 +217,10 @@ class _LogAudit:
         return found
 
     def segment(self, name: SegmentName, following: int | None) -> None:
-        """Look at one segment, and at whether it goes on where the one before ended."""
+        """Check one segment, and whether it continues where the one before ended."""
         expected = self._seen.end_offset
         if name.base_offset > expected:
-            self._missing(expected, name.base_offset, "no file holds them")
+            self._missing(expected, name.base_offset, "no file contains them")
         index = self._small_files.index(name.base_offset)
         try:
             stream = Stream(self._disk.open(self._path(name)))
@@ -128,7 +236,7 @@ class _LogAudit:
         """Compare the end of the log and its writers with the checkpoint."""
         seen, known = self._seen, self._checkpoint
         if known is not None and known.recovery_offset > seen.end_offset:
-            self._missing(seen.end_offset, known.recovery_offset, "the checkpoint knew of them")
+            self._missing(seen.end_offset, known.recovery_offset, "the checkpoint recorded them")
         seen.writer_blocks = self._writers.blocks
         seen.lineage = known.lineage if known is not None else NO_LINEAGE
         for offset, fault in self._writers.finish(
@@ -138,9 +246,11 @@ class _LogAudit:
                 Check.OFFSETS,
                 fault,
                 offset=offset,
-                remedy="Compare the rows around the offset with those of the writer; what the"
-                f" checkpoint knows of writers is rebuilt by:"
-                f" {self._notes.repair('--rebuild-index')}",
+                remedy=(
+                    "Compare the rows around the offset with those of the writer; to "
+                    "rebuild what the checkpoint knows about writers: "
+                    f"{self._notes.repair('--rebuild-index')}"
+                ),
             )
         for offset, text in self._writers.restarts:
             self._notes.warning(Check.OFFSETS, text, offset=offset, remedy=LOOK_AT_WRITERS)
@@ -149,10 +259,10 @@ class _LogAudit:
     # ---- one segment
 
     def _walk(self, name: SegmentName, stream: Stream, index: tuple[Mark, ...]) -> Walked:
-        trails = [Trail(index_name(name.base_offset), index)] if index else []
+        trails = [MarkTrail(index_name(name.base_offset), index)] if index else []
         known = self._checkpoint
         if known is not None and known.segment_base == name.base_offset:
-            trails.append(Trail(CHECKPOINT, known.marks))
+            trails.append(MarkTrail(CHECKPOINT, known.marks))
         start = Mark(name.base_offset, 0, self._latest_ms)
         return walk(stream, start=start, trails=trails, visit=self._take)
 
@@ -177,7 +287,7 @@ class _LogAudit:
             self._overlap(name, end.offset, following)
             return
         if end.offset < known_end:
-            reason = walked.bad or "no file goes on there"
+            reason = walked.bad or "no file continues there"
             self._missing(end.offset, known_end, f"{name}: {reason}")
             return
         if walked.bad and following is None and not name.is_damaged:
@@ -192,7 +302,7 @@ class _LogAudit:
     def _known_end(
         self, name: SegmentName, stream: Stream, walked: Walked, *, index: tuple[Mark, ...]
     ) -> int:
-        """Return the highest offset that something says the segment reached."""
+        """The highest offset that the segment is known to have reached."""
         known = [index[-1].offset] if index else []
         if self._checkpoint is not None and self._checkpoint.segment_base == name.base_offset:
             known.append(self._checkpoint.recovery_offset)
@@ -212,8 +322,10 @@ class _LogAudit:
             Check.OFFSETS,
             f"Offsets {start} to {end - 1} cannot be read: {reason}",
             offset=start,
-            remedy=f"Restore the file in log/{self._directory} from a copy, or go on reading at"
-            f" {end}; {self._notes.cure(OffsetRange(start, end))}",
+            remedy=(
+                f"Restore the file in log/{self._directory} from a copy, or continue "
+                f"reading at {end}; {self._notes.cure(OffsetRange(start, end))}"
+            ),
         )
 
     def _overlap(self, name: SegmentName, end: int, following: int) -> None:
@@ -228,11 +340,13 @@ class _LogAudit:
     def _torn(self, name: SegmentName, stream: Stream, walked: Walked) -> None:
         self._notes.warning(
             Check.CHECKSUMS,
-            f"{self._path(name)} ends in {stream.size - walked.end.position} bytes that are no"
-            f" batch: {walked.bad}",
+            f"{self._path(name)} ends in {stream.size - walked.end.position} bytes that "
+            f"are not a batch: {walked.bad}",
             offset=walked.end.offset,
-            remedy="A crash left them before anyone was told that they are written; the next"
-            " start cuts them off and keeps a copy.",
+            remedy=(
+                "A crash interrupted the write before it was acknowledged; the next "
+                "start cuts the bytes off and keeps a copy."
+            ),
         )
 
     def _odd(self, name: SegmentName, walked: Walked) -> None:
@@ -240,14 +354,14 @@ class _LogAudit:
             Check.FILES,
             f"{self._path(name)} lacks no offset, but {walked.bad or 'is named as damaged'}.",
             offset=walked.end.offset,
-            remedy="Nothing is missing; move what is not needed away once you looked at it.",
+            remedy=("Nothing is missing; move away what is not needed once you have looked at it."),
         )
 
     def _index_off(self, name: SegmentName, last: Mark, end: Mark) -> None:
         self._notes.error(
             Check.CHECKSUMS,
-            f"{index_name(name.base_offset)} ends at byte {last.position}, its segment at"
-            f" {end.position}.",
+            f"{index_name(name.base_offset)} ends at byte {last.position}, but its "
+            f"segment at {end.position}.",
             offset=last.offset,
             remedy=f"Rebuild it: {self._notes.repair('--rebuild-index')}",
         )
@@ -256,10 +370,12 @@ class _LogAudit:
         if first:
             self._notes.warning(
                 Check.OFFSETS,
-                f"The log begins at offset {first}, and no checkpoint says that this is right.",
+                f"The log begins at offset {first}, but no checkpoint confirms that.",
                 offset=first,
-                remedy="If rows before it were not to expire yet, restore their segments from a"
-                " copy.",
+                remedy=(
+                    "If rows before it should not have expired yet, restore their "
+                    "segments from a copy."
+                ),
             )
 
     def _tally(self, walked: Walked) -> None:

@@ -7,14 +7,46 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.audit.digest import RowHasher
-from headwater.audit.lakes.differing import Difference, difference
-from headwater.audit.lakes.lake_reading import LakeReading
-from headwater.audit.lakes.log_reading import HashedBatch, LogReading
+from headwater.audit.lakes.digests import HashedBatch, LakeReading, LogReading
 from headwater.lake.split import LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.rows.row_bytes import Mask, Words
-from headwater.runtime.aside import aside
+from headwater.runtime.tasks import aside
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowDifference:
+    """Hold the hashes of rows that one heap has more often than the other."""
+
+    missing: Words
+    missing_count: int
+    extra: Words
+    extra_count: int
+
+
+def difference(
+    wanted: Sequence[Words], found: Sequence[Words], left: Sequence[Words] = ()
+) -> RowDifference:
+    """Compare the rows that should be there with those that are, less those that left again."""
+    heaps = [_joined(wanted), _joined(found), _joined(left)]
+    values, places = np.unique(np.concatenate(heaps), return_inverse=True)
+    signs = np.repeat(np.array([-1, 1, -1], np.int64), [len(heap) for heap in heaps])
+    # Weights are floats, which are exact up to 2^53.
+    more = np.bincount(places.ravel(), weights=signs, minlength=len(values)).astype(np.int64)
+    return RowDifference(
+        missing=values[more < 0],
+        missing_count=-int(more[more < 0].sum()),
+        extra=values[more > 0],
+        extra_count=int(more[more > 0].sum()),
+    )
+
+
+def _joined(parts: Sequence[Words]) -> Words:
+    return np.concatenate([np.empty(0, np.uint64), *parts])
+
+
+# Where rows of lake and log differ: the first offset, and a row that should not be there.
 
 ROWS_MAX = 50_000_000
 """Rows that are compared one by one; beyond that, it is only said that they differ."""
@@ -28,7 +60,7 @@ _Where = tuple[LakeBucket, int]
 class Evidence:
     """Say what differs."""
 
-    difference: Difference
+    difference: RowDifference
     bucket: LakeBucket | None = None
     offset: int | None = None
     """The first offset whose row the lake lacks or has too often, or whose change it lacks."""
@@ -49,7 +81,7 @@ class Evidence:
         return f"{said}{f', such as {self.shown}' if self.shown else ''}"
 
 
-class Searching:
+class EvidenceSearch:
     """Look for the rows behind digests that differ."""
 
     def __init__(self, log: LogReading, lake: LakeReading, hasher: RowHasher) -> None:
@@ -101,7 +133,7 @@ class Searching:
         return np.concatenate([np.empty(0, np.uint64), *found])
 
     async def told(
-        self, pieces: Pieces, differing: Difference, parts: Sequence[LakeSplit]
+        self, pieces: Pieces, differing: RowDifference, parts: Sequence[LakeSplit]
     ) -> Evidence:
         """Say where logs know of rows that differ, and show one of those that are too many."""
         first, known = await self._first(pieces, differing)
@@ -115,7 +147,7 @@ class Searching:
         )
 
     async def _first(
-        self, pieces: Pieces, differing: Difference
+        self, pieces: Pieces, differing: RowDifference
     ) -> tuple[_Where | None, _Where | None]:
         """Find the first change whose row is missing, or that took a row which is still there.
 

@@ -1,41 +1,105 @@
 """Whether lake snapshots of a primary-key table hold the rows that there were at their ends."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from headwater.audit.digest import NOTHING, Digest, RowHasher
-from headwater.audit.finding import Check, Proof, Severity
-from headwater.audit.lakes.accusing import Accusing
-from headwater.audit.lakes.differing import difference
-from headwater.audit.lakes.evidence import ROWS_MAX, Evidence, Pieces, Searching
-from headwater.audit.lakes.foreign import Foreign
-from headwater.audit.lakes.groups import Group, Grouping
-from headwater.audit.lakes.lake_reading import GroupRows, LakeReading
-from headwater.audit.lakes.log_reading import LogReading
-from headwater.audit.lakes.looked import Held, Looked
-from headwater.audit.lakes.states_at import StatesAt
-from headwater.audit.lakes.thinning import thinned
-from headwater.audit.report import Notes
-from headwater.config.choices import ChangelogImage
-from headwater.config.options import CHANGELOG_IMAGE, KV_TTL
+from headwater.audit.lakes.digests import GroupRows, LakeReading, LogReading, StatesAt
+from headwater.audit.lakes.evidence import (
+    ROWS_MAX,
+    Evidence,
+    EvidenceSearch,
+    Pieces,
+    RowDifference,
+    difference,
+)
+from headwater.audit.lakes.view import (
+    Group,
+    Grouping,
+    LakeFindings,
+    LakeView,
+    SnapshotExtent,
+    thinned,
+)
+from headwater.audit.report import Check, Notes, Proof, Severity
+from headwater.config.options import CHANGELOG_IMAGE, KV_TTL, ChangelogImage
 from headwater.errors import HeadwaterError, StorageError
 from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.rows.row_bytes import Words
-from headwater.runtime.aside import aside
+from headwater.runtime.tasks import aside
+
+RowsOf = Callable[[SnapshotExtent, Group], Awaitable[Words]]
+
+
+@dataclass(slots=True)
+class Foreign:
+    """Tell what others did from what tierers did wrong.
+
+    Snapshots of others carry no offsets, so that all that they have more or less than the one
+    before them is theirs.
+    """
+
+    line: Sequence[SnapshotExtent]
+    rows_of: RowsOf
+    """Reads which rows a group has in a snapshot."""
+    _known: dict[tuple[int, Group], Words] = field(default_factory=dict)
+
+    async def explains(self, found: RowDifference, group: Group, held: SnapshotExtent) -> bool:
+        """Tell whether all that differs in a snapshot was done by others, up to there."""
+        missing, extra = found.missing, found.extra
+        if not len(missing) and not len(extra):
+            return False
+        for first, last in _runs(self.line[: self.line.index(held) + 1]):
+            now = await self._rows(self.line[last], group)
+            if first:
+                before = await self._rows(self.line[first - 1], group)
+                missing = np.setdiff1d(missing, np.setdiff1d(before, now))
+                extra = np.setdiff1d(extra, np.setdiff1d(now, before))
+            else:
+                # What was before it is not kept: all of it may be theirs.
+                missing, extra = np.intersect1d(missing, now), np.setdiff1d(extra, now)
+        return not len(missing) and not len(extra)
+
+    async def _rows(self, held: SnapshotExtent, group: Group) -> Words:
+        key = (held.snapshot_id, group)
+        if key not in self._known:
+            self._known[key] = await self.rows_of(held, group)
+        return self._known[key]
+
+
+def _runs(line: Sequence[SnapshotExtent]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last place of snapshots of others that follow each other.
+
+    An overwrite may be two: one that takes all away, and one that brings most of it back.
+    """
+    first: int | None = None
+    for place, held in enumerate(line):
+        if not held.is_own and first is None:
+            first = place
+        if first is not None and (held.is_own or place + 1 == len(line)):
+            yield first, place - held.is_own
+            first = None
+
+
+# Whether lake snapshots of a primary-key table hold the rows that there were at their ends.
 
 SNAPSHOTS_MAX = 8
 """Snapshots that are compared: by key, each of them is read anew."""
 _CHECK = Check.LAKE_ROWS
 
 
-class KeyedRows:
+class KeyedRowCheck:
     """Compare the lake table of a primary-key table with its log and its rows."""
 
-    def __init__(self, looked: Looked, source: LakeSource, say: Accusing, notes: Notes) -> None:
+    def __init__(
+        self, looked: LakeView, source: LakeSource, say: LakeFindings, notes: Notes
+    ) -> None:
         hasher = RowHasher([column.type for column in looked.table.schema.columns])
         self._looked = looked
         self._say = say
@@ -45,7 +109,7 @@ class KeyedRows:
         self._lake = LakeReading(source, hasher, is_keyed=True)
         log = LogReading(looked, hasher)
         self._states = StatesAt(looked, log, hasher)
-        self._searching = Searching(log, self._lake, hasher)
+        self._searching = EvidenceSearch(log, self._lake, hasher)
         self._grouping = Grouping(looked, ())
         self._foreign = Foreign(looked.line, self._hashes)
         self._proven = 0
@@ -77,7 +141,7 @@ class KeyedRows:
 
     # ---- logs that tell what rows were
 
-    async def _prove_states(self, line: Sequence[Held]) -> None:
+    async def _prove_states(self, line: Sequence[SnapshotExtent]) -> None:
         """Compare snapshots with the rows at their ends, as the log adds them up."""
         states = await self._digests(line)
         for held in line:
@@ -99,7 +163,9 @@ class KeyedRows:
                 else:
                     await self._accuse(group, ranges, held, splits)
 
-    async def _digests(self, line: Sequence[Held]) -> dict[LakeBucket, Mapping[int, Digest]]:
+    async def _digests(
+        self, line: Sequence[SnapshotExtent]
+    ) -> dict[LakeBucket, Mapping[int, Digest]]:
         found: dict[LakeBucket, Mapping[int, Digest]] = {}
         for bucket, log in self._looked.logs.items():
             ends = {held.ranges[bucket].end for held in line if bucket in held.ranges}
@@ -128,7 +194,7 @@ class KeyedRows:
 
     # ---- logs that do not
 
-    async def _read_through(self, line: Sequence[Held]) -> None:
+    async def _read_through(self, line: Sequence[SnapshotExtent]) -> None:
         """See that the rows of snapshots can be read, where there is nothing to compare with."""
         for held in line:
             await self._read_only(await aside(self._source.plan, held.snapshot_id))
@@ -138,7 +204,7 @@ class KeyedRows:
             if found.fault is not None:
                 self._unreadable(found.fault)
 
-    async def _prove_unchanged(self, line: Sequence[Held]) -> None:
+    async def _prove_unchanged(self, line: Sequence[SnapshotExtent]) -> None:
         """Compare the rows that did not change since the newest snapshot.
 
         Others may be newer in the lake than its boundary tells, until the next round.
@@ -155,7 +221,7 @@ class KeyedRows:
         self,
         group: Group,
         ranges: Mapping[LakeBucket, OffsetRange],
-        held: Held,
+        held: SnapshotExtent,
         parts: Sequence[LakeSplit],
     ) -> None:
         if not ranges or not all(map(self._looked.is_live, ranges)):
@@ -228,7 +294,7 @@ class KeyedRows:
         self,
         group: Group,
         ranges: Mapping[LakeBucket, OffsetRange],
-        held: Held,
+        held: SnapshotExtent,
         splits: Sequence[LakeSplit],
     ) -> None:
         parts = [each for each in splits if self._grouping.of_split(each) == group]
@@ -259,7 +325,7 @@ class KeyedRows:
         self,
         group: Group,
         ranges: Mapping[LakeBucket, OffsetRange],
-        held: Held,
+        held: SnapshotExtent,
         evidence: Evidence,
     ) -> None:
         is_foreign = _is_left_over(group, evidence) or await self._is_foreign(group, held, evidence)
@@ -279,14 +345,14 @@ class KeyedRows:
             )
         )
 
-    async def _is_foreign(self, group: Group, held: Held, evidence: Evidence) -> bool:
+    async def _is_foreign(self, group: Group, held: SnapshotExtent, evidence: Evidence) -> bool:
         try:
             return await self._foreign.explains(evidence.difference, group, held)
         except HeadwaterError as fault:
             self._reasons[f"{group} cannot be searched: {fault.message}"] = None
             return False
 
-    async def _hashes(self, held: Held, group: Group) -> Words:
+    async def _hashes(self, held: SnapshotExtent, group: Group) -> Words:
         splits = await aside(self._source.plan, held.snapshot_id)
         grouping = Grouping(self._looked, splits)
         return await self._searching.hashes(

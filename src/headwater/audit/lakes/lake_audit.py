@@ -1,28 +1,30 @@
 """The audit of the lake table of one table."""
 
-from headwater.audit.finding import Check, Finding, Proof, Severity
-from headwater.audit.lakes.accusing import Accusing
-from headwater.audit.lakes.boundaries import boundary_findings
-from headwater.audit.lakes.counts import count_findings, has_deletes, step_findings
-from headwater.audit.lakes.file_findings import file_findings, file_proof
-from headwater.audit.lakes.keyed_rows import KeyedRows
-from headwater.audit.lakes.log_rows import LogRows
-from headwater.audit.lakes.looked import Held, Looked, look_at_lake
-from headwater.audit.lakes.tiers import tier_findings
-from headwater.audit.report import Notes
-from headwater.client.cluster import Cluster
+from headwater.audit.lakes.keyed_rows import KeyedRowCheck
+from headwater.audit.lakes.log_rows import LogRowCheck
+from headwater.audit.lakes.metadata import (
+    boundary_findings,
+    count_findings,
+    file_findings,
+    file_proof,
+    has_deletes,
+    step_findings,
+    tier_findings,
+)
+from headwater.audit.lakes.view import LakeFindings, LakeView, SnapshotExtent, look_at_lake
+from headwater.audit.report import Check, Finding, Notes, Proof, Severity
 from headwater.client.table import AsyncTable
+from headwater.cluster.cluster import Cluster
 from headwater.errors import (
     CorruptFileError,
     HeadwaterError,
     LakeTableDiffersError,
     UnsupportedError,
 )
-from headwater.lake.spi import LakeInventory
-from headwater.lake.taken import rows_deleted
+from headwater.lake.spi import LakeInventory, rows_deleted
 from headwater.model.table import TableInfo
-from headwater.runtime.aside import aside
 from headwater.runtime.events import Events
+from headwater.runtime.tasks import aside
 
 ATTEMPTS_MAX = 3
 """Times that a table is looked at, if it moves under what seems to be wrong with it."""
@@ -61,7 +63,7 @@ class _Audit:
         self._cluster = cluster
         self._table = table
         self._deep = deep
-        self._looked: Looked | None = None
+        self._looked: LakeView | None = None
         self.notes = notes
 
     async def run_to_the_end(self) -> None:
@@ -71,7 +73,7 @@ class _Audit:
         except Exception as fault:  # noqa: BLE001 - one table that is damaged must not hide others
             _events.warning("could not audit", table=str(self._table.path), fault=repr(fault))
             self.notes.bad(
-                Accusing(self._table.path, {}).table(
+                LakeFindings(self._table.path, {}).table(
                     Check.READABLE,
                     f"The lake table cannot be read: {type(fault).__name__}: {fault}.",
                     remedy="Restore the metadata of the lake table from a copy.",
@@ -85,7 +87,7 @@ class _Audit:
         that lake and log meet. 4. Count rows. 5. Compare files with those that snapshots name.
         6. If it is a deep audit, compare rows.
         """
-        say = Accusing(self._table.path, {})
+        say = LakeFindings(self._table.path, {})
         try:
             looked = await look_at_lake(self._cluster, self._table)
         except (CorruptFileError, LakeTableDiffersError) as fault:
@@ -95,7 +97,7 @@ class _Audit:
             self.notes.bad(_unseen(fault, say))
             return
         self._looked = looked
-        say = Accusing(self._table.path, _names(looked))
+        say = LakeFindings(self._table.path, _names(looked))
         self._prove_boundaries(looked, say)
         self._prove_tiers(looked, say)
         if looked.newest is None:
@@ -114,7 +116,7 @@ class _Audit:
             return self._looked is None
         return self._looked is not None and self._looked.fingerprint() == now.fingerprint()
 
-    def _prove_boundaries(self, looked: Looked, say: Accusing) -> None:
+    def _prove_boundaries(self, looked: LakeView, say: LakeFindings) -> None:
         for finding in boundary_findings(looked, say):
             self.notes.bad(finding)
         bounded = sum(each.is_own for each in looked.line)
@@ -127,19 +129,19 @@ class _Audit:
             note=f"{others} snapshots of others carry no boundary" if others else "",
         )
 
-    def _prove_tiers(self, looked: Looked, say: Accusing) -> None:
+    def _prove_tiers(self, looked: LakeView, say: LakeFindings) -> None:
         found = list(tier_findings(looked, say))
         for finding in found:
             self.notes.bad(finding)
         accused = {(each.partition, each.bucket) for each in found}
         self._proven(say, Check.TIERS, amount=len(looked.logs) - len(accused), unit="buckets")
 
-    def _prove_kept(self, newest: Held, say: Accusing) -> None:
+    def _prove_kept(self, newest: SnapshotExtent, say: LakeFindings) -> None:
         if newest.snapshot.taken:
             fault = rows_deleted(say.path, newest.snapshot.taken)
             self.notes.bad(say.fault(Check.TIERS, fault))
 
-    async def _count(self, looked: Looked, say: Accusing) -> None:
+    async def _count(self, looked: LakeView, say: LakeFindings) -> None:
         newest = looked.newest
         if looked.table.is_keyed or newest is None:
             return
@@ -157,7 +159,7 @@ class _Audit:
         amount = 0 if note else sum(split.row_count for split in splits)
         self._proven(say, Check.TIERS, amount=amount, unit="rows", note=note)
 
-    async def _prove_files(self, looked: Looked, say: Accusing) -> None:
+    async def _prove_files(self, looked: LakeView, say: LakeFindings) -> None:
         self.notes.progress(f"{say.path}: comparing the files of its lake table")
         try:
             found = await aside(_inventory, looked, opens_files=self._deep)
@@ -168,8 +170,8 @@ class _Audit:
             self.notes.bad(finding)
         self.notes.proven(file_proof(found, say, opened=self._deep))
 
-    async def _prove_rows(self, looked: Looked, say: Accusing) -> None:
-        comparing = KeyedRows if looked.table.is_keyed else LogRows
+    async def _prove_rows(self, looked: LakeView, say: LakeFindings) -> None:
+        comparing = KeyedRowCheck if looked.table.is_keyed else LogRowCheck
         try:
             source = await aside(looked.lake.source, looked.spec)
             await comparing(looked, source, say, self.notes).prove()
@@ -177,7 +179,7 @@ class _Audit:
             self.notes.bad(_unseen(fault, say))
 
     def _proven(
-        self, say: Accusing, check: Check, *, amount: int, unit: str, note: str = ""
+        self, say: LakeFindings, check: Check, *, amount: int, unit: str, note: str = ""
     ) -> None:
         self.notes.proven(
             Proof(check=check, table=str(say.path), amount=amount, unit=unit, note=note)
@@ -192,18 +194,18 @@ def _unsettled(table: AsyncTable) -> Proof:
     )
 
 
-def _inventory(looked: Looked, *, opens_files: bool) -> LakeInventory:
+def _inventory(looked: LakeView, *, opens_files: bool) -> LakeInventory:
     return looked.lake.keeper(looked.spec).inventory(opens_files=opens_files)
 
 
-def _names(looked: Looked) -> dict[int, str]:
+def _names(looked: LakeView) -> dict[int, str]:
     names: dict[int, str] = {}
     for held in looked.line:
         names |= held.names
     return names | dict(looked.partitions)
 
 
-def _unseen(fault: HeadwaterError, say: Accusing) -> Finding:
+def _unseen(fault: HeadwaterError, say: LakeFindings) -> Finding:
     if isinstance(fault, UnsupportedError):
         return say.table(
             Check.READABLE, fault.message, remedy=fault.hint, severity=Severity.WARNING

@@ -4,22 +4,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.audit.digest import NOTHING, Digest, RowHasher
-from headwater.audit.finding import Check, Proof, Severity
-from headwater.audit.lakes.accusing import Accusing
-from headwater.audit.lakes.differing import difference
-from headwater.audit.lakes.evidence import ROWS_MAX, Evidence, Pieces, Searching
-from headwater.audit.lakes.groups import Group, Grouping
-from headwater.audit.lakes.lake_reading import GroupRows, LakeReading
-from headwater.audit.lakes.log_reading import LogParts, LogReading
-from headwater.audit.lakes.looked import Held, Looked
-from headwater.audit.lakes.thinning import thinned
-from headwater.audit.report import Notes
+from headwater.audit.lakes.digests import GroupRows, LakeReading, LogParts, LogReading
+from headwater.audit.lakes.evidence import ROWS_MAX, Evidence, EvidenceSearch, Pieces, difference
+from headwater.audit.lakes.view import (
+    Group,
+    Grouping,
+    LakeFindings,
+    LakeView,
+    SnapshotExtent,
+    thinned,
+)
+from headwater.audit.report import Check, Notes, Proof, Severity
 from headwater.errors import HeadwaterError, OffsetOutOfRangeError
 from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
-from headwater.runtime.aside import aside
+from headwater.runtime.tasks import aside
 
 SNAPSHOTS_MAX = 50
 """Snapshots that are compared; steps between fewer of them are longer, and prove the same rows."""
@@ -30,7 +31,7 @@ _CHECK = Check.LAKE_ROWS
 class _Seen:
     """Hold a snapshot and what its rows add up to."""
 
-    held: Held | None
+    held: SnapshotExtent | None
     rows: Mapping[Group, GroupRows]
 
 
@@ -64,10 +65,12 @@ class _Step:
         return min(self.pieces, key=str, default=LakeBucket(None, max(self.group.bucket, 0)))
 
 
-class LogRows:
+class LogRowCheck:
     """Compare the lake table of a log table with its log."""
 
-    def __init__(self, looked: Looked, source: LakeSource, say: Accusing, notes: Notes) -> None:
+    def __init__(
+        self, looked: LakeView, source: LakeSource, say: LakeFindings, notes: Notes
+    ) -> None:
         hasher = RowHasher([column.type for column in looked.table.schema.columns])
         self._looked = looked
         self._say = say
@@ -75,7 +78,7 @@ class LogRows:
         self._source = source
         self._lake = LakeReading(source, hasher, is_keyed=False)
         self._log = LogReading(looked, hasher)
-        self._searching = Searching(self._log, self._lake, hasher)
+        self._searching = EvidenceSearch(self._log, self._lake, hasher)
         self._grouping = Grouping(looked, ())
         self._parts: dict[LakeBucket, LogParts] = {}
         self._proven = self._unproven = 0
@@ -110,10 +113,10 @@ class LogRows:
 
     # ---- reading
 
-    async def _splits(self, held: Held) -> Sequence[LakeSplit]:
+    async def _splits(self, held: SnapshotExtent) -> Sequence[LakeSplit]:
         return await aside(self._source.plan, held.snapshot_id)
 
-    async def _read_logs(self, line: Sequence[Held]) -> None:
+    async def _read_logs(self, line: Sequence[SnapshotExtent]) -> None:
         for bucket, log in self._looked.logs.items():
             ranges = [held.ranges[bucket] for held in line if bucket in held.ranges]
             edges = {edge for each in ranges for edge in (each.start, each.end)}
@@ -236,7 +239,7 @@ class LogRows:
         )
 
     async def _parts_of(
-        self, group: Group, held: Held | None
+        self, group: Group, held: SnapshotExtent | None
     ) -> dict[tuple[str, tuple[str, ...]], LakeSplit]:
         splits = [] if held is None else await self._splits(held)
         return {
@@ -266,7 +269,7 @@ def _length(pieces: Pieces) -> int:
 
 
 def _pieces(
-    ranges: Mapping[LakeBucket, OffsetRange], before: Held | None
+    ranges: Mapping[LakeBucket, OffsetRange], before: SnapshotExtent | None
 ) -> Iterator[tuple[LakeBucket, OffsetRange]]:
     """Yield the offsets that a snapshot has more than the one before."""
     for bucket, held in ranges.items():

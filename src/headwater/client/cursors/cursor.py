@@ -1,18 +1,24 @@
-"""A cursor: read a table together with others, and go on where any of them stopped."""
+"""A cursor: read a table together with others, and continue where any of them stopped."""
 
 import asyncio
+import os
+import platform
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from headwater.client.cursors.ledger import GroupStore, Ledger
+from headwater.client.cursors.ledger import (
+    CursorTable,
+    GroupStore,
+    Ledger,
+    TableStore,
+    ensure_cursors,
+)
 from headwater.client.cursors.membership import Listing, Membership
-from headwater.client.cursors.options import CursorOptions
-from headwater.client.cursors.progress import Progress
 from headwater.client.cursors.rows import GroupKey
-from headwater.client.cursors.source import Source
-from headwater.client.reading.log_batch import LogBatch, Offsets, Place
-from headwater.client.showing import shown
+from headwater.client.cursors.source import CursorOptions, Source, TableSource, check_cursor_name
+from headwater.cluster.cluster import Cluster
 from headwater.errors import (
     ClosedError,
     CursorLostError,
@@ -21,19 +27,100 @@ from headwater.errors import (
     TimedOutError,
 )
 from headwater.model.bucket import TableBucket
-from headwater.runtime.clock import Clock
+from headwater.model.table import TableInfo
+from headwater.read.offsets import LogBatch, Offsets, Place
+from headwater.rows.columns import shown
+from headwater.runtime.clock import Clock, random_bytes
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, repeat
+
+# How far a member has read, and how much of that its caller was given.
+
+
+class Progress:
+    """Distinguish what was read, what the caller was given, and what it has processed.
+
+    Positions are those of the reader and not of the last row: rows may have been filtered out.
+    """
+
+    def __init__(self) -> None:
+        self.given: dict[TableBucket, int] = {}
+        """Every row before these positions was given to the caller."""
+        self.done: dict[TableBucket, int] = {}
+        """The same, when the caller last came back for more."""
+        self.committed: dict[TableBucket, int] = {}
+        """Where a member that takes over would start."""
+        self._read: dict[TableBucket, int] = {}
+        self._waiting: deque[LogBatch] = deque()
+
+    @property
+    def read(self) -> Mapping[TableBucket, int]:
+        """The position of the reader."""
+        return self._read
+
+    @property
+    def is_waiting(self) -> bool:
+        """Tell whether there are batches that the caller has not seen."""
+        return bool(self._waiting)
+
+    def begin(self, bucket: TableBucket, position: int) -> None:
+        """Start a bucket."""
+        for positions in self._all():
+            positions[bucket] = position
+
+    def end(self, bucket: TableBucket) -> None:
+        """Drop a bucket and what the caller has not seen of it."""
+        for positions in self._all():
+            positions.pop(bucket, None)
+        self._waiting = deque(batch for batch in self._waiting if batch.bucket != bucket)
+
+    def is_uncommitted(self, bucket: TableBucket) -> bool:
+        """Tell whether the caller was given rows that others would read again."""
+        return self.given.get(bucket) != self.committed.get(bucket)
+
+    def came_back(self) -> None:
+        """Record that the caller has processed what it was given."""
+        self.done = dict(self.given)
+
+    def add(self, batches: Sequence[LogBatch], positions: Mapping[TableBucket, int]) -> None:
+        """Add what was read, and the position of the reader after it."""
+        self._waiting.extend(batch for batch in batches if batch.bucket in self._read)
+        self._read |= {b: position for b, position in positions.items() if b in self._read}
+        self._give_quiet()
+
+    def take_all(self) -> list[LogBatch]:
+        """Give the caller everything that was read."""
+        batches = list(self._waiting)
+        self._waiting.clear()
+        self._give_quiet()
+        return batches
+
+    def take_one(self) -> LogBatch:
+        """Give the caller the oldest batch."""
+        batch = self._waiting.popleft()
+        if len(batch.offsets):
+            self.given[batch.bucket] = int(batch.offsets[-1]) + 1
+        self._give_quiet()
+        return batch
+
+    def _all(self) -> tuple[dict[TableBucket, int], ...]:
+        return self._read, self.given, self.done, self.committed
+
+    def _give_quiet(self) -> None:
+        """Advance buckets without waiting batches to the position of the reader."""
+        waiting = {batch.bucket for batch in self._waiting}
+        self.given |= {b: position for b, position in self._read.items() if b not in waiting}
+
 
 _events = Events("cursors")
 ITERATION_TIMEOUT_S = 1.0
 
 
 class AsyncCursor:
-    """Read the buckets of a table that fall to this member, and commit how far that went.
+    """Read the buckets of a table that are assigned to this member, and commit positions.
 
-    Rows are delivered at least once: what a member read after its last commit is read again by
-    the one that takes over. Use it with `async with`, which joins and leaves.
+    Rows are delivered at least once: what a member read after its last commit is read again by the
+    one that takes over. Use it with `async with`, which joins and leaves.
     """
 
     def __init__(  # noqa: PLR0913 - one argument per part
@@ -69,7 +156,7 @@ class AsyncCursor:
         return self.shown(self)
 
     def shown(self, thing: object) -> str:
-        """Return how a cursor is shown: this one, or one around it."""
+        """Format a cursor for display: this one, or one that wraps it."""
         group = self._group
         return shown(thing, group.cursor, table=group.table_path, buckets=len(self.assigned))
 
@@ -77,19 +164,19 @@ class AsyncCursor:
 
     @property
     def assigned(self) -> tuple[Place, ...]:
-        """Return the buckets that this member reads at present."""
+        """The buckets that this member reads at the moment."""
         held = () if self._joined is None else self._joined.held
         return tuple(sorted(map(self._place, held), key=lambda p: (p.partition or "", p.bucket)))
 
     @property
     def positions(self) -> Offsets:
-        """Return the offset up to which the caller was given each bucket."""
+        """The offset up to which the caller was given each bucket."""
         return {self._place(bucket): offset for bucket, offset in self._progress.given.items()}
 
     async def poll(self, timeout_s: float = 1.0) -> list[LogBatch]:
-        """Return the batches that are there, waiting no longer than the timeout for the first.
+        """Return the available batches, waiting at most `timeout_s` for the first.
 
-        With auto-commit, coming back tells that the batches of the call before are done with.
+        With auto-commit, the next call commits the batches of this one.
         """
         async with self._turn:
             self._come_back()
@@ -97,7 +184,7 @@ class AsyncCursor:
             return self._progress.take_all()
 
     def __aiter__(self) -> AsyncIterator[LogBatch]:
-        """Yield batch after batch, for ever."""
+        """Yield batch after batch, forever."""
         return self
 
     async def __anext__(self) -> LogBatch:
@@ -109,11 +196,10 @@ class AsyncCursor:
             return self._progress.take_one()
 
     async def commit(self, positions: Offsets | None = None) -> None:
-        """Commit everything that was given so far, or positions within that.
+        """Commit everything delivered so far, or positions within that.
 
-        Raises:
-            CursorLostError: other members own some of the buckets by now, and read them again
-                from their last commit on. The other buckets are committed.
+        If other members own some of the buckets by now, they read them again from their last
+        commit on: the other buckets are committed, and `CursorLostError` is raised.
         """
         async with self._turn:
             wanted = self._progress.given if positions is None else self._checked(positions)
@@ -121,12 +207,12 @@ class AsyncCursor:
             lost, self._lost = self._lost, set()
         if lost:
             named = ", ".join(sorted(map(self._named, lost)))
-            raise CursorLostError(f"Other members of the group own {named} by now.")
+            raise CursorLostError(f"Other members of the group have taken over {named}.")
 
-    # ---- life
+    # ---- joining and leaving
 
     async def join(self) -> Self:
-        """Become a member and take on a share of the buckets."""
+        """Join the group and take a share of the buckets."""
         if self._joined is not None:
             return self
         ledger = Ledger(await self._open_store(), self.member, self._clock)
@@ -141,7 +227,8 @@ class AsyncCursor:
         await member.beat()
         await self._list_places()
         if not (await ledger.read()).is_begun:
-            # Asked for before the offsets: those of a log that is another one by then are refused.
+            # Fetched before the offsets: if the log is replaced in between, the offsets are
+            # rejected.
             lineages = await self._source.lineages()
             await ledger.begin(await self._source.offsets(options.start), lineages=lineages)
         self._joined, self._polled_s = member, self._clock.monotonic()
@@ -158,14 +245,14 @@ class AsyncCursor:
         return self
 
     async def leave(self, *, is_done: bool = True) -> None:
-        """Give all buckets to the others; `is_done` tells that what was given last is done with."""
+        """Give all buckets to the others; `is_done` says that the last rows are processed."""
         member, self._joined = self._joined, None
         if member is None:
             return
         await self._tasks.stop()
         progress = self._progress.given if is_done else self._progress.done
         try:
-            # Later than this, the others have helped themselves.
+            # Later than this, the others have taken over.
             async with asyncio.timeout(self._options.lease_s):
                 await member.leave(progress if self._options.auto_commit else {})
         except TimeoutError:
@@ -187,7 +274,7 @@ class AsyncCursor:
         except HeadwaterError as failed:
             if fault is None:
                 raise
-            # The fault of the caller is the one to tell; the others wait for the lease to end.
+            # The caller's error matters more; the others wait for the lease to expire.
             _events.warning("leaving failed", member=self.member, cause=str(failed))
 
     # ---- steps
@@ -197,7 +284,7 @@ class AsyncCursor:
             await self._member.beat()
 
     def _come_back(self) -> None:
-        """Take note that the caller wants more, so that what it was given is done with."""
+        """Record that the caller wants more, so what it was given is processed."""
         self._polled_s = self._clock.monotonic()
         self._progress.came_back()
 
@@ -217,9 +304,9 @@ class AsyncCursor:
             await self._keep_up()
 
     async def _keep_up(self) -> None:
-        """Commit and look at the others when that is due.
+        """Commit and take part in rounds when due.
 
-        Nothing is read on unless the others must still take this member for alive.
+        Reads nothing unless the others must still consider this member alive.
         """
         options, now_s = self._options, self._clock.monotonic()
         if options.auto_commit and now_s - self._committed_s >= options.commit_interval_s:
@@ -249,7 +336,7 @@ class AsyncCursor:
         self._lost |= lost
 
     async def _settle(self) -> None:
-        """Read what is held now, and nothing else; what failed half-way is made good here."""
+        """Read exactly the buckets held now; this also repairs steps that failed half-way."""
         held = self._member.held
         for bucket, generation in tuple(self._reading.items()):
             if bucket not in held or held[bucket].generation != generation:
@@ -271,7 +358,7 @@ class AsyncCursor:
         known = {bucket: self._member.held[bucket].position for bucket in buckets}
         starts = {bucket: offset for bucket, offset in known.items() if offset is not None}
         if len(starts) < len(known):
-            # These came into being after the cursor, so none of their rows were ever read.
+            # These were created after the cursor, so none of their rows were ever read.
             earliest = await self._source.offsets("earliest")
             starts |= {b: earliest.get(b, 0) for b, offset in known.items() if offset is None}
         return starts
@@ -281,7 +368,7 @@ class AsyncCursor:
         self._listing = Listing(frozenset(self._places))
         self._listed_s = self._clock.monotonic()
 
-    # ---- words
+    # ---- messages
 
     @property
     def _member(self) -> Membership:
@@ -303,7 +390,8 @@ class AsyncCursor:
             if not committed <= offset <= given:
                 raise RequestError(
                     f"Offset {offset} of {_words(place)} cannot be committed.",
-                    hint=f"Between {committed} and {given} it can; to go back, reset the cursor.",
+                    hint=f"Commit an offset between {committed} and {given}; to go back, reset "
+                    "the cursor.",
                 )
             checked[bucket] = offset
         return checked
@@ -318,3 +406,37 @@ class AsyncCursor:
 def _words(place: Place) -> str:
     where = "" if place.partition is None else f" of partition {place.partition}"
     return f"bucket {place.bucket}{where}"
+
+
+MakeTable = Callable[[TableInfo], CursorTable]
+
+
+def open_cursor(
+    name: str,
+    source: TableSource,
+    *,
+    table: TableInfo,
+    cluster: Cluster,
+    make_table: MakeTable,
+    options: CursorOptions,
+) -> AsyncCursor:
+    """Make a cursor that joins its group when it is entered."""
+    group = GroupKey(check_cursor_name(name), str(table.path))
+
+    async def open_store() -> GroupStore:
+        return TableStore(make_table(await ensure_cursors(cluster)), group)
+
+    return AsyncCursor(
+        source,
+        open_store,
+        group=group,
+        member=member_name(),
+        note=f"{platform.node()} pid {os.getpid()}",
+        clock=cluster.clock,
+        options=options,
+    )
+
+
+def member_name() -> str:
+    """Make a name that no other member ever has."""
+    return f"{platform.node()}-{os.getpid()}-{random_bytes(6).hex()}"

@@ -1,30 +1,144 @@
-"""The steps by which one member changes the rows of its group.
+"""The ledger of a group: how one member changes its rows, and the table that stores them.
 
-Every row of a group lies in one bucket, so its writes have one order, and a read that begins after
-a write was acknowledged shows that write and all before it. Two steps rest on that:
+All rows of a group are in one bucket, so its writes have one order, and a read that starts after a
+write was acknowledged sees that write and all before it. Two steps rely on that. A claim is
+written, then the rows are read: whatever was committed before it is seen. A commit is written, then
+the rows are read: a claim that came before it is seen, and the commit is reported as lost; a claim
+that comes after it sees the commit.
 
-- a claim is written, then the rows are read: whatever was committed before it is seen;
-- a commit is written, then the rows are read: a claim that came before it is seen, and the commit
-  is reported as lost; a claim that comes after it sees the commit.
-
-A commit reads two rows of each bucket, not the whole group: its own generation, which has to have
-its owner still, and the next one, which must not be there. A claim is always for the generation
-after the newest. So whoever took the bucket away has either left the row of the next generation, or
-that row was cleaned up, and with it, or before it, the row of this generation: what the commit
-wrote then stands in a row without an owner. Only a claim of this member that happens late could
-bring such an owner back. After a claim whose outcome is not known, commits read the whole group.
+A commit reads two rows of each bucket, not the whole group: its own generation, which must still
+have its owner, and the next one, which must not exist. A claim is always for the generation after
+the newest. So whoever took the bucket has either left the row of the next generation, or that row
+was cleaned up, and with it, or before it, the row of this generation: the commit then wrote to a
+row without an owner. Only a late claim of this member could bring such an owner back. After a claim
+whose outcome is unknown, commits read the whole group.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Protocol
 
-from headwater.client.cursors.rows import CursorRow
-from headwater.client.cursors.slots import GROUP, bucket_slot, member_slot
-from headwater.client.cursors.view import GroupView, view_of
-from headwater.model.bucket import TableBucket
-from headwater.model.lineage import UNKNOWN, Lineage, LogPosition
+import pyarrow as pa
+
+from headwater.client.cursors.rows import (
+    CURSORS,
+    GROUP,
+    GROUP_KEY,
+    SLOT_KEY,
+    CursorRow,
+    GroupKey,
+    GroupView,
+    bucket_slot,
+    cursors_descriptor,
+    member_slot,
+    view_of,
+)
+from headwater.cluster.admin import ensure_table, find_table
+from headwater.cluster.cluster import Cluster
+from headwater.model.bucket import UNKNOWN, Lineage, LogPosition, TableBucket
+from headwater.model.table import TableInfo
 from headwater.runtime.clock import Clock
+
+# The rows of cursors, in a primary-key table of the storage itself.
+
+_FIELDS = tuple(field.name for field in fields(CursorRow))
+
+
+class CursorTable(Protocol):
+    """A primary-key table."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        ...
+
+    async def upsert_if(self, rows: pa.RecordBatch, only_if: Sequence[LogPosition]) -> object:
+        """Write rows if the storage still has these logs; when this returns, readers see them."""
+        ...
+
+    async def delete(self, keys: pa.RecordBatch) -> object:
+        """Delete rows by key."""
+        ...
+
+    async def lookup(self, keys: pa.RecordBatch) -> pa.Table:
+        """Look up rows by key."""
+        ...
+
+    async def prefix_lookup(self, prefixes: pa.RecordBatch) -> pa.Table:
+        """Look up rows whose keys start with one of these."""
+        ...
+
+    def scan(self) -> AsyncIterable[pa.RecordBatch]:
+        """Read all rows."""
+        ...
+
+
+class TableStore:
+    """The rows of one group in a table."""
+
+    def __init__(self, table: CursorTable, group: GroupKey) -> None:
+        self._table = table
+        self._group = asdict(group)
+
+    async def upsert(
+        self, rows: Sequence[CursorRow], *, only_if: Sequence[LogPosition] = ()
+    ) -> None:
+        """Merge rows into the existing ones, if the storage still has these logs."""
+        listed = [{**self._group, **asdict(row)} for row in rows]
+        batch = pa.RecordBatch.from_pylist(listed, self._table.schema)
+        await self._table.upsert_if(batch, only_if)
+
+    async def delete(self, keys: Sequence[tuple[str, int]]) -> None:
+        """Remove rows by slot and generation."""
+        await self._table.delete(self._keys(keys))
+
+    async def rows(self) -> list[CursorRow]:
+        """Read all rows of the group."""
+        schema = pa.schema([self._table.schema.field(name) for name in GROUP_KEY])
+        prefix = pa.RecordBatch.from_pylist([self._group], schema)
+        found = await self._table.prefix_lookup(prefix)
+        return [row for _, row in _rows_of(found)]
+
+    async def find(self, keys: Sequence[tuple[str, int]]) -> list[CursorRow]:
+        """Read the existing rows among these, by slot and generation."""
+        return [row for _, row in _rows_of(await self._table.lookup(self._keys(keys)))]
+
+    def _keys(self, keys: Sequence[tuple[str, int]]) -> pa.RecordBatch:
+        listed = [{**self._group, "slot": slot, "generation": number} for slot, number in keys]
+        schema = pa.schema([self._table.schema.field(name) for name in (*GROUP_KEY, *SLOT_KEY)])
+        return pa.RecordBatch.from_pylist(listed, schema)
+
+
+async def all_groups(table: CursorTable) -> dict[GroupKey, list[CursorRow]]:
+    """Read the rows of all groups."""
+    groups: defaultdict[GroupKey, list[CursorRow]] = defaultdict(list)
+    async for batch in table.scan():
+        for group, row in _rows_of(batch):
+            groups[group].append(row)
+    return groups
+
+
+def _rows_of(rows: pa.Table | pa.RecordBatch) -> list[tuple[GroupKey, CursorRow]]:
+    found = []
+    for row in rows.to_pylist():
+        group = GroupKey(*(row.pop(name) for name in GROUP_KEY))
+        # A newer version may have added columns, which are ignored.
+        found.append((group, CursorRow(**{name: row[name] for name in _FIELDS})))
+    return found
+
+
+async def find_cursors(cluster: Cluster) -> TableInfo | None:
+    """Return the table of cursors if it exists."""
+    return await find_table(cluster, CURSORS)
+
+
+async def ensure_cursors(cluster: Cluster) -> TableInfo:
+    """Return the table of cursors, creating it on first use."""
+    return await ensure_table(cluster, CURSORS, cursors_descriptor(), whose="Cursors")
+
+
+# The steps of one member.
 
 
 class GroupStore(Protocol):
@@ -33,7 +147,7 @@ class GroupStore(Protocol):
     async def upsert(
         self, rows: Sequence[CursorRow], *, only_if: Sequence[LogPosition] = ()
     ) -> None:
-        """Fold rows into those that are there, if the storage has these logs still."""
+        """Merge rows into the existing ones, if the storage still has these logs."""
         ...
 
     async def delete(self, keys: Sequence[tuple[str, int]]) -> None:
@@ -41,26 +155,26 @@ class GroupStore(Protocol):
         ...
 
     async def rows(self) -> list[CursorRow]:
-        """Return all rows of the group."""
+        """Read all rows of the group."""
         ...
 
     async def find(self, keys: Sequence[tuple[str, int]]) -> list[CursorRow]:
-        """Return those rows that there are of these, by slot and generation, in one look."""
+        """Read the existing rows among these, by slot and generation, in one request."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Say up to where the owner of a generation has read."""
+class CursorMark:
+    """How far the owner of a generation has read."""
 
     generation: int
     position: int
     incarnation: int = UNKNOWN
-    """Who wrote the row before the position."""
+    """The incarnation that wrote the row before the position."""
 
 
 class Ledger:
-    """Claim, commit and release buckets in the name of one member."""
+    """Claim, commit and release buckets on behalf of one member."""
 
     def __init__(self, store: GroupStore, member: str, clock: Clock) -> None:
         self.member = member
@@ -69,7 +183,7 @@ class Ledger:
         self._has_unknown_claim = False
 
     async def read(self) -> GroupView:
-        """Return the state of the group."""
+        """Read the state of the group."""
         return view_of(await self._store.rows())
 
     async def begin(
@@ -78,7 +192,7 @@ class Ledger:
         *,
         lineages: Mapping[TableBucket, Lineage] | None = None,
     ) -> None:
-        """Note where the group begins; what another member noted before stays."""
+        """Record where the group starts; what another member recorded before stays."""
         now = self._clock.now_ms()
         rows = [
             CursorRow(slot=bucket_slot(bucket), start=offset, written_ms=now)
@@ -92,11 +206,11 @@ class Ledger:
                 if b in known
             ]
             await self._store.upsert(rows, only_if=found)
-        # Last, so that a group that is marked as begun has all its starts.
+        # Last, so that a group that is marked as started has all its start positions.
         await self._store.upsert([CursorRow(slot=GROUP, written_ms=now)])
 
     async def beat(self, count: int, *, lease_ms: int, note: str) -> None:
-        """Show that this member lives; every beat tells all, since the row may be gone."""
+        """Send a heartbeat; each has all fields, since the row may have been deleted."""
         row = CursorRow(
             slot=member_slot(self.member),
             heartbeat=count,
@@ -118,12 +232,12 @@ class Ledger:
         return await self.read()
 
     async def commit(
-        self, marks: Mapping[TableBucket, Mark], *, releases: bool = False
+        self, marks: Mapping[TableBucket, CursorMark], *, releases: bool = False
     ) -> frozenset[TableBucket]:
         """Write positions and return the buckets for which that may have been too late.
 
-        Nothing is written to a storage that was restored meanwhile and lacks what was read: others
-        would miss what it writes in the place of that.
+        Nothing is written to a storage that was restored in the meantime and lacks what was read:
+        others would miss what it writes instead.
         """
         now = self._clock.now_ms()
         rows = [
@@ -145,20 +259,20 @@ class Ledger:
             if not view.slot(bucket).is_held_by(self.member, mark.generation)
         )
 
-    async def _look_back(self, marks: Mapping[TableBucket, Mark]) -> GroupView:
-        """Return as much of the group as tells whether a commit came too late."""
+    async def _look_back(self, marks: Mapping[TableBucket, CursorMark]) -> GroupView:
+        """Read as much of the group as shows whether a commit came too late."""
         if self._has_unknown_claim:
             return await self.read()
         keys = [
             (bucket_slot(bucket), generation)
             for bucket, mark in marks.items()
-            # The next one first, so that this holds even where rows are read one by one.
+            # The next one first, so that this holds even if rows are read one by one.
             for generation in (mark.generation + 1, mark.generation)
         ]
         return view_of(await self._store.find(keys))
 
     async def release(self, generations: Mapping[TableBucket, int]) -> None:
-        """Give buckets up without a new position."""
+        """Release buckets without a new position."""
         await self._store.upsert(
             [
                 CursorRow(slot=bucket_slot(bucket), generation=generation, released=True)

@@ -1,29 +1,124 @@
-"""The client that blocks: the same calls as the one that awaits, without `await`."""
+"""The blocking client: the same calls as the async one, without `await`."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
 from headwater.client.client import AsyncClient
 from headwater.client.client import connect as connect_awaiting
-from headwater.client.descriptors import OptionValue
-from headwater.client.paths import DEFAULT_DATABASE
-from headwater.client.schema_in import SchemaLike
-from headwater.client.sync.cursor import Cursors
-from headwater.client.sync.lake import Lake
 from headwater.client.sync.table import Table
+from headwater.client.sync.tail import Cursors
+from headwater.cluster.lake import (
+    FailedRound,
+    FinishedRound,
+    HeartbeatAnswer,
+    LakeCoordinator,
+    ReportedSnapshot,
+    TieringAssignment,
+)
+from headwater.cluster.paths import DEFAULT_DATABASE
+from headwater.cluster.schema_in import OptionValue, SchemaLike
 from headwater.config.client import ClientSettings
+from headwater.model.boundary import LakeBucket
 from headwater.model.path import TablePath
 from headwater.runtime.loops import LoopThread
+
+# The lake behind tables.
+
+
+class Lake:
+    """What tierers call: tables to tier, and what the server knows about the lake."""
+
+    def __init__(self, loop: LoopThread, coordinator: LakeCoordinator) -> None:
+        self._loop = loop
+        self._coordinator = coordinator
+
+    def heartbeat(  # noqa: PLR0913 - one argument per part of the message
+        self,
+        *,
+        tiering: Iterable[TieringAssignment] = (),
+        finished: Iterable[FinishedRound] = (),
+        failed: Iterable[FailedRound] = (),
+        request: bool = False,
+        only_tables: Sequence[TablePath] = (),
+        ignore_freshness: bool = False,
+        list_states: bool = False,
+    ) -> HeartbeatAnswer:
+        """Keep tables, give them back, and with `request` ask for another one.
+
+        `only_tables` and `ignore_freshness` restrict and extend which tables may be handed out;
+        `list_states` asks for the state of all tables. Apache Fluss ignores these three.
+        """
+        return self._loop.run(
+            self._coordinator.heartbeat(
+                tiering=tiering,
+                finished=finished,
+                failed=failed,
+                request=request,
+                only_tables=only_tables,
+                ignore_freshness=ignore_freshness,
+                list_states=list_states,
+            )
+        )
+
+    def prepare(
+        self,
+        path: str | TablePath,
+        table_id: int,
+        offsets: Mapping[LakeBucket, int],
+        *,
+        written_by: Mapping[LakeBucket, int] | None = None,
+        ignore_previous: bool = False,
+    ) -> str:
+        """Have the server write the end offsets of a round to a file, and return its path.
+
+        They are merged into the known ones, or with `ignore_previous` replace them. A server whose
+        logs have another lineage than `written_by` rejects them.
+        """
+        return self._loop.run(
+            self._coordinator.prepare(
+                path, table_id, offsets, written_by=written_by, ignore_previous=ignore_previous
+            )
+        )
+
+    def commit(
+        self,
+        table_id: int,
+        snapshot_id: int,
+        offsets_path: str,
+        *,
+        earliest_kept: int | None = None,
+        ends: Mapping[LakeBucket, int] | None = None,
+    ) -> None:
+        """Report that a lake snapshot has the rows up to the offsets in a prepared file.
+
+        Snapshots from `earliest_kept` on stay known; by default only the new one does. `ends` are
+        the same offsets again: Apache Fluss tells its tablet servers from them which rows they need
+        not keep.
+        """
+        self._loop.run(
+            self._coordinator.commit(
+                table_id, snapshot_id, offsets_path, earliest_kept=earliest_kept, ends=ends
+            )
+        )
+
+    def snapshot(
+        self, path: str | TablePath, snapshot_id: int | None = None, *, readable: bool = False
+    ) -> ReportedSnapshot | None:
+        """Return what is known of a snapshot, by default the newest; None if unknown."""
+        return self._loop.run(self._coordinator.snapshot(path, snapshot_id, readable=readable))
+
+
+# The client.
 
 T = TypeVar("T")
 
 
 class Client:
-    """Reach a storage: one in this process, a server, or an Apache Fluss cluster.
+    """Access to a storage: one in this process, a server, or an Apache Fluss cluster.
 
-    Made by `headwater.open` and `headwater.connect`; use it with `with`, or `close()` it. It may
-    be shared by threads. Its work is done on a thread of its own.
+    Created by `headwater.open` and `headwater.connect`; use it with `with`, or `close()` it. It may
+    be shared by threads. Its work runs on its own thread.
     """
 
     def __init__(self, loop: LoopThread, client: AsyncClient) -> None:
@@ -32,7 +127,8 @@ class Client:
 
     @classmethod
     def start(cls, opening: Coroutine[object, object, AsyncClient]) -> "Client":
-        """Run what opens a client on a new thread, and return a client that blocks."""
+        """Open an async client on a new thread, and wrap it in a blocking one."""
+        # by hand: it makes the thread that all others use
         loop = LoopThread("headwater")
         try:
             return cls(loop, loop.run(opening))
@@ -45,7 +141,8 @@ class Client:
 
     @property
     def address(self) -> str | None:
-        """Return where other processes reach this storage, or None if they cannot."""
+        """Address at which other processes reach this storage; None if they cannot."""
+        # by hand: an attribute of the client that awaits
         return self._client.address
 
     @property
@@ -55,11 +152,12 @@ class Client:
         >>> hw.is_open
         True
         """
+        # by hand: asks the thread
         return self._loop.is_open
 
     @property
     def cursors(self) -> Cursors:
-        """Return what looks after cursors: list, describe, reset and delete them.
+        """Manage cursors: list, describe, reset and delete them.
 
         >>> hw.cursors.list()
         []
@@ -68,7 +166,7 @@ class Client:
 
     @property
     def lake(self) -> Lake:
-        """Return what tierers ask: tables to tier, and what is known of the lake.
+        """The tiering protocol: tables to tier, and what is known of the lake.
 
         >>> hw.lake.heartbeat(list_states=True).states
         ()
@@ -76,13 +174,14 @@ class Client:
         return Lake(self._loop, self._client.lake)
 
     def run(self, work: Callable[[AsyncClient], Coroutine[object, object, T]]) -> T:
-        """Run work that awaits, with the client behind this one and on its thread.
+        """Run a coroutine function with the async client behind this one, on its thread.
 
         >>> async def count_databases(client):
         ...     return len(await client.list_databases())
         >>> hw.run(count_databases)
         1
         """
+        # by hand: takes a function, which gets the client that awaits
         return self._loop.run(work(self._client))
 
     # ---- databases
@@ -106,11 +205,11 @@ class Client:
         )
 
     def drop_database(self, name: str, *, missing_ok: bool = False, cascade: bool = False) -> None:
-        """Drop a database, and with `cascade` the tables in it."""
+        """Drop a database; with `cascade` its tables too."""
         self._loop.run(self._client.drop_database(name, missing_ok=missing_ok, cascade=cascade))
 
     def list_databases(self) -> list[str]:
-        """Return the names of all databases.
+        """List all databases.
 
         >>> hw.list_databases()
         ['fluss', 'shop']
@@ -144,22 +243,24 @@ class Client:
         >>> clicks
         Table('shop.clicks')
         """
-        table = self._client.create_table(
-            path,
-            schema,
-            primary_key=primary_key,
-            partition_by=partition_by,
-            bucket_by=bucket_by,
-            buckets=buckets,
-            options=options,
-            comment=comment,
-            auto_increment=auto_increment,
-            exists_ok=exists_ok,
+        found = self._loop.run(
+            self._client.create_table(
+                path,
+                schema,
+                primary_key=primary_key,
+                partition_by=partition_by,
+                bucket_by=bucket_by,
+                buckets=buckets,
+                options=options,
+                comment=comment,
+                auto_increment=auto_increment,
+                exists_ok=exists_ok,
+            )
         )
-        return Table(self._loop, self._loop.run(table))
+        return Table(self._loop, found)
 
     def table(self, path: str | TablePath) -> Table:
-        """Return a table by name; `t$changelog` and `t$binlog` are its virtual tables.
+        """Open a table by name; `t$changelog` and `t$binlog` are its virtual tables.
 
         >>> hw.table("shop.clicks").schema.names
         ['page']
@@ -167,7 +268,7 @@ class Client:
         return Table(self._loop, self._loop.run(self._client.table(path)))
 
     def table_exists(self, path: str | TablePath) -> bool:
-        """Tell whether there is such a table.
+        """Tell whether the table exists.
 
         >>> hw.table_exists("shop.nothing")
         False
@@ -175,7 +276,7 @@ class Client:
         return self._loop.run(self._client.table_exists(path))
 
     def list_tables(self, database: str = DEFAULT_DATABASE) -> list[str]:
-        """Return the names of the tables of a database.
+        """List the tables of a database.
 
         >>> hw.list_tables("shop")
         ['clicks']
@@ -192,7 +293,8 @@ class Client:
     # ---- life
 
     def close(self) -> None:
-        """Write what is still pending and let go of the storage."""
+        """Write what is still pending and close the storage or connection."""
+        # by hand: ends the thread as well
         if not self._loop.is_open:
             return
         try:
@@ -222,8 +324,8 @@ def connect(
 ) -> Client:
     """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
 
-    `lake` holds options of the lake's catalog, such as credentials, that stand above those that
-    the server tells.
+    `lake` holds options of the lake's catalog, such as credentials, that override those that
+    the server sends.
 
     >>> import headwater
     >>> with headwater.open(directory / "shared", listen=True) as storage:

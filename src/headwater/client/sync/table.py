@@ -1,39 +1,96 @@
-"""A table for callers that do not await."""
+"""Blocking access to a table, and its writers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from types import TracebackType
+from typing import Literal, Self
 
 import pyarrow as pa
 
-from headwater.client.descriptors import OptionValue
-from headwater.client.epochs.receipts import EpochReceipt
-from headwater.client.keys_in import KeyLike, KeysLike
-from headwater.client.reading.filters import Where
-from headwater.client.reading.log_batch import Offsets
-from headwater.client.reading.starts import Start
-from headwater.client.rows_in import RowsLike
-from headwater.client.showing import shown
-from headwater.client.sync.cursor import Cursor
-from headwater.client.sync.scan import Scan
-from headwater.client.sync.tail import Tail
-from headwater.client.sync.view import View
-from headwater.client.sync.writer import Writer
+from headwater.client.sync.scan import Scan, View
+from headwater.client.sync.tail import Cursor, Tail
 from headwater.client.table import AsyncTable
-from headwater.client.union.positions import NamedOffsets, Wish
-from headwater.client.union.view import TableView
-from headwater.client.union.viewing import AsyncView
-from headwater.client.writing.receipts import Receipt
+from headwater.client.view import AsyncView
+from headwater.client.writer import AsyncWriter
+from headwater.cluster.schema_in import OptionValue
+from headwater.epochs.intake import EpochReceipt
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
 from headwater.model.types import DataType
+from headwater.read.filters import Where
+from headwater.read.offsets import Offsets, Start
+from headwater.read.view import NamedOffsets, PositionQuery, TableView
+from headwater.rows.columns import shown
 from headwater.runtime.loops import LoopThread
+from headwater.write.receipts import Receipt
+from headwater.write.rows_in import KeyLike, KeysLike, RowsLike
+
+
+class Writer:
+    """Sends rows without waiting for each; leaving the `with` block waits for all of them.
+
+    A single row (a dictionary, or a tuple of plain values) is held for a few milliseconds, until
+    others have joined it; everything else is sent at once. Order is kept, and memory is
+    bounded: a call waits while too many rows are in flight. What goes wrong after a call has
+    returned is raised by the next call, by `flush`, or when the block is left, and says what was
+    written.
+    """
+
+    def __init__(self, loop: LoopThread, writer: AsyncWriter) -> None:
+        self._loop = loop
+        self._writer = writer
+
+    def __repr__(self) -> str:
+        return shown(self, self._writer.name)
+
+    def write(self, rows: RowsLike) -> None:
+        """Append rows, or upsert them if the table has a primary key."""
+        # by hand: a row that can be held costs neither another thread nor a turn of the loop
+        if not self._writer.take(rows):
+            self._loop.run(self._writer.write(rows))
+
+    def append(self, rows: RowsLike) -> None:
+        """Append rows to a log table."""
+        # by hand: goes through `write`
+        self._writer.check_log()
+        self.write(rows)
+
+    def upsert(self, rows: RowsLike) -> None:
+        """Insert rows, or replace those with the same key."""
+        # by hand: goes through `write`
+        self._writer.check_keyed("upserted")
+        self.write(rows)
+
+    def delete(self, keys: KeysLike) -> None:
+        """Delete rows by key, after everything written before."""
+        # by hand: a key that can be held costs neither another thread nor a turn of the loop
+        self._writer.check_keyed("deleted")
+        if not self._writer.take_delete(keys):
+            self._loop.run(self._writer.delete(keys))
+
+    def flush(self) -> Receipt:
+        """Wait until everything so far is on disk; raise the first error."""
+        return self._loop.run(self._writer.flush())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.run(self._writer.__aexit__(kind, fault, trace))
+
+
+# The table.
 
 
 class Table:
     """One table: write its rows, look them up, scan them, follow them.
 
-    Rows are given as Arrow (a table, batch or reader), pandas or Polars frames, dictionaries or
+    Rows are passed as Arrow (a table, batch or reader), pandas or Polars frames, dictionaries or
     tuples, and come back as Arrow. The examples use a storage `hw` and these tables:
 
     >>> orders = hw.create_table("orders", {"id": "BIGINT", "city": "STRING", "amount": "DOUBLE"})
@@ -50,27 +107,29 @@ class Table:
 
     @property
     def path(self) -> TablePath:
-        """Return database and name."""
+        """Database and name."""
         return self._table.path
 
     @property
     def name(self) -> str:
-        """Return the name with its database, and with its suffix if the table is virtual."""
+        """Name with its database, and with its suffix if the table is virtual."""
         return self._table.name
 
     @property
     def info(self) -> TableInfo:
-        """Return what the storage tells of the table: ids, keys, buckets, options."""
+        """What the storage knows about the table: ids, keys, buckets, options."""
+        # by hand: an attribute of the table that awaits
         return self._table.info
 
     @property
     def schema(self) -> pa.Schema:
-        """Return the Arrow schema of the rows."""
+        """Arrow schema of the rows."""
         return self._table.schema
 
     @property
     def is_keyed(self) -> bool:
         """Tell whether the table has a primary key."""
+        # by hand: an attribute of the table that awaits
         return self._table.is_keyed
 
     def __repr__(self) -> str:
@@ -81,19 +140,23 @@ class Table:
     def append(self, rows: RowsLike) -> Receipt:
         """Append rows to a log table; when this returns, they are on disk.
 
-        Each call waits for the disk, and stores a batch of its own: for rows that come one by
-        one there is `writer`.
+        Each call waits for the disk, and stores its own batch: for rows that arrive one by
+        one, use `writer`.
 
         >>> orders.append([{"id": 1, "city": "Ulm", "amount": 9.5}, {"id": 2, "city": "Bonn"}]).rows
         2
         """
-        return self._loop.run(self._table.append(rows))
+        # by hand: few rows are written from the caller's thread
+        table = self._table
+        short = None if table.is_keyed else table.short or table.short_writer(self._loop)
+        receipt = None if short is None else short.write(rows)
+        return self._loop.run(table.append(rows)) if receipt is None else receipt
 
     def upsert(self, rows: RowsLike, *, columns: str | Sequence[str] | None = None) -> Receipt:
-        """Insert rows into a primary-key table, or replace those that have the same key.
+        """Insert rows into a primary-key table, or replace those with the same key.
 
-        With `columns` only these are written and the others stay as they are; the key is part
-        of them. Each call waits for the disk: for rows that come one by one there is `writer`.
+        With `columns` only these are written and the others keep their values; the key is part
+        of them. Each call waits for the disk: for rows that arrive one by one, use `writer`.
 
         >>> customers.upsert({"id": 1, "name": "Ada", "visits": 1}).rows
         1
@@ -102,10 +165,17 @@ class Table:
         >>> customers.get({"id": 1})
         {'id': 1, 'name': 'Ada', 'visits': 2}
         """
-        return self._loop.run(self._table.upsert(rows, columns=columns))
+        # by hand: few rows are written from the caller's thread
+        table, short = self._table, None
+        if columns is None and table.is_keyed:
+            short = table.short or table.short_writer(self._loop)
+        receipt = None if short is None else short.write(rows)
+        if receipt is not None:
+            return receipt
+        return self._loop.run(table.upsert(rows, columns=columns))
 
     def delete(self, keys: KeysLike) -> Receipt:
-        """Delete the rows with these keys; a key that is not there is no fault.
+        """Delete the rows with these keys; missing keys are ignored.
 
         >>> customers.delete([{"id": 1}]).rows
         1
@@ -113,7 +183,7 @@ class Table:
         return self._loop.run(self._table.delete(keys))
 
     def writer(self) -> Writer:
-        """Return a writer that takes single rows and small pieces without waiting for each.
+        """Open a writer that accepts single rows and small batches without waiting for each.
 
         >>> with orders.writer() as writer:
         ...     for number in range(100):
@@ -134,14 +204,14 @@ class Table:
         columns: str | Sequence[str] | None = None,
         begins: Offsets | None = None,
     ) -> EpochReceipt:
-        """Write the rows of an epoch once, however often and by however many it is tried.
+        """Write the rows of an epoch once, however often and by however many it is attempted.
 
-        A sink writes epochs in order, each after the one before is written; its lanes write side
-        by side. The same rows must come for a sink, epoch and lane in every attempt, in any
-        order; by key, the rows of one key keep theirs. `deletes` names a BOOLEAN column of the
-        rows that tells which of them delete their key. With `begins`, the offsets that
-        `offsets()` gave before the first attempt, nothing is noted in the table
-        `headwater.sinks`: for a sink that has one epoch only.
+        A sink writes epochs in order, each after the one before is written; its lanes write in
+        parallel. Every attempt must pass the same rows for a sink, epoch and lane, in any
+        order; rows of one key keep their order. `deletes` names a BOOLEAN column of the
+        rows that says which of them delete their key. With `begins`, the offsets that
+        `offsets()` returned before the first attempt, nothing is recorded in the table
+        `headwater.sinks`: for a sink with a single epoch.
 
         >>> customers.write_epoch([{"id": 7, "name": "Emmy"}], sink="load", epoch=0).batches_written
         1
@@ -163,7 +233,7 @@ class Table:
     # ---- reading by key
 
     def get(self, key: KeyLike) -> dict[str, object] | None:
-        """Return the row with a key, or None; a key of one column is given by its value.
+        """Get the row with a key, or None; pass a key of one column as its value.
 
         >>> customers.upsert({"id": 2, "name": "Alan"}).rows
         1
@@ -172,7 +242,12 @@ class Table:
         >>> customers.get(2)
         {'id': 2, 'name': 'Alan', 'visits': None}
         """
-        return self._loop.run(self._table.get(key))
+        # by hand: a row that is in reach is read from the caller's thread
+        self._loop.check()
+        found = self._table.get_now(key, may_wait=True)
+        if found is None:
+            return self._loop.run(self._table.get(key))
+        return found[0] if found else None
 
     def lookup(
         self,
@@ -182,15 +257,21 @@ class Table:
         keep_missing: bool = False,
         insert_missing: bool = False,
     ) -> pa.Table:
-        """Return the rows with these keys, in the order of the keys.
+        """Look up the rows with these keys, in the order of the keys.
 
-        Keys that are not there are left out, or with `keep_missing` give a row that holds nothing
-        but the key. With `insert_missing` a row is made for them, with numbers in an
+        Missing keys are left out, or with `keep_missing` give a row that contains only
+        the key. With `insert_missing` a row is created for them, with numbers in an
         auto-increment column.
 
         >>> customers.lookup([2, 3], columns=["name"]).to_pylist()
         [{'name': 'Alan'}]
         """
+        # by hand: few rows that are in reach are read from the caller's thread
+        self._loop.check()
+        if not insert_missing:
+            rows = self._table.lookup_now(keys, columns=columns, keep_missing=keep_missing)
+            if rows is not None:
+                return rows
         return self._loop.run(
             self._table.lookup(
                 keys, columns=columns, keep_missing=keep_missing, insert_missing=insert_missing
@@ -200,7 +281,7 @@ class Table:
     def prefix_lookup(
         self, prefixes: KeysLike, *, columns: str | Sequence[str] | None = None
     ) -> pa.Table:
-        """Return all rows whose keys begin with these values of the bucket key.
+        """Look up all rows whose keys begin with these values of the bucket key.
 
         >>> visits = hw.create_table(
         ...     "visits",
@@ -226,10 +307,10 @@ class Table:
         offsets: NamedOffsets | None = None,
         mode: str = "union",
     ) -> View:
-        """Return the table at one position, by default the newest, to be read however often.
+        """The table at one position, by default the newest, to be read any number of times.
 
         A position is that of a `token`, the end of a lake snapshot, the moment `as_of`, or an
-        offset for each bucket. With a lake, rows come from a snapshot and from the log behind it;
+        offset for each bucket. With a lake, rows come from a snapshot and from the log after it;
         `mode` leaves one of them out ("lake", "log").
 
         >>> view = orders.view()
@@ -238,17 +319,20 @@ class Table:
         >>> orders.view(token=view.token()).offsets == view.offsets
         True
         """
-        view = self._table.view(
-            token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
+        found = self._loop.run(
+            self._table.view(
+                token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
+            )
         )
-        return View(self._loop, self._loop.run(view))
+        return View(self._loop, found)
 
     def view_of(self, value: TableView) -> View:
-        """Return the view of a value, which another process may have taken.
+        """Restore a view from its value, which may come from another process.
 
         >>> orders.view_of(view.value).token() == view.token()
         True
         """
+        # by hand: made from the cluster of the table that awaits
         return View(self._loop, AsyncView.of(self._table.cluster, value))
 
     def scan(  # noqa: PLR0913 - one argument per choice
@@ -266,17 +350,20 @@ class Table:
         offsets: NamedOffsets | None = None,
         mode: str = "union",
     ) -> Scan:
-        """Return the rows as they are now: of a log table all, by key the last of each.
+        """Scan the current rows: all rows of a log table, the last of each key otherwise.
 
-        Rows of the lake are part of them. With `token`, `snapshot_id`, `as_of` or `offsets` they
-        come as they were then; see `view`.
+        This includes rows in the lake. With `token`, `snapshot_id`, `as_of` or `offsets` rows
+        are read as they were then; see `view`.
 
         >>> orders.scan(columns=["id", "city"], where=[("city", "==", "Ulm")]).to_pylist()
         [{'id': 1, 'city': 'Ulm'}]
         """
-        wish = Wish(token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode)
+        # by hand: the columns of a token are known only once its position was looked up
+        wish = PositionQuery(
+            token=token, snapshot_id=snapshot_id, as_of=as_of, offsets=offsets, mode=mode
+        )
         if wish.token is not None and start is None and end is None:
-            # The columns are those of the token, so the position is looked for before.
+            # The columns are those of the token, so the position is resolved first.
             view = self.view(token=token, mode=mode)
             return view.scan(columns=columns, where=where, limit=limit, partitions=partitions)
         scan = self._table.scan(
@@ -310,16 +397,12 @@ class Table:
         >>> [number for batch in batches for number in batch.rows["id"].to_pylist()]
         [98, 99]
         """
-        tail = self._loop.run(
+        found = self._loop.run(
             self._table.tail(
-                start,
-                columns=columns,
-                where=where,
-                partitions=partitions,
-                discovery_s=discovery_s,
+                start, columns=columns, where=where, partitions=partitions, discovery_s=discovery_s
             )
         )
-        return Tail(self._loop, tail)
+        return Tail(self._loop, found)
 
     def cursor(  # noqa: PLR0913 - one argument per choice
         self,
@@ -333,31 +416,29 @@ class Table:
         columns: str | Sequence[str] | None = None,
         where: Where | None = None,
     ) -> Cursor:
-        """Follow the table together with all who use this name, each a share of the buckets.
+        """Follow the table together with all users of this name, each with a share of the buckets.
 
-        Positions are kept in the storage. A cursor that is used for the first time begins at
-        `start`; a member that is not heard of for `lease_s` loses its buckets to the others.
+        Positions are stored in the storage. A cursor that is used for the first time begins at
+        `start`; a member that is not heard from for `lease_s` loses its buckets to the others.
 
         >>> with orders.cursor("billing", columns=["id"]) as cursor:
         ...     sum(batch.rows.num_rows for batch in cursor.poll(timeout_s=5.0))
         102
         """
-        return Cursor(
-            self._loop,
-            self._table.cursor(
-                name,
-                start=start,
-                auto_commit=auto_commit,
-                commit_interval_s=commit_interval_s,
-                lease_s=lease_s,
-                idle_s=idle_s,
-                columns=columns,
-                where=where,
-            ),
+        found = self._table.cursor(
+            name,
+            start=start,
+            auto_commit=auto_commit,
+            commit_interval_s=commit_interval_s,
+            lease_s=lease_s,
+            idle_s=idle_s,
+            columns=columns,
+            where=where,
         )
+        return Cursor(self._loop, found)
 
-    def offsets(self, at: "Literal['earliest', 'latest'] | datetime" = "latest") -> Offsets:
-        """Return the offset of each bucket: the first, the next to be written, or at a moment.
+    def offsets(self, at: Literal["earliest", "latest"] | datetime = "latest") -> Offsets:
+        """The offset of each bucket: the first, the next to be written, or at a moment.
 
         >>> list(orders.offsets("latest").values())
         [102]
@@ -365,7 +446,7 @@ class Table:
         return self._loop.run(self._table.offsets(at))
 
     def count(self) -> int:
-        """Return the number of rows.
+        """Count the rows.
 
         >>> customers.count()
         2
@@ -375,11 +456,11 @@ class Table:
     # ---- partitions
 
     def partitions(self) -> list[dict[str, str]]:
-        """Return the partitions, each with the value of every partition column."""
+        """List the partitions, each with the value of every partition column."""
         return self._loop.run(self._table.partitions())
 
     def create_partition(self, spec: Mapping[str, str], *, exists_ok: bool = False) -> None:
-        """Create a partition; writing rows creates those that are missing by itself."""
+        """Create a partition; writing rows also creates missing ones."""
         self._loop.run(self._table.create_partition(spec, exists_ok=exists_ok))
 
     def drop_partition(self, spec: Mapping[str, str], *, missing_ok: bool = False) -> None:
@@ -391,7 +472,7 @@ class Table:
     def add_column(
         self, name: str, data_type: str | DataType, *, comment: str | None = None
     ) -> None:
-        """Add a column, which is null in the rows that are there.
+        """Add a column, which is null in existing rows.
 
         >>> orders.add_column("tip", "DECIMAL(6, 2)")
         >>> orders.schema.names
@@ -404,20 +485,20 @@ class Table:
         self._loop.run(self._table.drop_column(name))
 
     def rename_column(self, old: str, new: str) -> None:
-        """Give a column another name."""
+        """Rename a column."""
         self._loop.run(self._table.rename_column(old, new))
 
     def set_options(self, options: Mapping[str, OptionValue]) -> None:
-        """Give options new values.
+        """Set options.
 
         >>> orders.set_options({"table.log.ttl": "30 d"})
         """
         self._loop.run(self._table.set_options(options))
 
     def reset_options(self, keys: str | Sequence[str]) -> None:
-        """Take options back to their defaults."""
+        """Reset options to their defaults."""
         self._loop.run(self._table.reset_options(keys))
 
     def refresh(self) -> None:
-        """Learn of changes that others made to the table."""
+        """Reload the table's schema and options, which others may have changed."""
         self._loop.run(self._table.refresh())

@@ -3,34 +3,156 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import chain, count
 from threading import Lock, local
 
 import pyarrow as pa
 
 from headwater.client.sync.client import Client
+from headwater.client.sync.scan import View
 from headwater.client.sync.table import Table
-from headwater.client.sync.view import View
-from headwater.client.union.scanning import ATTEMPTS, LOST
-from headwater.client.union.split import NativePlan, Tier
-from headwater.engines.duckdb.columns import check_columns
-from headwater.engines.duckdb.held_views import HeldViews
-from headwater.engines.duckdb.hints import hinted
-from headwater.engines.duckdb.logged import log_range, log_schema, logged_name
-from headwater.engines.duckdb.relations import Relations
-from headwater.engines.duckdb.rendering import (
-    POSITION_COLUMNS,
-    StreamNumbers,
-    nothing,
-    rendered,
-)
-from headwater.engines.duckdb.request import NO_QUERY, Request, request_of
-from headwater.engines.duckdb.streams import NumberedStreams, Stream
+from headwater.client.union_scan import ATTEMPTS, LOST
+from headwater.engines.duckdb.request import CHANGELOG, NO_QUERY, Request, request_of
+from headwater.engines.duckdb.sql import POSITION_COLUMNS, StreamNumbers, nothing, rendered
+from headwater.engines.duckdb.streams import NumberedStreams, Relations, RowStream, hinted
 from headwater.engines.duckdb.tail_files import TailFiles
-from headwater.engines.storages import Place, opened
-from headwater.errors import HeadwaterError, RequestError
+from headwater.engines.storages import StoragePlace, opened
+from headwater.errors import HeadwaterError, InvalidScanError, RequestError, UnsupportedError
 from headwater.model.path import TablePath
-from headwater.model.schema import Schema
+from headwater.model.schema import Column, Schema
+from headwater.model.types import BigIntType, RowField, RowType, StringType, TimestampLtzType
+from headwater.read.offsets import Start
+from headwater.read.split import Hybrid, NativePlan
+from headwater.read.virtual import VirtualKind, split_virtual
+
+# Which columns DuckDB can show.
+
+
+def check_columns(schema: Schema) -> None:
+    """Refuse names that DuckDB cannot tell apart, as it does not look at their case."""
+    seen: dict[str, str] = {}
+    for name in schema.names:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            raise UnsupportedError(
+                f"DuckDB cannot tell the columns '{other}' and '{name}' apart.",
+                hint="Rename one of them with table.rename_column.",
+            )
+
+
+# Views that queries still read, of which only the newest keep what they have read.
+
+VIEWS_MAX = 16
+"""A view by key holds its folded tail: as many as queries run at once, and some more."""
+
+
+class HeldViews:
+    """Give views by what they are made of, and keep the newest ones as they are."""
+
+    def __init__(self, views_max: int = VIEWS_MAX) -> None:
+        self._views: OrderedDict[int, View] = OrderedDict()
+        self._numbers = count()
+        self._views_max = views_max
+        self._lock = Lock()
+
+    def keep(self, table: Table, view: View) -> Callable[[], View]:
+        """Return what gives the view, at any time later and however often."""
+        number, value = next(self._numbers), view.value
+        self._put(number, view)
+
+        def found() -> View:
+            with self._lock:
+                held = self._views.get(number)
+            if held is None:
+                # It reads the same rows again, since offsets and snapshots do not change.
+                held = table.view_of(value)
+                self._put(number, held)
+            return held
+
+        return found
+
+    def _put(self, number: int, view: View) -> None:
+        with self._lock:
+            self._views[number] = view
+            self._views.move_to_end(number)
+            while len(self._views) > self._views_max:
+                self._views.popitem(last=False)
+
+
+# Parts of a log, and logs with what each record did: read from streams alone.
+
+_MILLIS = 3
+_DESCRIBED = (
+    Column(name="_change_type", type=StringType(nullable=False)),
+    Column(name="_log_offset", type=BigIntType(nullable=False)),
+    Column(name="_commit_timestamp", type=TimestampLtzType(precision=_MILLIS, nullable=False)),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedLog:
+    """Hold a part of a log, pinned so that every read gives the same rows."""
+
+    table: Table
+    start: Start
+    end: Start
+
+    def stream(self) -> RowStream:
+        """Return what reads it."""
+        return RowStream(tuple(self.table.schema.names), self._rows)
+
+    def _rows(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return iter(self.table.scan(columns=list(columns), start=self.start, end=self.end))
+
+
+def logged_name(request: Request) -> str | None:
+    """Return the virtual table that is asked for by mode or by name; None for a plain table."""
+    base, kind = split_virtual(request.places.table)
+    if request.mode != CHANGELOG:
+        return None if kind is None else request.places.table
+    if kind is VirtualKind.BINLOG:
+        raise RequestError(
+            f"'{request.places.table}' is read in mode '{CHANGELOG}'.", hint="Leave the mode out."
+        )
+    return f"{base}${VirtualKind.CHANGELOG}"
+
+
+def log_range(table: Table, request: Request) -> PinnedLog:
+    """Return the part of a log that is asked for, up to this moment if no end is named."""
+    if table.is_keyed:
+        raise InvalidScanError(
+            f"{table.path} has a primary key, so it is read at a position, not from one on.",
+            hint=f"Use as_of or to_offsets, or mode := '{CHANGELOG}'.",
+        )
+    start: Start = request.from_offsets or request.from_ts or "earliest"
+    end: Start = request.to_offsets or request.moment or table.offsets("latest")
+    if isinstance(end, datetime) and isinstance(start, datetime) and end < start:
+        raise RequestError(f"The range ends at {end}, before it begins at {start}.")
+    return PinnedLog(table=table, start=start, end=end)
+
+
+def log_schema(table: Table) -> Schema:
+    """Return the columns of a table, virtual or not."""
+    schema = table.info.schema
+    _, kind = split_virtual(table.name)
+    match kind:
+        case None:
+            return schema
+        case VirtualKind.CHANGELOG:
+            return Schema(columns=(*_DESCRIBED, *schema.columns))
+        case VirtualKind.BINLOG:
+            return Schema(columns=(*_DESCRIBED, *_images(schema)))
+
+
+def _images(schema: Schema) -> tuple[Column, Column]:
+    fields = tuple(RowField(name=each.name, type=each.type) for each in schema.columns)
+    image = Column(name="before", type=RowType(fields=fields))
+    return image, replace(image, name="after")
+
+
+# The planner: takes what a query asks for when it is bound, and gives the SQL that answers it.
 
 SHARED_MAX = 64
 """Reads whose SQL is kept for others of the same query."""
@@ -39,7 +161,7 @@ SHARED_MAX = 64
 class Storages:
     """Find the storage that a query names, or the one that was installed."""
 
-    def __init__(self, installed: Place | None, lake: Mapping[str, str] | None) -> None:
+    def __init__(self, installed: StoragePlace | None, lake: Mapping[str, str] | None) -> None:
         self._installed = installed
         self._lake = dict(lake or {})
 
@@ -56,7 +178,7 @@ class Storages:
         return opened(self._installed, lake=self._lake)
 
 
-class Planner:
+class SqlPlanner:
     """Turn reads of tables into SQL."""
 
     def __init__(self, storages: Storages, relations: Relations, streams: NumberedStreams) -> None:
@@ -144,7 +266,7 @@ class Planner:
         return rendered(schema, plan, numbers)
 
     def _numbers(
-        self, schema: pa.Schema, *, rows: Stream | None, keys: Stream | None = None
+        self, schema: pa.Schema, *, rows: RowStream | None, keys: RowStream | None = None
     ) -> StreamNumbers:
         relation, marker = self._relations.of(schema)
         return StreamNumbers(
@@ -164,7 +286,7 @@ def _native(view: View, schema: Schema) -> NativePlan:
     return NativePlan(groups=(), tail=(), others=view.plan().splits, key=schema.primary_key)
 
 
-def _rows(view: Callable[[], View], schema: Schema, plan: NativePlan) -> Stream | None:
+def _rows(view: Callable[[], View], schema: Schema, plan: NativePlan) -> RowStream | None:
     if not plan.tail and not plan.others:
         return None
 
@@ -174,15 +296,15 @@ def _rows(view: Callable[[], View], schema: Schema, plan: NativePlan) -> Stream 
             held.tail_rows(plan.tail, columns=columns), held.read(plan.others, columns=columns)
         )
 
-    return Stream(schema.names, read)
+    return RowStream(schema.names, read)
 
 
-def _keys(view: Callable[[], View], plan: NativePlan) -> Stream | None:
+def _keys(view: Callable[[], View], plan: NativePlan) -> RowStream | None:
     if not any(group.is_touched for group in plan.groups):
         return None
-    tail = [split for split in plan.tail if split.tier is Tier.HYBRID]
+    tail = [split for split in plan.tail if isinstance(split, Hybrid)]
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return iter(view().changed_keys(tail).select(list(columns)).to_batches())
 
-    return Stream(plan.key, read)
+    return RowStream(plan.key, read)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from headwater.client.reading.log_batch import Place
 from headwater.errors import InvalidScanError, RequestError
 from headwater.model.path import TablePath
 from headwater.model.type_json import Json, object_of
+from headwater.read.offsets import Place
 
 NO_QUERY = 2**64 - 1
 """What DuckDB says where it plans outside of a query."""
@@ -22,7 +22,7 @@ Offsets = dict[Place, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class TableAddress:
     """Say which table of which storage is meant; None is the installed one."""
 
     bootstrap: str | None
@@ -39,7 +39,7 @@ class Places:
 class Request:
     """Hold the arguments of `fluss_read`, and which query they stand in."""
 
-    places: Places
+    places: TableAddress
     mode: str = "union"
     token: str | None = None
     snapshot_id: int | None = None
@@ -71,7 +71,7 @@ def tables_asked(text: str) -> str | None:
     return _text(object_of(json.loads(text), what="request"), "bootstrap")
 
 
-def table_asked(text: str) -> Places:
+def table_asked(text: str) -> TableAddress:
     """Return the table of which something is asked."""
     return _places(object_of(json.loads(text), what="request"))
 
@@ -117,7 +117,7 @@ def _check_one(request: Request) -> None:
         )
 
 
-def _places(node: Mapping[str, Json]) -> Places:
+def _places(node: Mapping[str, Json]) -> TableAddress:
     """Read the names by their order: two are database and table of the installed storage."""
     first, second, third = (_text(node, name) for name in ("bootstrap", "database", "table"))
     bootstrap, database, table = (None, first, second) if third is None else (first, second, third)
@@ -126,7 +126,7 @@ def _places(node: Mapping[str, Json]) -> Places:
             "The name of the database or of the table is NULL or empty.",
             hint="Write fluss_read('host:port', 'database', 'table').",
         )
-    return Places(bootstrap, database, table)
+    return TableAddress(bootstrap, database, table)
 
 
 def _text(node: Mapping[str, Json], name: str) -> str | None:
@@ -139,13 +139,13 @@ def _whole(node: Mapping[str, Json], name: str) -> int | None:
         case None:
             return None
         case bool() | float() as wrong:
-            raise RequestError(f"{name} is {wrong}, which is no whole number.")
+            raise RequestError(f"{name} is {wrong}, which is not a whole number.")
         case int(number):
             return number
         case str(text) if text.strip().lstrip("-").isdigit():
             return int(text)
         case wrong:
-            raise RequestError(f"{name} is {wrong!r}, which is no whole number.")
+            raise RequestError(f"{name} is {wrong!r}, which is not a whole number.")
 
 
 def _mode(given: Json) -> str:
@@ -181,7 +181,7 @@ def _moment_of(name: str, text: str, zone: Json) -> datetime:
 
 def _no_moment(name: str, given: Json) -> RequestError:
     return RequestError(
-        f"{name} is {given!r}, which is no moment.",
+        f"{name} is {given!r}, which is not a moment.",
         hint="Give a TIMESTAMPTZ, a TIMESTAMP, or milliseconds since 1970.",
     )
 
@@ -201,18 +201,18 @@ def _json_in(name: str, text: str) -> Json:
     try:
         found: Json = json.loads(text)
     except ValueError:
-        raise RequestError(f"{name} is {text!r}, which is no JSON.", hint=_PLACES) from None
+        raise RequestError(f"{name} is {text!r}, which is not JSON.", hint=_PLACES) from None
     return found
 
 
 def _place(name: str, key: str) -> Place:
     partition, _, bucket = key.rpartition("/")
     if not bucket.isdigit():
-        raise RequestError(f"{name} names {key!r}, which is no bucket.", hint=_PLACES)
+        raise RequestError(f"{name} names {key!r}, which is not a bucket.", hint=_PLACES)
     return Place(partition or None, int(bucket))
 
 
 def _offset(name: str, value: Json) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise RequestError(f"{name} has {value!r}, which is no offset.", hint=_PLACES)
+        raise RequestError(f"{name} has {value!r}, which is not an offset.", hint=_PLACES)
     return value

@@ -17,12 +17,12 @@ from weakref import finalize
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.client.sync.view import View
-from headwater.client.union.split import FileGroup, NativePlan, UnionSplit
+from headwater.client.sync.scan import View
 from headwater.lake.split import LakeFile
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
 from headwater.model.schema import Schema
+from headwater.read.split import FileGroup, LogRange, NativePlan
 
 ROWS_MAX = 1_000_000
 """Rows of a tail that are written; longer ones are streamed."""
@@ -85,12 +85,14 @@ class TailFiles:
         names = _whole_names(table.schema, plan)
         if names is None or plan.others or not plan.tail or table.is_keyed:
             return plan
-        wanted = _ranges_of(plan.tail)
+        # All of them: a log table has no other splits of a log.
+        logs = tuple(split for split in plan.tail if isinstance(split, LogRange))
+        wanted = _ranges_of(logs)
         if sum(offsets.end - offsets.start for offsets in wanted.values()) > ROWS_MAX:
             return plan
         tail = self._tail((table.table_id, table.schema_id, names))
         with tail.lock:
-            if not self._extend(tail, _Source(view, plan.tail, table.schema, names), wanted):
+            if not self._extend(tail, _Source(view, logs, table.schema, names), wanted):
                 return plan
             files = [_lake_file(piece, names) for piece in tail.pieces]
         groups = (*plan.groups, FileGroup(files=tuple(files), is_touched=False))
@@ -178,13 +180,13 @@ class _Source:
     """Read the rows of a tail under the names that its columns have in files of the lake."""
 
     view: View
-    splits: tuple[UnionSplit, ...]
+    logs: tuple[LogRange, ...]
     schema: Schema
     names: _Names
 
     def rows(self, ranges: _Ranges) -> pa.Table:
-        samples = {split.log_bucket: split for split in self.splits}
-        splits = [replace(samples[bucket], log=offsets) for bucket, offsets in ranges.items()]
+        samples = {log.log_bucket: log for log in self.logs}
+        splits = [replace(samples[bucket], offsets=offsets) for bucket, offsets in ranges.items()]
         rows = pa.Table.from_batches(self.view.tail_rows(splits), schema=self.view.schema)
         names = dict(self.names)
         return rows.rename_columns([names[column.column_id] for column in self.schema.columns])
@@ -204,14 +206,12 @@ def _whole_names(schema: Schema, plan: NativePlan) -> _Names | None:
     return None
 
 
-def _ranges_of(tail: Sequence[UnionSplit]) -> dict[LakeBucket, OffsetRange]:
+def _ranges_of(logs: Sequence[LogRange]) -> dict[LakeBucket, OffsetRange]:
     found: dict[LakeBucket, OffsetRange] = {}
-    for split in tail:
-        assert split.log is not None
-        assert split.log_bucket is not None
-        held = found.get(split.log_bucket, split.log)
-        start, end = min(held.start, split.log.start), max(held.end, split.log.end)
-        found[split.log_bucket] = OffsetRange(start, end)
+    for log in logs:
+        held = found.get(log.log_bucket, log.offsets)
+        start, end = min(held.start, log.offsets.start), max(held.end, log.offsets.end)
+        found[log.log_bucket] = OffsetRange(start, end)
     return found
 
 

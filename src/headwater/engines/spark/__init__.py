@@ -1,1 +1,1 @@
-"""Headwater in Spark: source, sink, catalog and joins, in Python alone."""
+"""Headwater in Spark: source, sink, catalog and joins, in pure Python."""

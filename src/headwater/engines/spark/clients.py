@@ -1,4 +1,4 @@
-"""Connections of Spark's processes: one client for each storage, kept from task to task."""
+"""Connections of Spark's processes: one client per storage, reused from task to task."""
 
 import os
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ _MS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """Hold a client that awaits, and the thread on which it does."""
+class SparkLink:
+    """An async client, and the thread whose loop it runs on."""
 
     loop: LoopThread
     awaiting: AsyncClient
@@ -25,8 +25,8 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
-    """Say where the storage is and how to reach it; small, so that it travels with every task."""
+class SparkConnection:
+    """Where the storage is and how to reach it; small, since it travels with every task."""
 
     servers: tuple[str, ...]
     user: str | None = None
@@ -37,8 +37,8 @@ class Connection:
     """Options of the lake's catalog, which may be secrets."""
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> "Connection":
-        """Read a connection from options that are known to be declared."""
+    def of(cls, options: Mapping[str, str]) -> "SparkConnection":
+        """Read a connection from validated options."""
         return cls(
             servers=SERVERS.required(options),
             user=USER.of(options),
@@ -49,20 +49,20 @@ class Connection:
         )
 
     def client(self, *, waits: bool = True) -> Client:
-        """Return the client of this process, connecting at the first call.
+        """The client of this process, connected at the first call.
 
-        `waits` for a server that is not there: a task may start while a server restarts, but
-        who sets up a read or a catalog should be told at once that there is none.
+        With `waits`, wait for a server that is not up: a task may start while a server restarts,
+        but setting up a read or a catalog should fail at once.
         """
         return _link(self, os.getpid(), waits=waits).blocking
 
-    def link(self) -> Link:
-        """Return the same client for those who await, and where they can."""
+    def link(self) -> SparkLink:
+        """The same client for async callers, with its loop."""
         return _link(self, os.getpid(), waits=True)
 
 
 @lru_cache(maxsize=CLIENTS_MAX)
-def _link(connection: Connection, _process: int, *, waits: bool) -> Link:
+def _link(connection: SparkConnection, _process: int, *, waits: bool) -> SparkLink:
     # By process, since workers are forked and a client does not survive that.
     settings = ClientSettings(
         deadline_s=connection.deadline_s,
@@ -82,4 +82,4 @@ def _link(connection: Connection, _process: int, *, waits: bool) -> Link:
     except BaseException:
         loop.close()
         raise
-    return Link(loop, client, Client(loop, client))
+    return SparkLink(loop, client, Client(loop, client))

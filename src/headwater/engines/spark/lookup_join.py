@@ -1,4 +1,4 @@
-"""Enriching a stream or a batch with the columns of a primary-key table."""
+"""Enrich a stream or a batch with columns of a primary-key table."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -7,14 +7,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark
 
-from headwater.client.column_names import names
-from headwater.client.reading.prefixes import prefix_encoder
 from headwater.client.sync.table import Table
 from headwater.config.values import DURATION
-from headwater.engines.spark.clients import Connection
-from headwater.engines.spark.lookups.joining import How
-from headwater.engines.spark.lookups.keys import KeyReader
-from headwater.engines.spark.lookups.task import LookupTask
+from headwater.engines.spark.clients import SparkConnection
+from headwater.engines.spark.lookup_task import JoinType, KeyReader, LookupTask
 from headwater.engines.spark.options import (
     CONNECT_TIMEOUT,
     DEADLINE,
@@ -28,10 +24,12 @@ from headwater.engines.spark.options import (
 )
 from headwater.engines.spark.types import spark_schema
 from headwater.errors import InvalidOptionError, NotPrimaryKeyTableError, RequestError
+from headwater.read.lookup import prefix_encoder
+from headwater.rows.columns import names
 
 _OPTIONS = (SERVERS, USER, PASSWORD, DEADLINE, CONNECT_TIMEOUT, NANOSECONDS)
 _MS = 1000
-# A number fits a key of its own width or a larger one.
+# A number fits a key of the same or a larger width.
 _WHOLE = (spark.ByteType(), spark.ShortType(), spark.IntegerType(), spark.LongType())
 
 
@@ -52,16 +50,16 @@ def lookup_join(  # noqa: PLR0913 - one argument per choice
 
         lookup_join(orders, "shop.customers", on={"customer": "id"}, columns=["name", "city"])
 
-    `on` names the columns of the key, or maps columns of the rows to them. If they are the whole
-    primary key, a row is found for each at most; if they are the bucket key that it begins with,
-    all rows that begin so. A row for which nothing is found, or whose key is null, has nulls
-    beside it, or is left out with `how="inner"`. Added are `columns`, or all but the key, with
-    `prefix` before their names.
+    `on` names the key columns, or maps columns of the rows to them. With the whole primary key, at
+    most one row is found for each; with the bucket key that it begins with, all rows that share it.
+    A row for which nothing is found, or whose key is null, gets nulls, or is left out with
+    `how="inner"`. The added columns are `columns`, or all but the key, with `prefix` before their
+    names.
 
-    Tasks look the keys up while they run, so rows are as new as the moment at which their
-    micro-batch is processed, but for ten seconds in which a task does not ask for a key again;
-    a micro-batch that is run again may find newer ones. With `cache_rows` each worker process
-    keeps up to so many keys and rows from task to task, and rows may be `cache_ttl` old.
+    Tasks look up keys while they run, so rows are as new as the moment when their micro-batch is
+    processed, except that a task does not ask for the same key again for ten seconds; a micro-batch
+    that is run again may find newer rows. With `cache_rows` each worker process keeps up to that
+    many keys and rows from task to task, and rows may be `cache_ttl` old.
     """
     connection, truncates = _reached(bootstrap_servers, options or {})
     found = connection.client().table(table)
@@ -90,17 +88,17 @@ def lookup_join(  # noqa: PLR0913 - one argument per choice
     return df.mapInArrow(task.run, spark.StructType([*df.schema.fields, *fields]))
 
 
-def _reached(servers: str, options: Mapping[str, str]) -> tuple[Connection, bool]:
+def _reached(servers: str, options: Mapping[str, str]) -> tuple[SparkConnection, bool]:
     given = given_options({SERVERS.name: servers, **options}, _OPTIONS)
-    return Connection.of(given), NANOSECONDS.required(given) is Nanoseconds.TRUNCATE
+    return SparkConnection.of(given), NANOSECONDS.required(given) is Nanoseconds.TRUNCATE
 
 
 def _pairs(on: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return the columns of the rows with the key columns that they hold."""
+    """Pair the columns of the rows with the key columns."""
     pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in names(on)}
     if not pairs or len(set(pairs.values())) < len(pairs):
         raise RequestError(
-            "A lookup join needs columns, each for another column of the key.",
+            "A lookup join needs at least one column, each for a different key column.",
             hint="Write on='id', on=['city', 'day'] or on={'customer': 'id'}.",
         )
     return pairs
@@ -114,7 +112,7 @@ def _key_reader(rows: spark.StructType, table: Table, pairs: Mapping[str, str]) 
         )
     info = table.info
     if set(pairs.values()) != set(info.schema.primary_key):
-        prefix_encoder(info, tuple(pairs.values()))  # says what is missing
+        prefix_encoder(info, tuple(pairs.values()))  # raises for a missing column
     kinds = spark_schema(table.schema, columns=tuple(pairs.values()), path=table.name)
     for (given, wanted), field in zip(pairs.items(), kinds, strict=True):
         _check_type(rows, given, wanted=wanted, kind=field.dataType)
@@ -132,14 +130,14 @@ def _check_type(rows: spark.StructType, given: str, *, wanted: str, kind: spark.
             f"The rows have no column '{given}'.",
             hint=f"Did you mean '{close[0]}'?"
             if close
-            else f"Map a column of theirs to the key: on={{'…': '{wanted}'}}.",
+            else f"Map one of their columns to the key: on={{'…': '{wanted}'}}.",
         )
     held = rows[given].dataType
     is_narrower = held in _WHOLE and kind in _WHOLE and _WHOLE.index(held) <= _WHOLE.index(kind)
     if held != kind and not is_narrower:
         raise RequestError(
-            f"The column '{given}' is {held.simpleString()}, and the key '{wanted}' is"
-            f" {kind.simpleString()}.",
+            f"The column '{given}' is {held.simpleString()}, but the key '{wanted}' is "
+            f"{kind.simpleString()}.",
             hint=f"Cast it first: df.withColumn('{given}', df['{given}'].cast("
             f"'{kind.simpleString()}')).",
         )
@@ -149,29 +147,31 @@ def _others(table: Table, keys: tuple[str, ...]) -> tuple[str, ...]:
     others = tuple(name for name in table.schema.names if name not in keys)
     if not others:
         raise RequestError(
-            f"{table.name} has no columns but its key, so there is nothing to add.",
+            f"{table.name} has only key columns, so there is nothing to add.",
             hint="Name columns to add: columns=['…'].",
         )
     return others
 
 
 def _check_clashes(held: Sequence[str], added: Sequence[str]) -> None:
-    taken = {name.lower() for name in held}  # Spark looks at names so
+    taken = {name.lower() for name in held}  # Spark compares names like this
     clashing = [name for name in added if name.lower() in taken]
     if clashing:
         raise RequestError(
-            f"The rows have a column '{clashing[0]}' already.",
-            hint="Give the added columns a prefix (prefix='customer_'), or name others with"
-            " columns=[…].",
+            f"The rows already have a column '{clashing[0]}'.",
+            hint=(
+                "Give the added columns a prefix (prefix='customer_'), or choose others "
+                "with columns=[…]."
+            ),
         )
 
 
-def _how(how: str) -> How:
+def _how(how: str) -> JoinType:
     try:
-        return How(how)
+        return JoinType(how)
     except ValueError:
         raise InvalidOptionError(
-            f"A lookup join cannot be {how!r}.", hint="Write how='left' or how='inner'."
+            f"'how' cannot be {how!r} in a lookup join.", hint="Use how='left' or how='inner'."
         ) from None
 
 

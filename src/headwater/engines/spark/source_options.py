@@ -1,14 +1,12 @@
-"""What a read of a table by Spark is asked for, as one value that travels to its tasks."""
+"""The options of a read, as one value that travels to its tasks."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from headwater.client.reading.filters import Where
-from headwater.client.virtual import VirtualKind, split_virtual
-from headwater.config.option import Option
-from headwater.engines.spark.clients import Connection
+from headwater.config.values import Option
+from headwater.engines.spark.clients import SparkConnection
 from headwater.engines.spark.options import (
     CHANGELOG,
     COLUMNS,
@@ -38,35 +36,37 @@ from headwater.engines.spark.options import (
     given_options,
 )
 from headwater.errors import InvalidOptionError
+from headwater.read.filters import Where
+from headwater.read.virtual import VirtualKind, split_virtual
 
-# Not for users: how a read that Spark shares with us says which splits are ours.
+# Internal: how a read that Spark shares with us says which splits are ours.
 PLANNED = "__headwater.planned"
 _MS = 1000
 _SUFFIX = f"${VirtualKind.CHANGELOG}"
-# The mode in which each of these says where to begin.
+# The mode that each of these options belongs to.
 _STARTS: Mapping[StartupMode, Option[object]] = {
     StartupMode.TIMESTAMP: STARTUP_TIMESTAMP,
     StartupMode.OFFSETS: STARTUP_OFFSETS,
     StartupMode.CURSOR: STARTUP_CURSOR,
 }
-# Each of these says at which position a batch reads.
+# Each of these options sets the position of a batch.
 _POSITIONS: tuple[Option[object], ...] = (TOKEN, SNAPSHOT_ID, TIMESTAMP_MILLIS, OFFSETS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """Say at which position of a table with a lake to read, and what of it."""
+class LakePosition:
+    """At which position a table with a lake is read, and which part of it."""
 
     mode: ScanMode = ScanMode.UNION
     token: str | None = None
     snapshot_id: int | None = None
     as_of_ms: int | None = None
     ends: Mapping[str, int] | None = None
-    """The first offset of each bucket that is not read, by the names that people write."""
+    """End offset of each bucket, by bucket name."""
 
     @property
     def needs_view(self) -> bool:
-        """Tell whether only a view of lake and log can answer, whatever the table is."""
+        """Tell whether this needs a view of lake and log, whatever the table is."""
         named = (self.token, self.snapshot_id, self.ends)
         return self.mode is ScanMode.LAKE or any(each is not None for each in named)
 
@@ -78,9 +78,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """Hold the options of a read."""
+    """The options of a read."""
 
-    connection: Connection
+    connection: SparkConnection
     table: str
     """The path, with the suffix of a virtual table if its changes are read."""
     columns: tuple[str, ...] | None = None
@@ -91,7 +91,7 @@ class SourceOptions:
     timestamp_ms: int | None = None
     offsets: Mapping[str, int] | None = None
     cursor: str | None = None
-    position: Position = Position()
+    position: LakePosition = LakePosition()
     split_rows: int = 2_000_000
     discovery_s: float = 10.0
     rows_max: int | None = None
@@ -99,31 +99,31 @@ class SourceOptions:
     fails_on_loss: bool = True
     truncates_nanoseconds: bool = False
     planned: str | None = None
-    """Splits that are planned already, as `reading.planned` writes them."""
+    """Splits that were planned before, in encoded form."""
 
     @property
     def path(self) -> str:
-        """Return the path of the table itself."""
+        """Path of the table itself."""
         return split_virtual(self.table)[0]
 
     @property
     def virtual(self) -> VirtualKind | None:
-        """Return the shape in which changes are read, if they are."""
+        """Form in which changes are read, if they are."""
         return split_virtual(self.table)[1]
 
     @property
     def as_of_ms(self) -> int | None:
-        """Return the moment of which the rows are, if one is named."""
+        """The moment of the rows, if one is given."""
         return self.position.as_of_ms
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
-        """Read the options that a user gave, or say what is wrong with them."""
+        """Parse a user's options; raises if something is wrong."""
         given = given_options(options, SOURCE_OPTIONS)
         _check_start(given)
         _check_position(given)
         return cls(
-            connection=Connection.of(given),
+            connection=SparkConnection.of(given),
             table=_table(given),
             columns=COLUMNS.of(given),
             where=read_where(given),
@@ -133,7 +133,7 @@ class SourceOptions:
             timestamp_ms=STARTUP_TIMESTAMP.of(given),
             offsets=STARTUP_OFFSETS.of(given),
             cursor=STARTUP_CURSOR.of(given),
-            position=Position(
+            position=LakePosition(
                 mode=SCAN_MODE.required(given),
                 token=TOKEN.of(given),
                 snapshot_id=SNAPSHOT_ID.of(given),
@@ -150,8 +150,8 @@ class SourceOptions:
         )
 
 
-def position_option(position: Position) -> str | None:
-    """Return the name of an option that says at which position a batch reads, if one does."""
+def position_option(position: LakePosition) -> str | None:
+    """Name of the option that sets the position of a batch, if one does."""
     given = {
         TOKEN.name: position.token,
         SNAPSHOT_ID.name: position.snapshot_id,
@@ -163,7 +163,7 @@ def position_option(position: Position) -> str | None:
 
 
 def check_batch(options: SourceOptions) -> None:
-    """Refuse what only streams heed: a batch that begins at 'latest' would still be all rows."""
+    """Raise for options that only streams use: a batch starting at 'latest' would read all rows."""
     given = {
         STARTUP_MODE.name: None if options.mode is StartupMode.FULL else options.mode,
         MAX_ROWS.name: options.rows_max,
@@ -171,7 +171,7 @@ def check_batch(options: SourceOptions) -> None:
     }
     if named := next((name for name, value in given.items() if value is not None), None):
         raise InvalidOptionError(
-            f"'{named}' is for streams, and this is a batch read.",
+            f"'{named}' is for streams, but this is a batch read.",
             hint=f"Use '{OFFSETS.name}' or '{TIMESTAMP_MILLIS.name}' for a position,"
             f" '{LIMIT.name}' or '{FILTER.name}' for fewer rows, or spark.readStream.",
         )
@@ -189,17 +189,17 @@ def _table(given: Mapping[str, str]) -> str:
 
 
 def required_table(given: Mapping[str, str]) -> str:
-    """Return the table that is named, or say how to name one."""
+    """The table's name; raises with an example if there is none."""
     table = TABLE.of(given)
     if table is None:
         raise InvalidOptionError(
-            "No table is named.", hint="Add .option('table', 'database.table')."
+            "No table is given.", hint="Add .option('table', 'database.table')."
         )
     return table
 
 
 def read_where(given: Mapping[str, str]) -> Where | None:
-    """Read a filter in JSON."""
+    """Parse a filter in JSON."""
     text = FILTER.of(given)
     if text is None:
         return None
@@ -218,29 +218,29 @@ def _check_start(given: Mapping[str, str]) -> None:
     for needed_by, option in _STARTS.items():
         if mode is needed_by and option.name not in given:
             raise InvalidOptionError(
-                f"'{STARTUP_MODE.name}' is {mode}, but '{option.name}' is not given.",
+                f"'{STARTUP_MODE.name}' is {mode}, but '{option.name}' is missing.",
                 hint=f"Add .option('{option.name}', …).",
             )
         if mode is not needed_by and option.name in given:
             raise InvalidOptionError(
-                f"'{option.name}' is given, but '{STARTUP_MODE.name}' is {mode}.",
+                f"'{option.name}' is set, but '{STARTUP_MODE.name}' is {mode}.",
                 hint=f"Add .option('{STARTUP_MODE.name}', '{needed_by}').",
             )
 
 
 def _check_position(given: Mapping[str, str]) -> None:
-    """Refuse two positions, and one of the lake for changes, which only the log has."""
+    """Raise for two positions, and for a lake position on changes, which only the log has."""
     named = [option.name for option in _POSITIONS if option.name in given]
     if len(named) > 1:
         raise InvalidOptionError(
-            f"'{named[0]}' and '{named[1]}' are given, and each names a position.",
-            hint="Leave one of them out.",
+            f"'{named[0]}' and '{named[1]}' are both set, but only one position is possible.",
+            hint="Remove one of them.",
         )
     of_view = [name for name in named if name != TIMESTAMP_MILLIS.name]
     if SCAN_MODE.required(given) is ScanMode.LAKE:
         of_view.append(SCAN_MODE.name)
     if of_view and split_virtual(_table(given))[1] is not None:
         raise InvalidOptionError(
-            f"'{of_view[0]}' is for the rows of a table, and {_table(given)} are its changes.",
-            hint=f"Leave it out, or read {split_virtual(_table(given))[0]}.",
+            f"'{of_view[0]}' is for the rows of a table, but {_table(given)} reads its changes.",
+            hint=f"Remove it, or read {split_virtual(_table(given))[0]}.",
         )

@@ -1,4 +1,4 @@
-"""Types of tables as Spark has them, and rows in the exact Arrow types that Spark accepts."""
+"""Spark types of tables, and casts to the exact Arrow types that Spark accepts."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from headwater.errors import RequestError, UnsupportedError
 
-# Spark keeps moments in UTC; the zone of its session is for showing them.
+# Spark stores timestamps in UTC; the session's time zone is only for display.
 ZONE = "UTC"
 _PLAIN: dict[pa.DataType, spark.DataType] = {
     pa.bool_(): spark.BooleanType(),
@@ -27,9 +27,9 @@ _PLAIN: dict[pa.DataType, spark.DataType] = {
 def spark_schema(
     schema: pa.Schema, *, columns: Sequence[str] | None, path: str
 ) -> spark.StructType:
-    """Return the columns of a table for Spark, all of them or some in the order given.
+    """The columns of a table for Spark, all of them or some in the order given.
 
-    Every column may be null as far as Spark knows: it demands the very same of the batches.
+    Every column is nullable for Spark: it demands exactly the same of the batches.
     """
     names = schema.names if columns is None else columns
     if missing := [name for name in names if name not in schema.names]:
@@ -43,7 +43,7 @@ def spark_schema(
 
 
 def spark_type(kind: pa.DataType) -> spark.DataType:
-    """Return the type with which Spark holds values of an Arrow type of a table."""
+    """The Spark type for an Arrow type of a table."""
     if plain := _PLAIN.get(kind):
         return plain
     if pa.types.is_timestamp(kind):
@@ -70,14 +70,14 @@ def _nested_type(kind: pa.DataType) -> spark.DataType:
 
 
 class SparkBatches:
-    """Cast rows of a table to what Spark accepts, which is one Arrow type for each of its own."""
+    """Casts rows of a table to the one Arrow type that Spark accepts for each of its types."""
 
     def __init__(self, schema: spark.StructType, *, truncates_nanoseconds: bool) -> None:
         self.schema = to_arrow_schema(schema, timezone=ZONE)
         self._is_safe = not truncates_nanoseconds
 
     def cast(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows, with the columns in Spark's order; without a copy where types agree."""
+        """Cast the rows, with columns in Spark's order; no copy where types agree."""
         if batch.schema.names != self.schema.names:
             batch = batch.select(self.schema.names)
         if batch.schema.equals(self.schema):
@@ -95,7 +95,9 @@ class SparkBatches:
             return column.cast(field.type, safe=self._is_safe)
         except pa.ArrowInvalid as fault:
             raise RequestError(
-                f"The column '{field.name}' does not fit the type {field.type} of Spark: {fault}.",
-                hint="Times finer than a microsecond are cut off with"
-                " .option('scan.nanoseconds', 'truncate').",
+                f"The column '{field.name}' does not fit Spark's type {field.type}: {fault}.",
+                hint=(
+                    "To cut off times finer than a microsecond, use "
+                    ".option('scan.nanoseconds', 'truncate')."
+                ),
             ) from fault

@@ -1,6 +1,6 @@
-"""Watermarks: how late rows of a table may come, kept with the table for all who read it.
+"""Watermarks: how late rows of a table may arrive, stored with the table for all readers.
 
-The properties are those in which the Flink catalog of Apache Fluss keeps `WATERMARK FOR`.
+The properties are those in which the Flink catalog of Apache Fluss stores `WATERMARK FOR`.
 """
 
 import re
@@ -12,13 +12,13 @@ from pyspark.sql.types import TimestampNTZType
 from pyspark.sql.types import TimestampType as SparkTimestampType
 
 from headwater.client.sync.table import Table
-from headwater.client.virtual import split_virtual
 from headwater.config.values import DURATION
 from headwater.engines.spark.options import SERVERS, SERVERS_DEFAULT
 from headwater.engines.spark.source import FORMAT
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import InvalidOptionError, RequestError, UnsupportedError
 from headwater.model.types import DataType, TimestampLtzType, TimestampType
+from headwater.read.virtual import split_virtual
 
 COLUMN_PROPERTY = "schema.watermark.0.rowtime"
 EXPRESSION_PROPERTY = "schema.watermark.0.strategy.expr"
@@ -41,18 +41,18 @@ _EXPRESSION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """Say which column tells when a row happened, and how much later it may come."""
+    """The column with the event time of a row, and how much later the row may arrive."""
 
     column: str
     delay_ms: int
 
 
 def set_watermark(table: Table, column: str, delay: str = "0 s") -> None:
-    """Declare that rows of a table come at most `delay` after what `column` says.
+    """Declare that rows of a table arrive at most `delay` after the time in `column`.
 
         set_watermark(clicks, "at", delay="30 seconds")
 
-    It is kept in the properties of the table, where the Flink catalog of Apache Fluss finds it too.
+    It is stored in the table's properties, where the Flink catalog of Apache Fluss finds it too.
     `read_stream(…, watermark=True)` applies it.
     """
     delay_ms = DURATION.read(delay)
@@ -65,7 +65,7 @@ def set_watermark(table: Table, column: str, delay: str = "0 s") -> None:
 
 
 def drop_watermark(table: Table) -> None:
-    """Take back what was declared by `set_watermark`."""
+    """Remove what `set_watermark` declared."""
     held = table.info.descriptor.custom_properties
     known = (COLUMN_PROPERTY, EXPRESSION_PROPERTY, TYPE_PROPERTY)
     if keys := [key for key in known if key in held]:
@@ -80,7 +80,7 @@ def read_stream(
     bootstrap_servers: str = SERVERS_DEFAULT,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return a table as a stream, with `watermark` so that rows that come too late are left out.
+    """Read a table as a stream; with `watermark`, rows that arrive too late are dropped.
 
     clicks = read_stream(spark, "shop.clicks", watermark=True)
     clicks.groupBy(F.window("at", "1 minute")).count()
@@ -93,13 +93,13 @@ def read_stream(
     if found.column not in stream.columns:
         raise RequestError(
             f"The watermark of {table} is on '{found.column}', which is not read.",
-            hint="Name it among 'scan.columns'.",
+            hint="Add it to 'scan.columns'.",
         )
     return _watermarked(stream, found)
 
 
 def read_watermark(properties: Mapping[str, str]) -> Watermark | None:
-    """Return the watermark that the properties of a table declare, if they do."""
+    """The watermark that a table's properties declare, if any."""
     column = properties.get(COLUMN_PROPERTY)
     if column is None:
         return None
@@ -116,7 +116,7 @@ def read_watermark(properties: Mapping[str, str]) -> Watermark | None:
 
 
 def watermark_properties(watermark: Watermark, kind: DataType) -> dict[str, str]:
-    """Return the properties that declare a watermark on a column of a type."""
+    """The properties that declare a watermark on a column of a type."""
     name = watermark.column.replace("`", "``")
     seconds, millis = divmod(watermark.delay_ms, _UNITS_MS["SECOND"])
     delay = f"{seconds}.{millis:03}" if millis else f"{seconds}"
@@ -157,14 +157,14 @@ def _event_time(table: Table, column: str) -> DataType:
     kind = table.info.schema.column(column).type
     if not isinstance(kind, TimestampType | TimestampLtzType):
         raise RequestError(
-            f"The column '{column}' of {table.name} is {kind}, which tells no moment.",
+            f"The column '{column}' of {table.name} is {kind}, which is not a timestamp.",
             hint="A watermark needs a TIMESTAMP or TIMESTAMP_LTZ column.",
         )
     return kind
 
 
 def _type_text(kind: DataType) -> str:
-    """Return a type of moments in the words of SQL."""
+    """A timestamp type in SQL."""
     assert isinstance(kind, TimestampType | TimestampLtzType)
     zone = " WITH LOCAL TIME ZONE" if isinstance(kind, TimestampLtzType) else ""
     return f"TIMESTAMP({kind.precision}){zone}{'' if kind.nullable else ' NOT NULL'}"
@@ -177,6 +177,6 @@ def _named(match: re.Match[str]) -> str:
 
 def _strange(expression: str) -> UnsupportedError:
     return UnsupportedError(
-        f"The watermark {expression!r} is more than a column and a delay.",
+        f"The watermark {expression!r} is not simply a column and a delay.",
         hint="Declare it with set_watermark, or call withWatermark on the stream yourself.",
     )

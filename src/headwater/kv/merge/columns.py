@@ -1,4 +1,4 @@
-"""The merge of one column by its rule."""
+"""The merge rules that make a new row of the held and the written one, column by column."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.errors import (
     InvalidValueError,
@@ -16,13 +17,68 @@ from headwater.errors import (
     RecordTooLargeError,
     ValueOverflowError,
 )
-from headwater.kv.merge.batch import Batch
+from headwater.kv.merge.aggregate import Rounds
+from headwater.kv.merge.batch import (
+    Effect,
+    MergeBatch,
+    MergeRows,
+    Outcome,
+    Turns,
+    effects_of,
+    outcome_of,
+)
 from headwater.kv.merge.bitmaps import check32, check64
-from headwater.kv.merge.filling import first_value, kept, last_present_value, last_value
-from headwater.kv.merge.outcome import Effect
-from headwater.kv.merge.rounds import Rounds
 from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.schema import Column
+
+# The columns whose value after each record is one that was held or written before.
+
+
+def kept(turns: Turns, held: pa.Array) -> pa.Array:
+    """Return what is held, whatever is written."""
+    return held.take(pa.array(turns.keys))
+
+
+def last_value(turns: Turns, written: pa.Array) -> pa.Array:
+    """Return what is written; a delete writes nothing."""
+    return written.take(pa.array(turns.records))
+
+
+def last_present_value(
+    turns: Turns, *, held: pa.Array, written: pa.Array, through_deletes: bool
+) -> pa.Array:
+    """Return the last value that was not missing, since a delete unless it is to pass through."""
+    is_mark = _is_valid(written)[turns.records]
+    if not through_deletes:
+        is_mark |= turns.is_delete
+    turn = turns.latest(is_mark)
+    # A delete's row is null, so that to show it is to show a missing value.
+    return _shown(held, written, np.where(turn < 0, turns.keys, len(held) + turns.records[turn]))
+
+
+def first_value(turns: Turns, *, held: pa.Array, written: pa.Array) -> pa.Array:
+    """Return the first value since a delete that was not missing."""
+    is_valid = _is_valid(written)[turns.records]
+    here = np.arange(len(turns.keys))
+    deleted = turns.latest(turns.is_delete)
+    since = np.where(deleted < 0, turns.starts, deleted)
+    upcoming = np.where(is_valid, here, len(here))
+    first = np.minimum.accumulate(upcoming[::-1])[::-1][since]
+    is_found = first <= here
+    rows = len(held) + turns.records[np.where(is_found, first, here)]
+    holds = (deleted < 0) & _is_valid(held)[turns.keys]
+    return _shown(held, written, np.where(holds, turns.keys, rows))
+
+
+def _shown(held: pa.Array, written: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+    return pa.concat_arrays([held, written]).take(pa.array(rows))
+
+
+def _is_valid(column: pa.Array) -> npt.NDArray[np.bool_]:
+    return pc.is_valid(column).to_numpy(zero_copy_only=False)
+
+
+# The merge of one column by its rule.
 
 
 class Role(Enum):
@@ -45,10 +101,10 @@ class Side(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Merging:
+class ColumnMerge:
     """Hold what the merge of every column of a batch needs to know."""
 
-    batch: Batch
+    batch: MergeBatch
     rounds: Rounds
     effects: npt.NDArray[np.uint8]
     is_plain: bool
@@ -112,21 +168,21 @@ def _side(rule: Rule, held: pa.Array, written: pa.Array) -> Side:
     return Side.BOTH
 
 
-def _last_present(merging: Merging, held: pa.Array, written: pa.Array) -> pa.Array:
+def _last_present(merging: ColumnMerge, held: pa.Array, written: pa.Array) -> pa.Array:
     turns = merging.batch.turns
     return last_present_value(turns, held=held, written=written, through_deletes=False)
 
 
-def _first(merging: Merging, held: pa.Array, written: pa.Array) -> pa.Array:
+def _first(merging: ColumnMerge, held: pa.Array, written: pa.Array) -> pa.Array:
     return first_value(merging.batch.turns, held=held, written=written)
 
 
-def _last(merging: Merging, _held: pa.Array, written: pa.Array) -> pa.Array:
+def _last(merging: ColumnMerge, _held: pa.Array, written: pa.Array) -> pa.Array:
     return last_value(merging.batch.turns, written)
 
 
 # Fluss lets the first value be replaced while it is missing, so both kinds of first are one.
-_CHOICES: Final[dict[AggregateKind, Callable[[Merging, pa.Array, pa.Array], pa.Array]]] = {
+_CHOICES: Final[dict[AggregateKind, Callable[[ColumnMerge, pa.Array, pa.Array], pa.Array]]] = {
     AggregateKind.LAST_VALUE: _last,
     AggregateKind.LAST_VALUE_IGNORE_NULLS: _last_present,
     AggregateKind.FIRST_VALUE: _first,
@@ -169,3 +225,107 @@ def naming(column: Column) -> Iterator[None]:
     ) as error:
         message = f"Column '{column.name}': {error.message}"
         raise type(error)(message, hint=error.hint) from error
+
+
+# The merge rules that make a new row of the held and the written one, column by column.
+
+
+@dataclass(frozen=True, slots=True)
+class Combining:
+    """Merge each column by its rule; columns that are not written keep their value.
+
+    A delete takes the written columns only, and the row with them unless it has others.
+    """
+
+    columns: tuple[Column, ...]
+    rules: tuple[Rule, ...]
+    skips_updates: bool = False
+
+    def decide(self, batch: MergeBatch) -> Outcome:
+        """Decide what each record does, then make the rows that show it.
+
+        1. Check what is written before anything depends on it.
+        2. Find the rows that a delete leaves standing.
+        3. Follow from turn to turn whether a row is present.
+        4. Merge column by column, unless every shown row is one that was written.
+        """
+        rows = MergeRows(batch.writes)
+        self._check(rows)
+        effects = self._effects(batch, is_anchored=self._anchored(batch, rows))
+        is_made = effects == Effect.UPDATE
+        is_inserted = effects == Effect.INSERT
+        if is_inserted.any() and self._remakes_inserts(rows):
+            is_made |= is_inserted
+        after = batch.writes.key_count + batch.turns.records
+        if not is_made.any():
+            return outcome_of(batch, effects=effects, after=after)
+        combined = self._combined(batch, rows, effects=effects)
+        if not is_made.all():
+            combined = combined.take(pa.array(np.flatnonzero(is_made)))
+        first = batch.writes.key_count + batch.writes.record_count
+        after = np.where(is_made, first + np.cumsum(is_made) - 1, after)
+        return outcome_of(batch, effects=effects, after=after, combined=combined)
+
+    def _check(self, rows: MergeRows) -> None:
+        for at, (column, rule) in enumerate(zip(self.columns, self.rules, strict=True)):
+            if needs_check(rule):
+                with naming(column):
+                    check_written(rule, rows.written.column(at))
+
+    def _positions(self, role: Role) -> list[int]:
+        return [at for at, rule in enumerate(self.rules) if rule is role]
+
+    def _anchored(self, batch: MergeBatch, rows: MergeRows) -> npt.NDArray[np.bool_]:
+        """Tell for each key whether its row has a value that no delete of this batch takes.
+
+        Such a value is in a column that is not written, so it stays as it is; a number is given
+        with the row itself.
+        """
+        key_count = batch.writes.key_count
+        if self._positions(Role.NUMBERED):
+            return np.ones(key_count, dtype=np.bool_)
+        found = np.zeros(key_count, dtype=np.bool_)
+        if batch.turns.is_delete.any() and batch.writes.is_held.any():
+            for at in self._positions(Role.KEPT):
+                found |= pc.is_valid(rows.held.column(at)).to_numpy(zero_copy_only=False)
+        return found
+
+    def _effects(
+        self, batch: MergeBatch, *, is_anchored: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.uint8]:
+        turns = batch.turns
+        is_held, stands = batch.writes.is_held[turns.keys], is_anchored[turns.keys]
+        previous = turns.earlier(np.ones(len(turns.keys), dtype=np.bool_))
+        was_written = turns.earlier(~turns.is_delete) >= 0
+        survived = np.where(previous < 0, is_held, ~turns.is_delete[previous])
+        is_present = np.where(stands, is_held | was_written, survived)
+        effects = effects_of(is_delete=turns.is_delete, is_present=is_present)
+        if self.skips_updates:
+            effects[effects == Effect.UPDATE] = Effect.NOTHING
+        effects[(effects == Effect.DELETE) & stands] = Effect.UPDATE
+        return effects
+
+    def _remakes_inserts(self, rows: MergeRows) -> bool:
+        """Tell whether an inserted row differs from the written one."""
+        if self._positions(Role.NUMBERED):
+            return True
+        return any(
+            rows.written.column(at).null_count < rows.written.num_rows
+            for at in self._positions(Role.KEPT)
+        )
+
+    def _combined(
+        self, batch: MergeBatch, rows: MergeRows, *, effects: npt.NDArray[np.uint8]
+    ) -> pa.RecordBatch:
+        """Return the row of each turn's key after it."""
+        turns = batch.turns
+        merging = ColumnMerge(batch, Rounds.of(turns), effects, turns.is_plain)
+        is_present = (effects == Effect.UPDATE) | (effects == Effect.INSERT)
+        columns = []
+        for at, (column, rule) in enumerate(zip(self.columns, self.rules, strict=True)):
+            held, written = rows.held.column(at), rows.written.column(at)
+            with naming(column):
+                merged = merging.merge(rule, held=held, written=written)
+                check_merged(column, merged, is_present=is_present)
+            columns.append(merged)
+        return pa.RecordBatch.from_arrays(columns, schema=rows.written.schema)

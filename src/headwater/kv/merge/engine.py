@@ -1,27 +1,127 @@
-"""The choice of the merge rule for a write to a primary-key table."""
+"""The choice of the merge rule for a write, and the way of a batch through it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headwater.config.choices import DeleteBehavior, MergeEngine
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.config.options import ChangelogImage, DeleteBehavior, MergeEngine
 from headwater.config.table_options import KvOptions
-from headwater.errors import InvalidTableError, InvalidTargetColumnError, UnsupportedError
-from headwater.kv.merge.batch import Batch
+from headwater.errors import (
+    DeletionDisabledError,
+    InvalidTableError,
+    InvalidTargetColumnError,
+    UnsupportedError,
+)
+from headwater.kv.merge.batch import (
+    Effect,
+    Ids,
+    MergeBatch,
+    MergePlan,
+    Outcome,
+    Turns,
+    Writes,
+    effects_of,
+    outcome_of,
+    plan_of,
+)
 from headwater.kv.merge.bitmaps import require_bitmaps
-from headwater.kv.merge.columns import Role, Rule, needs_check
-from headwater.kv.merge.combining import Combining
-from headwater.kv.merge.outcome import Outcome
-from headwater.kv.merge.picking import FirstRow, LastRow, Versioned
+from headwater.kv.merge.columns import Combining, Role, Rule, needs_check
 from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.schema import Schema
 from headwater.model.types import BigIntType, IntType, TimestampLtzType, TimestampType
+
+# The merge rules that keep one of the rows as it is: the last, the first, the newest.
+
+
+@dataclass(frozen=True, slots=True)
+class LastRow:
+    """Keep the row that was written last."""
+
+    def decide(self, batch: MergeBatch) -> Outcome:
+        """Decide by the kinds of records alone; no row is looked at."""
+        writes, turns = batch.writes, batch.turns
+        previous = turns.earlier(np.ones(len(turns.keys), dtype=np.bool_))
+        is_present = np.where(previous < 0, writes.is_held[turns.keys], ~turns.is_delete[previous])
+        effects = effects_of(is_delete=turns.is_delete, is_present=is_present)
+        return outcome_of(batch, effects=effects, after=writes.key_count + turns.records)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRow:
+    """Keep the row that was written first."""
+
+    def decide(self, batch: MergeBatch) -> Outcome:
+        """Decide by the kinds of records alone; no row is looked at."""
+        writes, turns = batch.writes, batch.turns
+        assert not turns.is_delete.any()
+        is_new = turns.is_first & ~writes.is_held[turns.keys]
+        effects = np.where(is_new, Effect.INSERT, Effect.NOTHING).astype(np.uint8)
+        return outcome_of(batch, effects=effects, after=writes.key_count + turns.records)
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """Keep the row with the largest version, and among equals the last."""
+
+    column: int
+
+    def decide(self, batch: MergeBatch) -> Outcome:
+        """Decide by comparing each version with the largest one before it."""
+        writes, turns = batch.writes, batch.turns
+        assert not turns.is_delete.any()
+        wins = self._wins(writes, turns)
+        is_inserted = turns.is_first & ~writes.is_held[turns.keys]
+        effects = np.where(wins, Effect.UPDATE, Effect.NOTHING)
+        effects = np.where(is_inserted, Effect.INSERT, effects).astype(np.uint8)
+        return outcome_of(batch, effects=effects, after=writes.key_count + turns.records)
+
+    def _wins(self, writes: Writes, turns: Turns) -> npt.NDArray[np.bool_]:
+        """Tell which records have a version no smaller than all before; absence is smallest."""
+        if not len(turns.keys):
+            return np.empty(0, dtype=np.bool_)
+        ranks = self._ranks(writes, turns)
+        held, written = ranks[: writes.key_count][turns.keys], ranks[writes.key_count :]
+        rank_count = int(ranks.max()) + 1
+        # Each key's ranks lie above those of the key before it, so one running maximum serves all.
+        base = np.cumsum(turns.is_first) * rank_count
+        running = np.maximum.accumulate(base + np.maximum(held, written))
+        before = base + held
+        before[1:] = np.maximum(before[1:], running[:-1])
+        return base + written >= before
+
+    def _ranks(self, writes: Writes, turns: Turns) -> npt.NDArray[np.int64]:
+        written = _versions(writes.written().column(self.column))[turns.records]
+        if not writes.is_held.any():
+            held = np.empty(writes.key_count, dtype=np.int64)
+        else:
+            held = _versions(writes.held().column(self.column))
+        ranks = np.unique(np.concatenate((held, written)), return_inverse=True)[1] + 1
+        ranks[: writes.key_count][~writes.is_held] = 0
+        return ranks
+
+
+def _versions(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Return versions as numbers, a missing one as the smallest of its type."""
+    if pa.types.is_int32(column.type):
+        smallest, numbers = np.iinfo(np.int32).min, column
+    else:
+        smallest, numbers = np.iinfo(np.int64).min, column.view(pa.int64())
+    filled = pc.fill_null(numbers, pa.scalar(smallest, numbers.type))
+    return filled.to_numpy().astype(np.int64)
+
+
+# The choice of the merge rule for a write to a primary-key table.
 
 
 class Decider(Protocol):
     """Decide what the records of a batch do to the rows of their keys."""
 
-    def decide(self, batch: Batch) -> Outcome:
+    def decide(self, batch: MergeBatch) -> Outcome:
         """Return what each record does."""
         ...
 
@@ -176,3 +276,26 @@ def _check_numbered(schema: Schema, targets: Collection[int] | None) -> None:
                 f"The auto-increment column '{name}' cannot be written.",
                 hint="Name the target columns of the write and leave it out.",
             )
+
+
+# The way of a batch through a merge rule, from its records to its changes.
+
+
+def fold(
+    engine: Engine, writes: Writes, *, image: ChangelogImage, ids: Ids | None = None
+) -> MergePlan:
+    """Apply the records of a batch in order and plan the changes; nothing is changed yet.
+
+    1. Leave deletes aside, or refuse them, as the table says.
+    2. Group the records by key.
+    3. Let the rule decide what each record does.
+    4. Write that down as changes of the log.
+    """
+    records = np.arange(writes.record_count)
+    if engine.delete_behavior is not DeleteBehavior.ALLOW and writes.is_delete.any():
+        if engine.delete_behavior is DeleteBehavior.DISABLE:
+            raise DeletionDisabledError("This table takes no deletes.")
+        records = np.flatnonzero(~writes.is_delete)
+    turns = Turns.of(writes, records)
+    outcome = engine.rule.decide(MergeBatch(writes, turns, ids))
+    return plan_of(outcome, image=image, is_blind=engine.is_blind)

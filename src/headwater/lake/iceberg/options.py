@@ -1,10 +1,10 @@
-"""The properties of Iceberg tables that the options of a table may set.
+"""The Iceberg properties that table options may set.
 
 Not among them: what names code (`py-io-impl`, `write.py-location-provider.impl`), places
 (`write.data.path`, `write.metadata.path`) or ways to reach files (`s3.*`, `adls.*`, …).
 """
 
-from headwater.lake.allowed import AllowedOptions
+from headwater.lake.options import AllowedOptions
 
 ALLOWED = AllowedOptions(
     format="iceberg",
@@ -48,6 +48,6 @@ PLACES = (
     "write.object-storage.path",
     "write.folder-storage.path",
 )
-"""Properties of an Iceberg table that say where files go; others may have set them."""
+"""Table properties that say where files go; others may have set them."""
 CODE = ("py-io-impl", "py-catalog-impl", "write.py-location-provider.impl")
-"""Properties of an Iceberg table by which pyiceberg would import what they name."""
+"""Table properties that make pyiceberg import what they name."""

@@ -1,8 +1,9 @@
-"""Data types as Iceberg has them, and the Arrow types that stand for those in Parquet files."""
+"""Iceberg types, the Arrow types that represent them in files, and casts to those."""
 
 from collections.abc import Callable
 from itertools import count
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg import types as ice
 
@@ -29,6 +30,8 @@ from headwater.model.types import (
     TimeType,
     TinyIntType,
 )
+
+# Data types in Iceberg, and the Arrow types that represent them in Parquet files.
 
 FIELD_ID = b"PARQUET:field_id"
 _PRECISION_MAX = 6
@@ -66,7 +69,7 @@ NextId = Callable[[], int]
 def iceberg_type(
     data_type: DataType, *, column: str, next_id: NextId | None = None
 ) -> ice.IcebergType:
-    """Return the Iceberg type for a data type, fields in it numbered by `next_id`."""
+    """Convert a data type to Iceberg's; `next_id` numbers the fields inside."""
     match data_type:
         case BinaryType(length=length):
             return ice.FixedType(length)
@@ -125,19 +128,19 @@ def _checked(
     if precision > _PRECISION_MAX:
         name = type(data_type).__name__.removesuffix("Type").upper()
         raise UnsupportedError(
-            f"Iceberg keeps microseconds, and the column '{column}' is a {name}({precision}).",
-            hint=f"Give it a precision of at most {_PRECISION_MAX}, or tier the table to Paimon.",
+            f"Iceberg stores microseconds, but the column '{column}' is a {name}({precision}).",
+            hint=(f"Use a precision of at most {_PRECISION_MAX}, or tier the table to Paimon."),
         )
     return found
 
 
 def parquet_schema(fields: tuple[ice.NestedField, ...]) -> pa.Schema:
-    """Return the Arrow schema under which rows are written to Parquet, with the ids of fields."""
+    """The Arrow schema for Parquet files, with field ids."""
     return pa.schema([parquet_field(field) for field in fields])
 
 
 def parquet_field(field: ice.NestedField) -> pa.Field:
-    """Return the Arrow field for a field of an Iceberg schema, with its id."""
+    """The Arrow field for a field of an Iceberg schema, with its id."""
     return _arrow_field(field.name, field.field_type, field.field_id, required=field.required)
 
 
@@ -177,3 +180,51 @@ def _plain_arrow_type(kind: ice.IcebergType) -> pa.DataType:
             hint="Drop that column in the lake.",
         )
     return found
+
+
+def fitted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast values to a type that may differ in width, unit, inner names, ids or nullability.
+
+    Fields of rows are matched by their order. Raises `pa.ArrowInvalid` for a value that the type
+    cannot hold.
+    """
+    if values.type.equals(wanted, check_metadata=True):
+        return values
+    if pa.types.is_struct(wanted):
+        children = [fitted(values.field(at), field.type) for at, field in enumerate(wanted)]
+        return _built(wanted, values, children=children)
+    if pa.types.is_map(wanted):
+        entries = pa.struct([wanted.key_field, wanted.item_field])
+        pairs = [
+            fitted(values.keys, wanted.key_type),
+            fitted(values.items, wanted.item_type),
+        ]
+        whole = pa.Array.from_buffers(entries, len(pairs[0]), [None], children=pairs)
+        return _built(wanted, values, children=[whole], offsets=values.offsets)
+    if pa.types.is_list(wanted):
+        children = [fitted(values.values, wanted.value_type)]
+        return _built(wanted, values, children=children, offsets=values.offsets)
+    return values.cast(wanted)
+
+
+def fitted_batch(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Cast the columns of a batch to the names and types of a schema."""
+    columns = [
+        fitted(column, field.type) for column, field in zip(rows.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _built(
+    wanted: pa.DataType,
+    values: pa.Array,
+    *,
+    children: list[pa.Array],
+    offsets: pa.Int32Array | None = None,
+) -> pa.Array:
+    """Put children under an array's nulls; Arrow's own casts reject nulls under null rows."""
+    valid = values.is_valid().buffers()[1] if values.null_count else None
+    buffers = [valid]
+    if offsets is not None:
+        buffers.append(pa.py_buffer(np.ascontiguousarray(offsets.to_numpy())))
+    return pa.Array.from_buffers(wanted, len(values), buffers, children=children)

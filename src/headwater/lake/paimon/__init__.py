@@ -1,1 +1,1 @@
-"""Lake tables in the format of Apache Paimon."""
+"""Apache Paimon as a lake format, on pypaimon."""

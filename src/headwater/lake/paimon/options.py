@@ -1,4 +1,4 @@
-"""Options of lake tables: which ones a table may set, and how they are read.
+"""The Paimon options that table options may set, and how they are read.
 
 Not among those that a table may set: what names places (`data-file.external-paths`, `path`,
 `global-index.external-path`), code (`commit.callbacks`), or ways to reach files.
@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 from headwater.errors import InvalidOptionError
-from headwater.lake.allowed import AllowedOptions
+from headwater.lake.options import AllowedOptions
 
 ALLOWED = AllowedOptions(
     format="paimon",
@@ -90,7 +90,7 @@ ALLOWED = AllowedOptions(
     ),
 )
 PLACES = ("data-file.external-paths", "global-index.external-path", "path")
-"""Options of a lake table that say where files go; others may have set them."""
+"""Table options that say where files go; others may have set them."""
 INNER_PLACES = ("data-file.path-directory",)
 """The same, below the directory of the table."""
 
@@ -113,28 +113,28 @@ _DURATION_UNITS = {
 
 
 def target_bytes(options: Mapping[str, str]) -> int:
-    """Return how large data files become."""
+    """Target size of data files."""
     return _measured(options, "target-file-size", _SIZE_UNITS, default=TARGET_BYTES_DEFAULT)
 
 
 def manifest_bytes(options: Mapping[str, str]) -> int:
-    """Return how large manifests become."""
+    """Target size of manifests."""
     return _measured(options, "manifest.target-file-size", _SIZE_UNITS, default=8 * _MIB)
 
 
 def manifest_merge_count(options: Mapping[str, str]) -> int:
-    """Return how many small manifests are merged into one."""
+    """How many small manifests are merged into one."""
     return number(options, "manifest.merge-min-count", default=30)
 
 
 def retained_ms(options: Mapping[str, str]) -> int:
-    """Return how long snapshots stay."""
+    """How long snapshots stay."""
     default = _DURATION_UNITS["h"]
     return _measured(options, "snapshot.time-retained", _DURATION_UNITS, default=default)
 
 
 def compression(options: Mapping[str, str]) -> tuple[str, int | None]:
-    """Return how data files are compressed, and how hard."""
+    """Compression of data files, and its level."""
     codec = options.get("file.compression", "zstd").lower()
     if codec != "zstd":
         return codec, None
@@ -142,14 +142,16 @@ def compression(options: Mapping[str, str]) -> tuple[str, int | None]:
 
 
 def number(options: Mapping[str, str], key: str, *, default: int) -> int:
-    """Return an option that is a whole number."""
+    """Parse an option that is a whole number."""
     text = options.get(key)
     if text is None:
         return default
     try:
         return int(text)
     except ValueError:
-        raise InvalidOptionError(f"The Paimon option '{key}' is no number: {text!r}.") from None
+        raise InvalidOptionError(
+            f"The Paimon option '{key}' is {text!r}, which is not a whole number."
+        ) from None
 
 
 def _measured(
@@ -161,7 +163,7 @@ def _measured(
     match = _SIZE.match(text.strip().lower())
     if match is None or match[2] not in units:
         raise InvalidOptionError(
-            f"The Paimon option '{key}' is {text!r}.",
+            f"The Paimon option '{key}' is {text!r}, which is not a number with a unit.",
             hint="Write a number and a unit: 128 mb, 1 h.",
         )
     return int(match[1]) * units[match[2]]

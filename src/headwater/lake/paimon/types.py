@@ -1,11 +1,13 @@
-"""Data types as Paimon's schemas name them, and as its Parquet files hold them."""
+"""Paimon types and values: in its schemas, its Parquet files and its binary rows."""
 
-from collections.abc import Callable, Iterator, Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from headwater.errors import InvalidValueError, UnsupportedError
+from headwater.errors import CorruptFileError, InvalidValueError, UnsupportedError
 from headwater.model.arrow import arrow_type
+from headwater.model.predicate import Literal
 from headwater.model.schema import Schema
 from headwater.model.type_json import Json
 from headwater.model.types import (
@@ -20,6 +22,9 @@ from headwater.model.types import (
     TimestampType,
     TimeType,
 )
+from headwater.rows.aligned_row import decode_row, encode_row
+
+# Data types in Paimon's schemas, and in its Parquet files.
 
 _MILLIS = pa.time32("ms")
 _MILLIS_PRECISION_MAX = 3
@@ -31,7 +36,7 @@ NextId = Callable[[], int]
 
 
 def paimon_type(data_type: DataType, next_id: NextId) -> Json:
-    """Return a type as it stands in the JSON of a schema; fields of rows take the next ids."""
+    """Encode a type for the JSON of a schema; `next_id` numbers the fields inside."""
     suffix = "" if data_type.nullable else " NOT NULL"
     match data_type:
         case ArrayType(element=element):
@@ -71,7 +76,7 @@ def _atomic(data_type: DataType) -> str:
 
 
 def type_text(node: Json, *, with_nullability: bool = True) -> str:
-    """Return a type of a schema as text without field ids, alike for alike types."""
+    """A schema's type as text without field ids, for comparison."""
     match node:
         case str():
             return _atomic_text(node, with_nullability=with_nullability)
@@ -116,34 +121,34 @@ def _field_text(node: Json) -> str:
 
 
 def check_names(schema: Schema) -> None:
-    """Say which column has a name that Paimon uses itself."""
+    """Raise for a column with a name that Paimon reserves."""
     for name in schema.names:
         if name in _SYSTEM_NAMES or name.startswith(_KEY_PREFIX):
             raise UnsupportedError(
-                f"The column '{name}' has a name that Paimon uses itself.",
+                f"The column name '{name}' is reserved by Paimon.",
                 hint="Rename the column, or tier the table to Iceberg.",
             )
 
 
 def check_types(schema: Schema) -> None:
-    """Say which column Paimon cannot hold exactly."""
+    """Raise for a column that Paimon cannot store exactly."""
     fine = [each.name for each in schema.columns if any(map(_is_fine_moment, _parts(each.type)))]
     coarse = [
         each.name for each in schema.columns if any(map(_is_coarse_moment, _parts(each.type)))
     ]
     if fine and coarse:
-        # Parquet files of pyarrow keep either all moments as Paimon keeps nanoseconds, or none.
+        # pyarrow writes either all timestamps of a file as Paimon stores nanoseconds, or none.
         raise UnsupportedError(
-            f"The column '{fine[0]}' holds moments finer than microseconds beside '{coarse[0]}',"
-            " which does not; files of Paimon cannot hold both.",
-            hint="Give all of them a precision of 6 or less, or all of them one of 7 to 9.",
+            f"The column '{fine[0]}' is finer than microseconds and '{coarse[0]}' is not; "
+            "a Paimon file cannot hold both.",
+            hint=("Use a precision of 6 or less for all of them, or of 7 to 9 for all of them."),
         )
     for column in schema.columns:
         if any(_is_fine_time(each) for each in _parts(column.type)):
             raise UnsupportedError(
-                f"The column '{column.name}' holds times of day finer than milliseconds,"
-                " which Paimon cannot hold.",
-                hint="Make it a TIME(3) or a BIGINT, or tier the table to Iceberg.",
+                f"The column '{column.name}' is finer than milliseconds, which Paimon "
+                "cannot store for times of day.",
+                hint="Use TIME(3) or BIGINT, or tier the table to Iceberg.",
             )
 
 
@@ -164,7 +169,7 @@ def _is_moment(data_type: DataType) -> bool:
 
 
 def has_nanoseconds(data_type: pa.DataType) -> bool:
-    """Tell whether values hold moments of nanoseconds, at any depth."""
+    """Tell whether values contain timestamps in nanoseconds, at any depth."""
     if pa.types.is_timestamp(data_type):
         return bool(data_type.unit == "ns")
     fields = [data_type.field(at) for at in range(data_type.num_fields)]
@@ -187,12 +192,12 @@ def _parts(data_type: DataType) -> Iterator[DataType]:
 
 
 def file_type(data_type: DataType) -> pa.DataType:
-    """Return the Arrow type that becomes what Paimon's own writers put into Parquet."""
+    """The Arrow type that pyarrow writes like Paimon's own writers do."""
     match data_type:
         case BinaryType():
             return pa.binary()
         case TimeType():
-            # Paimon keeps times as milliseconds of the day, whatever the precision.
+            # Paimon stores times as milliseconds of the day, whatever the precision.
             return _MILLIS
         case TimestampType(precision=0):
             return pa.timestamp("ms")
@@ -217,16 +222,16 @@ def file_type(data_type: DataType) -> pa.DataType:
 
 
 def file_schema(schema: Schema) -> pa.Schema:
-    """Return the Arrow schema of rows as they stand in files; all columns may be null.
+    """The Arrow schema of rows in files; all columns are nullable.
 
-    A reader takes nullability from the schema of the table; in files, it would only be one more
-    thing that older files have otherwise.
+    Readers take nullability from the table's schema; in files it would only be one more difference
+    between old and new ones.
     """
     return pa.schema([pa.field(each.name, file_type(each.type)) for each in schema.columns])
 
 
 def to_file_rows(rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Return rows with the types of files, or say which value they cannot hold."""
+    """Cast rows to the types of files; raises for a value that does not fit."""
     columns = [
         column if column.type == field.type else _cast(column, field)
         for column, field in zip(rows.columns, target, strict=True)
@@ -239,5 +244,53 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(field.type)
     except pa.ArrowInvalid as fault:
         raise InvalidValueError(
-            f"The column '{field.name}' holds a value that Paimon cannot hold: {fault}."
+            f"The column '{field.name}' contains a value that Paimon cannot hold: {fault}."
         ) from fault
+
+
+# Paimon's binary rows, in which manifests hold keys, partitions and column bounds.
+#
+# A binary row is an aligned row after its number of fields (four bytes, big-endian).
+
+_COUNT = struct.Struct(">i")
+_SLOT_BYTES = 8
+_RESERVED_BITS = 8
+_INLINE_MARK = 0x80
+
+EMPTY_ROW = _COUNT.pack(0) + bytes(_SLOT_BYTES)
+"""A row without fields."""
+
+
+def to_binary_row(types: Sequence[pa.DataType], values: Sequence[Literal]) -> bytes:
+    """Encode literals of these types as a row."""
+    return _COUNT.pack(len(types)) + encode_row(types, values)
+
+
+def from_binary_row(types: Sequence[pa.DataType], data: bytes) -> tuple[Literal, ...]:
+    """Decode the literals of a row; None for a null and for what a row cannot hold."""
+    if not types:
+        return ()
+    if len(data) < _COUNT.size or _COUNT.unpack_from(data)[0] != len(types):
+        raise CorruptFileError(f"A row of a manifest does not have {len(types)} fields.")
+    row = data[_COUNT.size :]
+    return tuple(
+        _bytes_at(row, index, count=len(types)) if is_bytes(data_type) else value
+        for index, (data_type, value) in enumerate(zip(types, decode_row(types, row), strict=True))
+    )
+
+
+def is_bytes(data_type: pa.DataType) -> bool:
+    """Tell whether values are bytes, of any or of a fixed length."""
+    return bool(pa.types.is_binary(data_type) or pa.types.is_fixed_size_binary(data_type))
+
+
+def _bytes_at(row: bytes, index: int, *, count: int) -> bytes | None:
+    byte, bit = divmod(index + _RESERVED_BITS, 8)
+    if row[byte] >> bit & 1:
+        return None
+    slot = (count + _RESERVED_BITS + 63) // 64 * 8 + _SLOT_BYTES * index
+    mark = row[slot + _SLOT_BYTES - 1]
+    if mark & _INLINE_MARK:
+        return row[slot : slot + mark - _INLINE_MARK]
+    (packed,) = struct.unpack_from("<Q", row, slot)
+    return row[packed >> 32 : (packed >> 32) + (packed & 0xFFFFFFFF)]

@@ -1,9 +1,11 @@
-"""A single compacted row to Arrow columns, with plain Python: quicker than numpy for just one."""
+"""A single row or key, with plain Python: quicker than numpy for just one."""
 
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
+from types import NoneType
 
 import pyarrow as pa
 
@@ -25,9 +27,164 @@ from headwater.model.types import (
     TimestampType,
     TinyIntType,
 )
-from headwater.rows.compacted.row_read import null_byte_count
+from headwater.rows.compacted.row import null_byte_count
 
+# A single key or row in bytes, with plain Python: quicker than numpy for just one.
+
+_Write = Callable[[object], bytes]
+_INT_MASK, _LONG_MASK = (1 << 32) - 1, (1 << 64) - 1
+_SEVEN_BITS, _MORE = 0x7F, 0x80
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneKeyEncoder:
+    """Write one key whose columns are whole numbers or texts, as nearly all keys are."""
+
+    writes: tuple[_Write, ...]
+    kinds: tuple[type, ...]
+    """The types of the Python values that are written as they are."""
+
+    @classmethod
+    def of(cls, types: Sequence[DataType]) -> "OneKeyEncoder | None":
+        """Return an encoder, or None if a column is of a type that is left to the other one."""
+        writes = [_WRITES.get(type(each)) for each in types]
+        known = tuple(write for write in writes if write is not None)
+        if len(known) < len(writes):
+            return None
+        return cls(known, tuple(str if write is _write_text else int for write in known))
+
+    def encode_plain(self, values: Sequence[object]) -> bytes | None:
+        """Write a key of Python values; None if one does not fit, as others can tell better."""
+        written = b""
+        try:
+            for value, kind, write in zip(values, self.kinds, self.writes, strict=True):
+                if type(value) is not kind:
+                    return None
+                written += write(value)
+        except (OverflowError, UnicodeEncodeError):
+            return None
+        return written
+
+    def encode(self, columns: Sequence[pa.Array]) -> bytes | None:
+        """Write the only element of the columns; None if one is null, as others can tell better."""
+        return self.written([column[0].as_py() for column in columns])
+
+    def written(self, values: Sequence[object]) -> bytes | None:
+        """Write one key given by its values; None if one is null."""
+        if None in values:
+            return None
+        return b"".join([write(value) for write, value in zip(self.writes, values, strict=True)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneRowEncoder:
+    """Write one row whose columns are numbers, texts, bytes and booleans."""
+
+    writes: tuple[_Write, ...]
+    kinds: tuple[frozenset[type], ...]
+    """The types of values that each column takes."""
+
+    @classmethod
+    def of(cls, types: Sequence[DataType]) -> "OneRowEncoder | None":
+        """Return an encoder, or None if a column is of a type that is left to the other one."""
+        writes = [_ROW_WRITES.get(type(each)) for each in types]
+        known = tuple(write for write in writes if write is not None)
+        if len(known) < len(writes):
+            return None
+        kinds = [
+            frozenset({_KINDS[type(each)], *([NoneType] if each.nullable else [])})
+            for each in types
+        ]
+        return cls(known, tuple(kinds))
+
+    def encode(self, columns: Sequence[pa.Array]) -> bytes:
+        """Write the only element of the columns; what is null is a bit at the start."""
+        return self.written([column[0].as_py() for column in columns])
+
+    def written(self, values: Sequence[object]) -> bytes:
+        """Write one row given by its values, which are of the types that `kinds` names."""
+        nulls, written = 0, [b""]
+        for at, value in enumerate(values):
+            if value is None:
+                nulls |= 1 << at
+            else:
+                written.append(self.writes[at](value))
+        written[0] = nulls.to_bytes(null_byte_count(len(values)), "little")
+        return b"".join(written)
+
+
+def _write_int(value: object) -> bytes:
+    assert isinstance(value, int)
+    _check_range(value, 32)
+    return _write_varint(value & _INT_MASK)
+
+
+def _write_long(value: object) -> bytes:
+    assert isinstance(value, int)
+    _check_range(value, 64)
+    return _write_varint(value & _LONG_MASK)
+
+
+def _check_range(value: int, bits: int) -> None:
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise OverflowError(f"{value} has more than {bits} bits.")
+
+
+def _write_text(value: object) -> bytes:
+    assert isinstance(value, str)
+    data = value.encode()
+    return _write_varint(len(data)) + data
+
+
+def _write_bytes(value: object) -> bytes:
+    assert isinstance(value, bytes)
+    return _write_varint(len(value)) + value
+
+
+def _write_flag(value: object) -> bytes:
+    return b"\x01" if value else b"\x00"
+
+
+def _write_varint(value: int) -> bytes:
+    written = bytearray()
+    while value > _SEVEN_BITS:
+        written.append(value & _SEVEN_BITS | _MORE)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
+_WRITES: dict[type[DataType], _Write] = {
+    IntType: _write_int,
+    BigIntType: _write_long,
+    StringType: _write_text,
+    CharType: _write_text,
+}
+_ROW_WRITES: dict[type[DataType], _Write] = _WRITES | {
+    BooleanType: _write_flag,
+    BytesType: _write_bytes,
+    DoubleType: struct.Struct("<d").pack,
+    TinyIntType: struct.Struct("<b").pack,
+    SmallIntType: struct.Struct("<h").pack,
+}
+_KINDS: dict[type[DataType], type] = {
+    IntType: int,
+    BigIntType: int,
+    TinyIntType: int,
+    SmallIntType: int,
+    StringType: str,
+    CharType: str,
+    BooleanType: bool,
+    BytesType: bytes,
+    DoubleType: float,
+}
+
+
+# A single compacted row to Arrow columns, with plain Python: quicker than numpy for just one.
+
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
 _Value = bool | int | float | str | bytes | Decimal
+RowValues = dict[str, _Value | None]
 _Reader = Callable[[bytes, int], tuple[_Value, int]]
 _BITS_MAX = 63
 _SMALL_DIGITS_MAX = 18
@@ -42,6 +199,8 @@ class _Column:
     name: str
     read: _Reader
     nullable: bool
+    shown: Callable[[_Value], object] | None
+    """Makes what Arrow would of a value that was read; None if that is the value itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +210,7 @@ class OneRowDecoder:
     columns: tuple[_Column, ...]
     arrow: pa.DataType
     """All columns as one, because Arrow takes them quicker so than one by one."""
+    null_bytes: int
 
     @classmethod
     def of(cls, types: Sequence[DataType]) -> "OneRowDecoder | None":
@@ -60,21 +220,47 @@ class OneRowDecoder:
             read = _reader(each)
             if read is None:
                 return None
-            columns.append(_Column(str(number), read, each.nullable))
+            columns.append(_Column(str(number), read, each.nullable, _shown(each)))
         fields = [(str(number), arrow_type(each)) for number, each in enumerate(types)]
-        return cls(tuple(columns), pa.struct(fields))
+        return cls(tuple(columns), pa.struct(fields), null_byte_count(len(columns)))
 
     def decode(self, row: bytes) -> list[pa.Array] | None:
         """Read a row; None if anything is odd, which the other decoder can tell better."""
+        values = self.values(row)
+        return None if values is None else self.columns_of([values])
+
+    def columns_of(self, rows: Sequence["RowValues"]) -> list[pa.Array] | None:
+        """Return few rows as columns; None if a value does not fit."""
         try:
-            return self._decode(row)
-        except (ValueError, IndexError, OverflowError, struct.error, pa.ArrowInvalid):
+            arrays: list[pa.Array] = pa.array(rows, self.arrow).flatten()
+        except (OverflowError, pa.ArrowInvalid):
+            return None
+        return arrays
+
+    def values(self, row: bytes) -> "RowValues | None":
+        """Read the values of a row by the numbers of their columns; None if anything is odd."""
+        try:
+            return self._values(row)
+        except (ValueError, IndexError, OverflowError, struct.error):
             return None
 
-    def _decode(self, row: bytes) -> list[pa.Array] | None:
-        at = null_byte_count(len(self.columns))
+    def plain(self, row: bytes) -> list[object] | None:
+        """Read a row as Python values, as Arrow would show them; None if anything is odd."""
+        values = self.values(row)
+        if values is None:
+            return None
+        try:
+            return [
+                value if column.shown is None or value is None else column.shown(value)
+                for column, value in zip(self.columns, values.values(), strict=True)
+            ]
+        except (ValueError, OverflowError, pa.ArrowInvalid):
+            return None
+
+    def _values(self, row: bytes) -> "RowValues | None":
+        at = self.null_bytes
         nulls = int.from_bytes(row[:at], "little")
-        values: dict[str, _Value | None] = {}
+        values: RowValues = {}
         for column in self.columns:
             values[column.name] = None
             if not nulls & 1:
@@ -82,10 +268,24 @@ class OneRowDecoder:
             elif not column.nullable:
                 return None
             nulls >>= 1
-        if at != len(row):
+        return values if at == len(row) else None
+
+
+def _shown(data_type: DataType) -> Callable[[_Value], object] | None:
+    """Return what turns a value that was read into what Arrow shows of it."""
+    match data_type:
+        case DateType():
+            return _as_date
+        case DecimalType() | TimestampType() | TimestampLtzType():
+            arrow = arrow_type(data_type)
+            return lambda value: pa.array([value], arrow)[0].as_py()
+        case _:
             return None
-        arrays: list[pa.Array] = pa.array([values], self.arrow).flatten()
-        return arrays
+
+
+def _as_date(value: _Value) -> date:
+    assert isinstance(value, int)
+    return date.fromordinal(_EPOCH_DAY + value)
 
 
 def _reader(data_type: DataType) -> _Reader | None:

@@ -40,7 +40,7 @@ _SHORT_ENDS = tuple(np.uint32(0x80 << 8 * count) for count in range(3))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Varints:
-    """Hold numbers as read, the positions after them, and which were too long."""
+    """Numbers as read, the positions after them, and which were too long."""
 
     values: Words
     ends: Longs
@@ -48,8 +48,8 @@ class Varints:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
-    """Hold numbers as written: up to 8 bytes in a word, and the bytes after those, if any."""
+class SpreadVarints:
+    """Numbers as written: up to 8 bytes in a word, and the bytes after those, if any."""
 
     heads: Words
     head_lengths: Longs
@@ -58,7 +58,7 @@ class Spread:
 
 
 def read_varints(words: Words, at: Longs, *, bytes_max: int) -> Varints:
-    """Read one number at each position."""
+    """Decode one number at each position."""
     word = words[at]
     if not np.count_nonzero(word & _MORE_OF_BYTE):
         return Varints(word & _REST_OF_BYTE, at + 1, None)
@@ -68,7 +68,7 @@ def read_varints(words: Words, at: Longs, *, bytes_max: int) -> Varints:
         return short
     stop = ~word & _MORE
     last = stop & (~stop + _ONE)
-    # Where no byte of the word is the last, `last` is 0 and the mask keeps all of them.
+    # If no byte of the word is the last, `last` is 0 and the mask keeps all of them.
     word &= last ^ (last - _ONE)
     word &= ~_MORE
     for low, high, shift in _JOINS:
@@ -81,7 +81,7 @@ def read_varints(words: Words, at: Longs, *, bytes_max: int) -> Varints:
 
 
 def _read_short(word: npt.NDArray[np.uint32], at: Longs) -> Varints | None:
-    """Read numbers of up to four bytes in half the width, unless one of them is longer."""
+    """Decode numbers of up to four bytes in half the width, unless one of them is longer."""
     last = ~word & _MORE_OF_SHORT
     if not last.all():
         return None
@@ -100,7 +100,7 @@ def _read_short(word: npt.NDArray[np.uint32], at: Longs) -> Varints | None:
 
 
 def _read_few(words: Words, at: Longs, *, bytes_max: int) -> Varints | None:
-    """Read as Python's numbers, which is faster for a row or two; leave long ones to others."""
+    """Decode as Python integers, which is faster for a row or two; long ones are left out."""
     values, ends = [], []
     for word, start in zip(words.tolist(), at.tolist(), strict=True):
         stop = ~word & int(_MORE)
@@ -126,14 +126,14 @@ def _read_tails(words: Words, at: Longs, *, word: Words, lengths: Longs, long: L
     lengths[long] = 9 + has_tenth.astype(np.int64) + (has_tenth & (tenth >= _MORE_OF_BYTE))
 
 
-def spread_varints(values: Words) -> Spread:
+def spread_varints(values: Words) -> SpreadVarints:
     """Lay out numbers as they are written."""
     if not len(values) or values.max() <= _REST_OF_BYTE:
-        return Spread(values, np.ones(len(values), np.int64), None, None)
+        return SpreadVarints(values, np.ones(len(values), np.int64), None, None)
     word = values & ((_ONE << _WORD_BITS_USED) - _ONE)
     for low, high, shift in reversed(_JOINS):
         word = word & low | word << shift & high
-    # Rounding cannot leave a byte, as the top bit of each is still free.
+    # Rounding stays within a byte, since the top bit of each is still free.
     last = _byte_index(word | _ONE)
     rest = values >> _WORD_BITS_USED
     tails = tail_lengths = None
@@ -142,10 +142,10 @@ def spread_varints(values: Words) -> Spread:
         tails = rest & _REST_OF_BYTE | (rest >> np.uint64(7)) * _TWO_BYTES
         tail_lengths = (rest != 0).astype(np.int64) + (rest > _REST_OF_BYTE)
     word |= _MORE_BEFORE[last]
-    return Spread(word, np.minimum(last + 1, _WORD_BYTES), tails, tail_lengths)
+    return SpreadVarints(word, np.minimum(last + 1, _WORD_BYTES), tails, tail_lengths)
 
 
 def _byte_index(word: Words) -> Longs:
-    """Return the byte of the highest bit, which a float keeps in its exponent."""
+    """Find the byte of the highest bit, which a float has in its exponent."""
     exponents = word.view(np.int64).astype(np.float64).view(np.int64) >> _EXPONENT_SHIFT
     return (exponents - _EXPONENT_BIAS) >> 3

@@ -1,7 +1,9 @@
-"""How a table's descriptor changes."""
+"""Changes to a table, and how its schema and descriptor follow them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import assert_never
 
 from headwater.config.options import (
     ALTERABLE_NAMES,
@@ -13,16 +15,211 @@ from headwater.config.options import (
     is_table_option,
 )
 from headwater.errors import InvalidAlterError
-from headwater.model.descriptor import TableDescriptor
+from headwater.model.aggregate import AggregateFunction
 from headwater.model.path import check_properties
-from headwater.server.catalog.changes import ResetOption, SetOption, TableChange
-from headwater.server.catalog.schema_changes import changed_schema
+from headwater.model.schema import Column, Schema
+from headwater.model.table import TableDescriptor
+from headwater.model.type_json import with_nested_ids
+from headwater.model.types import DataType
+
+
+class ColumnPosition(IntEnum):
+    """Positions of a new column, numbered as on the wire."""
+
+    LAST = 0
+    FIRST = 1
+    AFTER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SetTableOption:
+    """Set an option or custom property."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetTableOption:
+    """Reset an option to its default, or remove a custom property."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddColumn:
+    """Add a nullable column."""
+
+    name: str
+    type: DataType
+    comment: str | None = None
+    position: ColumnPosition = ColumnPosition.LAST
+    aggregate: AggregateFunction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """Remove a column; its id is never used again."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """Rename a column; its id stays."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModifyColumn:
+    """Change a column; None leaves a field as it is."""
+
+    name: str
+    type: DataType | None = None
+    comment: str | None = None
+    position: ColumnPosition | None = None
+
+
+SchemaChange = AddColumn | DropColumn | RenameColumn | ModifyColumn
+TableChange = SetTableOption | ResetTableOption | SchemaChange
+
+
+# Schema changes: ids stay with their columns, and a dropped id is never used again.
+
+FIELD_ID_MAX = 2**31 - 1
+
+
+def changed_schema(
+    schema: Schema, changes: Sequence[SchemaChange], *, fixed: Mapping[str, str]
+) -> Schema:
+    """Apply changes in order; `fixed` maps columns that must not change to the reason."""
+    draft = _Draft(schema)
+    for change in changes:
+        match change:
+            case AddColumn():
+                draft.add(change)
+            case DropColumn(name=name):
+                draft.drop(name, fixed)
+            case RenameColumn():
+                draft.rename(change, fixed)
+            case ModifyColumn():
+                draft.modify(change)
+            case _:
+                assert_never(change)
+    return draft.schema()
+
+
+class _Draft:
+    """The columns of a schema while they change, fast even for thousands."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._before = schema
+        # A column keeps its position; that of a dropped one stays empty.
+        self._columns: list[Column | None] = list(schema.columns)
+        self._places = {column.name: place for place, column in enumerate(schema.columns)}
+        self._highest_field_id = schema.highest_field_id
+
+    def schema(self) -> Schema:
+        """Build the schema after the changes."""
+        columns = tuple(column for column in self._columns if column is not None)
+        return replace(self._before, columns=columns, highest_field_id=self._highest_field_id)
+
+    def add(self, change: AddColumn) -> None:
+        """Add a column at the end."""
+        self._check_free(change.name)
+        if change.position is not ColumnPosition.LAST:
+            raise InvalidAlterError(
+                f"The column '{change.name}' cannot be added at this place.",
+                hint="Columns can only be added at the end.",
+            )
+        if not change.type.nullable:
+            raise InvalidAlterError(
+                f"The column '{change.name}' must be nullable.",
+                hint="Existing rows have no value for it.",
+            )
+        column_id = self._highest_field_id + 1
+        data_type, next_id = with_nested_ids(change.type, column_id + 1)
+        if next_id > FIELD_ID_MAX:
+            raise InvalidAlterError("The table has used up its column ids.")
+        column = Column(
+            name=change.name,
+            type=data_type,
+            column_id=column_id,
+            comment=change.comment,
+            aggregate=change.aggregate,
+        )
+        self._places[change.name] = len(self._columns)
+        self._columns.append(column)
+        self._highest_field_id = next_id - 1
+
+    def drop(self, name: str, fixed: Mapping[str, str]) -> None:
+        """Remove a column."""
+        self._existing(name)
+        _check_loose(name, fixed, verb="dropped")
+        if len(self._places) == 1:
+            raise InvalidAlterError(f"The column '{name}' is the only one and cannot be dropped.")
+        self._columns[self._places.pop(name)] = None
+
+    def rename(self, change: RenameColumn, fixed: Mapping[str, str]) -> None:
+        """Rename a column."""
+        column = self._existing(change.old)
+        if change.new == change.old:
+            return
+        _check_loose(change.old, fixed, verb="renamed")
+        self._check_free(change.new)
+        place = self._places[change.new] = self._places.pop(change.old)
+        self._columns[place] = replace(column, name=change.new)
+
+    def modify(self, change: ModifyColumn) -> None:
+        """Change the comment of a column; nothing else can change."""
+        column = self._existing(change.name)
+        if change.position is not None:
+            raise InvalidAlterError(f"The column '{change.name}' cannot be moved.")
+        if change.type is not None and _bare(change.type) != _bare(column.type):
+            raise InvalidAlterError(
+                f"The type of column '{change.name}' cannot be changed.",
+                hint="Add a column of the new type instead.",
+            )
+        if change.comment is not None:
+            self._columns[self._places[change.name]] = replace(column, comment=change.comment)
+
+    def _existing(self, name: str) -> Column:
+        place = self._places.get(name)
+        column = None if place is None else self._columns[place]
+        if column is None:
+            raise InvalidAlterError(
+                f"There is no column '{name[:80]}'.",
+                hint=f"The columns are {', '.join(self.schema().names)}.",
+            )
+        return column
+
+    def _check_free(self, name: str) -> None:
+        if name in self._places:
+            raise InvalidAlterError(f"There is already a column '{name}'.")
+
+
+def _check_loose(name: str, fixed: Mapping[str, str], *, verb: str) -> None:
+    if name in fixed:
+        raise InvalidAlterError(
+            f"The column '{name}' cannot be {verb}, because it is {fixed[name]}."
+        )
+
+
+def _bare(data_type: DataType) -> DataType:
+    # Clients send types without the ids that the server gave their nested fields.
+    bare, _ = with_nested_ids(data_type, 0)
+    return bare
+
+
+# Descriptor changes.
 
 
 def altered(table: TableDescriptor, changes: Sequence[TableChange]) -> TableDescriptor:
-    """Apply changes in order, or say which one is not allowed; options come before columns."""
-    options = [each for each in changes if isinstance(each, SetOption | ResetOption)]
-    columns = [each for each in changes if not isinstance(each, SetOption | ResetOption)]
+    """Apply changes in order, options before columns; reject those that are not allowed."""
+    options = [each for each in changes if isinstance(each, SetTableOption | ResetTableOption)]
+    columns = [each for each in changes if not isinstance(each, SetTableOption | ResetTableOption)]
     if options:
         table = _with_options(table, options)
     if columns:
@@ -32,7 +229,7 @@ def altered(table: TableDescriptor, changes: Sequence[TableChange]) -> TableDesc
 
 
 def fixed_columns(table: TableDescriptor) -> Mapping[str, str]:
-    """Return the columns that other parts of a table rely on, and as what."""
+    """Map columns that other parts of a table depend on to the reason."""
     statistics = STATISTICS_COLUMNS.of(table.properties) or ()
     named = {
         option.of(table.properties): f"named in '{option.name}'"
@@ -49,28 +246,28 @@ def fixed_columns(table: TableDescriptor) -> Mapping[str, str]:
 
 
 def _with_options(
-    table: TableDescriptor, changes: Sequence[SetOption | ResetOption]
+    table: TableDescriptor, changes: Sequence[SetTableOption | ResetTableOption]
 ) -> TableDescriptor:
     properties, custom = dict(table.properties), dict(table.custom_properties)
-    check_properties({each.key: each.value for each in changes if isinstance(each, SetOption)})
+    check_properties({each.key: each.value for each in changes if isinstance(each, SetTableOption)})
     for change in changes:
         if not is_table_option(change.key):
             _apply(change, custom)
             continue
-        if isinstance(change, SetOption):
+        if isinstance(change, SetTableOption):
             declared(change.key).read(change.value)
             if properties.get(change.key) == change.value:
                 continue
-        # A table without a lake format can be given one, where its rows may lie in any bucket.
+        # A table without a lake format can be given one if its rows may be in any bucket.
         is_first = change.key == DATALAKE_FORMAT.name and change.key not in properties
-        if isinstance(change, ResetOption) or not is_first:
+        if isinstance(change, ResetTableOption) or not is_first:
             _check_alterable(change.key)
         _apply(change, properties)
     return replace(table, properties=properties, custom_properties=custom)
 
 
-def _apply(change: SetOption | ResetOption, properties: dict[str, str]) -> None:
-    if isinstance(change, SetOption):
+def _apply(change: SetTableOption | ResetTableOption, properties: dict[str, str]) -> None:
+    if isinstance(change, SetTableOption):
         properties[change.key] = change.value
     else:
         properties.pop(change.key, None)
@@ -79,6 +276,6 @@ def _apply(change: SetOption | ResetOption, properties: dict[str, str]) -> None:
 def _check_alterable(key: str) -> None:
     if not declared(key).alterable:
         raise InvalidAlterError(
-            f"The option '{key}' cannot be changed after the table is made.",
-            hint=f"These can: {', '.join(ALTERABLE_NAMES)}.",
+            f"The option '{key}' cannot be changed after the table is created.",
+            hint=f"The options that can be changed are {', '.join(ALTERABLE_NAMES)}.",
         )

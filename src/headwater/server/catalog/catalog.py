@@ -7,19 +7,22 @@ from uuid import UUID
 
 from headwater.config.server import ServerSettings
 from headwater.errors import CorruptFileError, DirectoryLostError, StorageError
-from headwater.runtime.clock import Clock
-from headwater.runtime.doubting import DoubtingClock
+from headwater.runtime.clock import Clock, random_bytes
 from headwater.runtime.events import Events
-from headwater.runtime.ids import random_bytes
-from headwater.server.catalog.databases import Databases
-from headwater.server.catalog.lake import LakeCatalog
+from headwater.runtime.jumps import DoubtingClock
+from headwater.server.catalog.ids import (
+    AssignedWriterIds,
+    IdsOnDisk,
+    RowNumbers,
+    id_before_first,
+    ids_on_disk,
+    require_catalog,
+)
+from headwater.server.catalog.lake import LakeRecords
 from headwater.server.catalog.lock import DirectoryLock
-from headwater.server.catalog.on_disk import IdsOnDisk, ids_on_disk, require_catalog
-from headwater.server.catalog.partitions import Partitions
-from headwater.server.catalog.row_numbers import RowNumbers
+from headwater.server.catalog.partitions import CatalogPartitions
 from headwater.server.catalog.store import CatalogStore
-from headwater.server.catalog.tables import Tables
-from headwater.server.catalog.writer_ids import WriterIds
+from headwater.server.catalog.tables import Databases, Tables
 from headwater.server.disk_space import give_reserve, unwritable
 
 _events = Events("catalog")
@@ -34,7 +37,7 @@ _INCARNATION_END = 1 << 62
 _COUNTED_FROM_S = 1_577_836_800
 
 
-class Catalog:
+class ServerCatalog:
     """Hold what exists in a data directory; reads come from memory, changes go to disk first."""
 
     def __init__(
@@ -53,7 +56,9 @@ class Catalog:
         self.lock = lock
         # Tells the time by which rows are deleted.
         self.time = time
-        self._writer_ids = WriterIds(store)
+        self._writer_ids = AssignedWriterIds(store)
+        self.check_writer_id = self._writer_ids.check
+        """Refuse a writer id that was handed out to another user, or by another storage."""
         self._row_numbers = RowNumbers(store)
         self.storage_id = str(UUID(store.note("storage_id")))
         # How often the directory was opened; what was given to others before is void.
@@ -62,8 +67,8 @@ class Catalog:
         self.incarnation = _drawn() if store.read_only else int(store.note(_INCARNATION))
         self.databases = Databases(store, image, clock=clock)
         self.tables = Tables(store, image, clock=clock, settings=settings)
-        self.partitions = Partitions(store, image, clock=clock, settings=settings)
-        self.lake = LakeCatalog(store, image)
+        self.partitions = CatalogPartitions(store, image, clock=clock, settings=settings)
+        self.lake = LakeRecords(store, image)
 
     @classmethod
     def open(cls, directory: Path, *, clock: Clock, settings: ServerSettings) -> Self:
@@ -71,9 +76,9 @@ class Catalog:
 
         1. Take the directory for this process.
         2. Open the file, or make it with the default database if there are no rows yet.
-        3. Count that it was opened, and give no id again that has rows. Doubt a clock that is
-           far ahead of the last time that was believed. Where the disk takes no writes, the
-           storage is only read.
+        3. Count that it was opened, and give no id again that has rows or that an earlier start
+           may have given. Doubt a clock that is far ahead of the last time that was believed.
+           Where the disk takes no writes, the storage is only read.
         4. Load it.
         """
         held = ExitStack()
@@ -97,10 +102,6 @@ class Catalog:
     def next_writer_id(self, owner: str) -> int:
         """Return a writer id that was never returned before, for a user."""
         return self._writer_ids.next(owner)
-
-    def check_writer_id(self, writer_id: int, owner: str) -> None:
-        """Refuse a writer id that was handed out to another user, or by another storage."""
-        self._writer_ids.check(writer_id, owner)
 
     def reserve_ids(self, table_id: int, count: int) -> int:
         """Reserve `count` numbers for rows of a table and return the one before the first."""
@@ -180,13 +181,17 @@ def _drawn() -> int:
 def _count_start(store: CatalogStore, found: IdsOnDisk, time: DoubtingClock) -> None:
     with store.transaction():
         _note_time(store, time)
-        count = max(int(store.note(_STARTS)) + 1, time.now_ms() // 1000 - _COUNTED_FROM_S)
+        before = int(store.note(_STARTS))
+        count = max(before + 1, time.now_ms() // 1000 - _COUNTED_FROM_S)
         store.put_note(_STARTS, str(count))
         store.put_note(_INCARNATION, str(_drawn()))
         skipped = [
             store.skip_ids("tables", found.table_id),
             store.skip_ids("partitions", found.partition_id),
         ]
+        if before:
+            store.skip_ids("tables", id_before_first(count))
+            store.skip_ids("partitions", id_before_first(count))
     if any(skipped):
         _events.warning(
             "catalog is older than the rows",

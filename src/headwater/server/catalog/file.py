@@ -1,4 +1,4 @@
-"""The SQLite file of the catalog: opening it, its version, its transactions."""
+"""The SQLite file of the catalog: its version, its transactions, and checksums of its rows."""
 
 import json
 import os
@@ -10,8 +10,100 @@ from pathlib import Path
 from urllib.parse import quote
 
 from headwater.errors import CorruptFileError, DirectoryLostError, StorageError
-from headwater.server.catalog.sums import CREATE_SUMS, RowSums
-from headwater.store.durable import sync_path
+from headwater.rows.row_bytes import crc32c
+from headwater.store.local import sync_path
+
+# Checksums of the rows of the catalog: SQLite has none, and returns a flipped bit as a value.
+
+CREATE_SUMS = """CREATE TABLE sums (
+    place TEXT NOT NULL, row TEXT NOT NULL, crc INTEGER NOT NULL,
+    PRIMARY KEY (place, row)) WITHOUT ROWID"""
+_SUMS = "sums"
+_SCHEMA = "sqlite_master"
+_DEFINITIONS = (
+    "SELECT type, name, sql FROM main.sqlite_master WHERE type <> 'trigger' ORDER BY name"
+)
+
+
+class RowSums:
+    """Keep a checksum for every row, by triggers that live as long as the connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.create_function("row_text", -1, _text, deterministic=True)
+        connection.create_function("row_crc", -1, _crc, deterministic=True)
+
+    def follow(self) -> None:
+        """Let every change of a row update its checksum."""
+        for table in self._tables():
+            row, crc = self._terms(table, "NEW.")
+            gone, _ = self._terms(table, "OLD.")
+            forget = f"DELETE FROM sums WHERE place = '{table}' AND row = {{}};"  # noqa: S608
+            add = f"INSERT INTO sums VALUES ('{table}', {row}, {crc});"  # noqa: S608
+            for verb, steps in (
+                ("INSERT", forget.format(row) + add),
+                ("UPDATE", forget.format(gone) + add),
+                ("DELETE", forget.format(gone)),
+            ):
+                self._connection.execute(
+                    f"CREATE TEMP TRIGGER sum_{verb}_{table} AFTER {verb} ON main.{table}"
+                    f" BEGIN {steps} END"
+                )
+
+    def add_all(self) -> None:
+        """Add checksums for all existing rows, in the transaction that made the table for it."""
+        self._connection.execute("DELETE FROM sums")
+        for place, sums in self._found():
+            self._connection.executemany(
+                "INSERT INTO sums VALUES (?, ?, ?)", [(place, *each) for each in sums.items()]
+            )
+
+    def check(self) -> None:
+        """Compare every row with its checksum."""
+        noted: dict[str, dict[str, int]] = {}
+        for place, row, crc in self._connection.execute("SELECT place, row, crc FROM sums"):
+            noted.setdefault(place, {})[row] = crc
+        for place, sums in self._found():
+            if sums != (expected := noted.pop(place, {})):
+                changed = {row for row, _ in {*sums.items()} ^ {*expected.items()}}
+                raise CorruptFileError(
+                    f"The catalog is damaged: the checksum of {place} {min(changed)} does not "
+                    "match."
+                )
+        if noted:
+            raise CorruptFileError(f"The catalog is damaged: the table {min(noted)} is missing.")
+
+    def _found(self) -> Iterator[tuple[str, dict[str, int]]]:
+        yield _SCHEMA, {"": _crc(*self._connection.execute(_DEFINITIONS).fetchall())}
+        for table in self._tables():
+            row, crc = self._terms(table)
+            found = self._connection.execute(f"SELECT {row}, {crc} FROM {table}")  # noqa: S608
+            if sums := dict(found.fetchall()):
+                yield table, sums
+
+    def _tables(self) -> list[str]:
+        found = self._connection.execute(
+            "SELECT name FROM main.sqlite_master WHERE type = 'table' ORDER BY name"
+        )
+        return [name for (name,) in found if name != _SUMS and not name.startswith("sqlite_")]
+
+    def _terms(self, table: str, prefix: str = "") -> tuple[str, str]:
+        """Build the SQL terms for the name of a row and its checksum."""
+        columns = self._connection.execute(f"PRAGMA table_info({table})").fetchall()
+        keys = [prefix + name for _, name, *_, position in columns if position]
+        names = [prefix + column[1] for column in columns]
+        return f"row_text({', '.join(keys)})", f"row_crc({', '.join(names)})"
+
+
+def _text(*cells: object) -> str:
+    return json.dumps(cells)
+
+
+def _crc(*cells: object) -> int:
+    return crc32c(json.dumps(cells).encode())
+
+
+# The SQLite file of the catalog: opening it, its version, its transactions.
 
 DEFAULT_DATABASE = "fluss"
 _VERSION_1 = (
@@ -33,7 +125,7 @@ _VERSION_1 = (
         partition_id INTEGER PRIMARY KEY AUTOINCREMENT,
         table_id INTEGER NOT NULL REFERENCES tables (table_id) ON DELETE CASCADE,
         name TEXT NOT NULL, UNIQUE (table_id, name))""",
-    # The storage id tells one data directory from another, also after a copy under a new name.
+    # The storage id identifies a data directory, even after a copy under a new name.
     "INSERT INTO meta VALUES ('storage_id', lower(hex(randomblob(16))))",
     "INSERT INTO meta VALUES ('writer_id_end', '1')",
 )
@@ -46,7 +138,7 @@ _VERSION_3 = (
     """CREATE TABLE lake_tables (
         table_id INTEGER PRIMARY KEY NOT NULL REFERENCES tables (table_id) ON DELETE CASCADE,
         turn INTEGER NOT NULL, details TEXT NOT NULL)""",
-    # In the order in which they were committed: ids of snapshots need not grow.
+    # In the order in which they were committed: snapshot ids need not grow.
     """CREATE TABLE lake_snapshots (
         position INTEGER PRIMARY KEY AUTOINCREMENT,
         table_id INTEGER NOT NULL REFERENCES tables (table_id) ON DELETE CASCADE,
@@ -56,14 +148,14 @@ _VERSION_3 = (
 )
 _VERSION_4 = (CREATE_SUMS,)
 _VERSION_5 = (
-    # Every start is another incarnation, so that those of a copy can be told from those before.
+    # Every start is a new incarnation, so that those of a copy can be distinguished.
     "INSERT INTO meta VALUES ('incarnation', '0')",
     # In the order in which they were drawn.
     """CREATE TABLE writer_blocks (
         position INTEGER PRIMARY KEY AUTOINCREMENT,
         block INTEGER NOT NULL UNIQUE, owner TEXT NOT NULL)""",
 )
-# Each entry leads from the version before it, so a file of any age is brought up to date.
+# Each entry upgrades from the version before it, so a file of any age can be upgraded.
 _VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 _SUMMED = 4
 VERSION = len(_VERSIONS)
@@ -82,20 +174,20 @@ class CatalogFile:
         self._path = path
         self._guard = guard
         self._identity: tuple[int, int] | None = None
-        # Why the file is only read, if that is so.
+        # Why the file is read-only, if it is.
         self.read_only = ""
         self._sums = RowSums(connection)
 
     @classmethod
     def open(cls, path: Path, *, now_ms: int, guard: Callable[[], None]) -> "CatalogFile":
-        """Open the file, making it if missing, and check that it is sound and not too new."""
+        """Open the file, creating it if missing, and check that it is sound and not too new."""
         is_new = not path.exists()
         try:
-            if is_new:  # else SQLite would make it, and others could read it
+            if is_new:  # otherwise SQLite would create it readable by others
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
             connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MS_MAX / 1000)
         except (sqlite3.Error, OSError) as error:
-            raise StorageError(f"The catalog {path} cannot be opened: {error}.") from error
+            raise StorageError(f"Cannot open the catalog {path}: {error}.") from error
         file = cls(connection, path, guard)
         try:
             file._prepare()
@@ -110,12 +202,12 @@ class CatalogFile:
 
     @classmethod
     def open_read_only(cls, path: Path, *, guard: Callable[[], None], reason: str) -> "CatalogFile":
-        """Open a file that cannot be written now, as it was closed."""
+        """Open a file that cannot be written now, in the state in which it was closed."""
         uri = f"file:{quote(str(path.absolute()))}?immutable=1"
         try:
             connection = sqlite3.connect(uri, uri=True, isolation_level=None)
         except sqlite3.Error as error:
-            raise StorageError(f"The catalog {path} cannot be opened: {error}.") from error
+            raise StorageError(f"Cannot open the catalog {path}: {error}.") from error
         file = cls(connection, path, guard)
         file.read_only = reason
         try:
@@ -130,7 +222,9 @@ class CatalogFile:
     def _prepare(self) -> None:
         self.rows("PRAGMA journal_mode = WAL")
         self.rows("PRAGMA synchronous = FULL")
-        self.rows("PRAGMA fullfsync = ON")  # heeded where fsync alone leaves bytes in the drive
+        self.rows(
+            "PRAGMA fullfsync = ON"
+        )  # needed where fsync alone leaves bytes in the drive's cache
         self.rows("PRAGMA checkpoint_fullfsync = ON")
         self.rows("PRAGMA foreign_keys = ON")
         self._check()
@@ -140,13 +234,14 @@ class CatalogFile:
             raise CorruptFileError(f"The catalog {self._path} is damaged: {found[0][0]}.")
         if (version := self._version()) > VERSION:
             raise StorageError(
-                f"The catalog {self._path} has version {version}, this program reads {VERSION}.",
-                hint="It was written by a newer version of Headwater: start that one.",
+                f"The catalog {self._path} has version {version}, but this program supports "
+                f"{VERSION}.",
+                hint="It was written by a newer version of Headwater: use that version.",
             )
 
     def _require_version(self, reason: str) -> None:
         if self._version() != VERSION:
-            raise StorageError(f"The catalog {self._path} is of an older version, and {reason}.")
+            raise StorageError(f"The catalog {self._path} has an older version, and {reason}.")
 
     def _version(self) -> int:
         version = self.rows("PRAGMA user_version")[0][0]
@@ -181,7 +276,7 @@ class CatalogFile:
         )
 
     def rows(self, statement: str, cells: Sequence[Cell] = ()) -> list[tuple[Cell, ...]]:
-        """Return what a query finds."""
+        """Return the rows of a query."""
         try:
             return self._connection.execute(statement, cells).fetchall()
         except sqlite3.OperationalError as error:
@@ -210,7 +305,7 @@ class CatalogFile:
         self._move_to_main()
 
     def _require_own_file(self) -> None:
-        """Refuse to write to a file that nobody will find, or that is only read."""
+        """Reject writes to a file that was replaced, or that is read-only."""
         if self.read_only:
             raise StorageError(
                 f"The storage was opened read-only: {self.read_only}.",
@@ -223,9 +318,9 @@ class CatalogFile:
             )
 
     def _move_to_main(self) -> None:
-        """Keep nothing in the log of SQLite: where that is damaged, it ends without a word."""
-        # It is durable already. If somebody reads the file just now, it is moved the next time:
-        # nobody else is served while we wait.
+        """Keep nothing in SQLite's log: if that is damaged, it ends silently."""
+        # It is durable already. If somebody is reading the file, it is moved the next time: waiting
+        # would block every other request.
         with suppress(sqlite3.Error), self._without_waiting():
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 

@@ -5,16 +5,15 @@ from dataclasses import replace
 
 from headwater.errors import LakeSnapshotMissingError, TieringFencedError
 from headwater.model.boundary import LakeBucket
-from headwater.server.catalog.image import Image
 from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieringRecord
-from headwater.server.catalog.store import CatalogStore
+from headwater.server.catalog.store import CatalogStore, Image
 
 SNAPSHOTS_KEPT_MAX = 1000
 KEEP_ALL = -1
 
 
-class LakeCatalog:
-    """Keep the rounds and snapshots of tables, as long as the tables are there."""
+class LakeRecords:
+    """The rounds and snapshots of tables, for as long as the tables exist."""
 
     def __init__(self, store: CatalogStore, image: Image) -> None:
         self._store = store
@@ -27,14 +26,14 @@ class LakeCatalog:
         return self._records.get(table_id, TieringRecord())
 
     def put_record(self, table_id: int, record: TieringRecord) -> None:
-        """Take note of a round of a table."""
+        """Record a round of a table."""
         self._image.table_by_id(table_id)
         with self._store.transaction():
             self._store.lake.put_record(table_id, record)
         self._records[table_id] = record
 
     def snapshots(self, table_id: int) -> tuple[ReportedLakeSnapshot, ...]:
-        """Return the snapshots of a table, in the order in which they were committed."""
+        """List the snapshots of a table, in the order in which they were committed."""
         return self._snapshots.get(table_id, ())
 
     def latest(self, table_id: int) -> ReportedLakeSnapshot | None:
@@ -43,17 +42,17 @@ class LakeCatalog:
         return held[-1] if held else None
 
     def ends(self, table_id: int) -> Mapping[LakeBucket, int]:
-        """Return how far the buckets of a table are tiered; those never tiered are left out."""
+        """Map buckets to how far they are tiered; those never tiered are left out."""
         latest = self.latest(table_id)
         return {} if latest is None else latest.tiered.ends
 
     def held_ends(self, table_id: int) -> Mapping[LakeBucket, int]:
-        """Return how far the lake is known to hold a table: rows before may go from the log."""
+        """Map buckets to the offset before which the log may drop rows: the lake has them."""
         latest = self.latest(table_id)
         return {} if latest is None else latest.held_ends
 
     def settle(self, table_id: int, snapshot_id: int) -> None:
-        """Take note that the lake was seen to hold what was told of its newest snapshot."""
+        """Record that the lake was seen to have what was reported of its newest snapshot."""
         *before, latest = self.snapshots(table_id)
         if latest.snapshot_id != snapshot_id:
             return
@@ -63,7 +62,7 @@ class LakeCatalog:
         self._snapshots[table_id] = kept
 
     def commit(self, snapshot: ReportedLakeSnapshot, *, earliest_kept: int | None) -> None:
-        """Take note of a snapshot; one that was told before, or of older offsets, changes nothing.
+        """Record a snapshot; a repeated one, or one with older offsets, changes nothing.
 
         Raises `TieringFencedError` if offsets go back, unless they are to replace what was known.
         """
@@ -79,7 +78,7 @@ class LakeCatalog:
         self._snapshots[snapshot.table_id] = kept
 
     def find(self, table_id: int, snapshot_id: int) -> ReportedLakeSnapshot:
-        """Return a snapshot by its id, or say that nobody told of it."""
+        """Return a snapshot by its id."""
         for each in self.snapshots(table_id):
             if each.snapshot_id == snapshot_id:
                 return each
@@ -87,13 +86,13 @@ class LakeCatalog:
         raise LakeSnapshotMissingError(f"No lake snapshot {snapshot_id} of {path} is known.")
 
     def forget_dropped(self) -> None:
-        """Let go of what is known of tables that are gone; the file holds none of it by then."""
+        """Forget tables that were dropped; the file no longer has them."""
         for known in (self._records, self._snapshots):
             for table_id in known.keys() - self._image.paths_by_id.keys():
                 del known[table_id]
 
     def paths_in_use(self) -> frozenset[str]:
-        """Return the offsets files that snapshots of existing tables refer to."""
+        """List the offsets files that snapshots of existing tables refer to."""
         return frozenset(
             path
             for table_id in self._image.paths_by_id
@@ -104,16 +103,16 @@ class LakeCatalog:
 
 
 def check_forward(held: ReportedLakeSnapshot, told: ReportedLakeSnapshot) -> None:
-    """Refuse offsets that go back: a late report must not undo a newer one."""
-    # What nobody could check fences nobody: it may be a lie.
+    """Reject offsets that go back: a late report must not undo a newer one."""
+    # A report that could not be checked fences nobody: it may be false.
     for bucket, end in held.held_ends.items():
         new = told.tiered.ends.get(bucket, end)
         if new < end:
             raise TieringFencedError(
-                f"Snapshot {told.snapshot_id} ends at offset {new} of {_named(bucket)},"
-                f" but snapshot {held.snapshot_id} ends at {end} already.",
-                hint="If the lake was set back on purpose, prepare the offsets anew and ignore"
-                " the previous ones.",
+                f"Snapshot {told.snapshot_id} ends at offset {new} of {_named(bucket)}, but "
+                f"snapshot {held.snapshot_id} already ends at {end}.",
+                hint="If the lake was rolled back on purpose, prepare the offsets again with "
+                "ignore_previous.",
             )
 
 
@@ -123,12 +122,12 @@ def kept_snapshots(
     *,
     earliest_kept: int | None,
 ) -> tuple[ReportedLakeSnapshot, ...]:
-    """Return which snapshots stay known, by position as ids need not grow."""
+    """Return which snapshots stay known, by position since ids need not grow."""
     before = tuple(each for each in held if each.snapshot_id != told.snapshot_id)
     if earliest_kept is None:
         return (told,)
     ids = [each.snapshot_id for each in before]
-    # An id that is not known says nothing of the others, so they all stay.
+    # An unknown id says nothing about the others, so they all stay.
     first = ids.index(earliest_kept) if earliest_kept in ids else 0
     if earliest_kept == told.snapshot_id:
         first = len(before)

@@ -1,16 +1,15 @@
-"""The rules of tables that are tiered to a lake, and what the server fills in for them."""
+"""The rules for tables that are tiered to a lake, and their defaults."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from headwater.config.choices import LakeFormat
 from headwater.config.lake import SERVED_FORMATS
-from headwater.config.options import DATALAKE_ENABLED, DATALAKE_FORMAT
+from headwater.config.options import DATALAKE_ENABLED, DATALAKE_FORMAT, LakeFormat
 from headwater.config.table_options import LakeOptions
 from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
 from headwater.lake.iceberg.options import ALLOWED as ICEBERG_OPTIONS
 from headwater.lake.paimon.options import ALLOWED as PAIMON_OPTIONS
-from headwater.model.descriptor import TableDescriptor
+from headwater.model.table import TableDescriptor
 from headwater.model.types import (
     ArrayType,
     DataType,
@@ -21,13 +20,13 @@ from headwater.model.types import (
     TimestampLtzType,
     TimestampType,
 )
-from headwater.rows.lake_keys import IcebergKeys
+from headwater.rows.keys import IcebergKeys
 
 ICEBERG_PRECISION_MAX = 6
 
 
 def with_lake_format(table: TableDescriptor, default_format: str) -> TableDescriptor:
-    """Give a table that is tiered the format of the server, unless it has one."""
+    """Give a tiered table the server's lake format, unless it has one."""
     if DATALAKE_FORMAT.name in table.properties or not DATALAKE_ENABLED.of(table.properties):
         return table
     properties = {**table.properties, DATALAKE_FORMAT.name: str(default_format)}
@@ -35,17 +34,19 @@ def with_lake_format(table: TableDescriptor, default_format: str) -> TableDescri
 
 
 def check_lake(table: TableDescriptor, options: LakeOptions) -> None:
-    """Check that the lake can hold a table, and put its rows into the same buckets."""
+    """Check that the lake supports the table, and puts its rows into the same buckets."""
     if options.historical_partition_enabled:
-        raise InvalidTableError("Lookups in expired partitions are not served from the lake yet.")
+        raise InvalidTableError(
+            "Lookups in expired partitions cannot be answered from the lake yet."
+        )
     if options.format is None:
         return
     if options.format is LakeFormat.LANCE and not options.enabled:
-        # Then it only says how keys are written, and Lance's are those of Fluss itself.
+        # Then it only decides the key encoding, and Lance uses that of Fluss.
         return
     if options.format not in SERVED_FORMATS:
         raise InvalidTableError(
-            f"The lake format {options.format} is not served.", hint="Use iceberg or paimon."
+            f"The lake format {options.format} is not supported.", hint="Use iceberg or paimon."
         )
     if options.format is LakeFormat.ICEBERG:
         _check_iceberg_buckets(table)
@@ -54,7 +55,7 @@ def check_lake(table: TableDescriptor, options: LakeOptions) -> None:
 
 
 def check_lake_options(table: TableDescriptor, *, held: Mapping[str, str] | None = None) -> None:
-    """Refuse options for a lake format that it does not take; `held` were there before."""
+    """Reject options that the lake format does not take; those in `held` existed before."""
     known = held or {}
     given = {name for name, value in table.custom_properties.items() if known.get(name) != value}
     for allowed in (ICEBERG_OPTIONS, PAIMON_OPTIONS):
@@ -63,9 +64,9 @@ def check_lake_options(table: TableDescriptor, *, held: Mapping[str, str] | None
 
 
 def check_lake_alter(held: TableDescriptor, changed: TableDescriptor) -> None:
-    """Refuse new options that no lake format takes, and a format that comes too late.
+    """Reject new options that no lake format takes, and a format that comes too late.
 
-    The first format of a table decides how its rows are spread over buckets.
+    The first format of a table decides how its rows are distributed over buckets.
     """
     check_lake_options(changed, held=held.custom_properties)
     if (
@@ -75,8 +76,9 @@ def check_lake_alter(held: TableDescriptor, changed: TableDescriptor) -> None:
     ):
         return
     raise InvalidAlterError(
-        "The table was made without a lake format, which decides how its rows find their bucket.",
-        hint=f"Make a new table with '{DATALAKE_FORMAT.name}', and copy the rows.",
+        "The table was created without a lake format, which decides how rows are assigned to "
+        "buckets.",
+        hint=f"Create a new table with '{DATALAKE_FORMAT.name}', and copy the rows.",
     )
 
 
@@ -86,9 +88,9 @@ def _check_iceberg_buckets(table: TableDescriptor) -> None:
         return
     if len(names) > 1:
         raise InvalidTableError(
-            f"A table in Iceberg's format has one bucket key, not {len(names)}:"
-            f" {', '.join(names)}.",
-            hint="Name one column to bucket by, or use 'table.datalake.format' paimon.",
+            f"A table in Iceberg's format has one bucket key, not {len(names)}: "
+            f"{', '.join(names)}.",
+            hint="Bucket by one column, or use 'table.datalake.format' paimon.",
         )
     data_type = table.schema.column(names[0]).type
     is_exact = not isinstance(data_type, FloatType | DoubleType) and _fits_iceberg(data_type)
@@ -111,8 +113,8 @@ def _check_iceberg_types(table: TableDescriptor) -> None:
         if not all(_fits_iceberg(each) for each in _parts(column.type)):
             raise InvalidTableError(
                 f"The column '{column.name}' of type {column.type} cannot be tiered to Iceberg.",
-                hint=f"Iceberg keeps times to {ICEBERG_PRECISION_MAX} digits: use TIMESTAMP(6),"
-                " or 'table.datalake.format' paimon.",
+                hint=f"Iceberg stores times with {ICEBERG_PRECISION_MAX} digits: use "
+                "TIMESTAMP(6), or 'table.datalake.format' paimon.",
             )
 
 

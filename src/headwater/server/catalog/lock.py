@@ -1,9 +1,9 @@
-"""The lock that keeps a data directory to one process.
+"""The lock that reserves a data directory for one process.
 
-The directory itself is locked, which cannot be deleted while it is in use, and the file LOCK in
-it, which tells older versions and people who has the directory. Before a change the owner looks
-whether the path still leads to what it locked: a directory that was moved, replaced or deleted
-is not its own any more, and neither is one in which somebody else has made a lock.
+The directory itself is locked, which cannot be deleted while it is in use, and the file LOCK in it,
+which shows older versions and people who has the directory. Before a change the owner checks
+whether the path still leads to what it locked: it has lost a directory that was moved, replaced or
+deleted, or in which another process made a lock.
 """
 
 import errno
@@ -22,7 +22,7 @@ from headwater.store.local import make_durably
 LOCK_NAME = "LOCK"
 _PID_BYTES_MAX = 32
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW
-# What network file systems answer that lock files only, or nothing.
+# Errors of network file systems that can only lock files, or nothing.
 _UNLOCKABLE = (errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 _UNMADE = (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 _events = Events("lock")
@@ -43,11 +43,11 @@ class DirectoryLock:
 
     @classmethod
     def take(cls, directory: Path) -> "DirectoryLock":
-        """Take the directory, or say which process holds it."""
+        """Lock the directory; the error names the process that has it."""
         path = directory.absolute()
         try:
             make_durably(path.parent)
-            # What is in it is for its owner; whoever wants it otherwise makes or changes it first.
+            # Readable by its owner only; to change that, create it first or change its mode.
             make_durably(path, mode=0o700)
             lock = cls(path, _opened_directory(path))
         except OSError as error:
@@ -60,7 +60,7 @@ class DirectoryLock:
         return lock
 
     def check(self) -> None:
-        """Raise if the directory does not belong to this process any more; that is for good."""
+        """Raise if this process has lost the directory; that is permanent."""
         if self._lost:
             raise self._error()
         try:
@@ -70,23 +70,23 @@ class DirectoryLock:
             return
         except OSError as error:
             raise StorageError(
-                f"The data directory {self._path} cannot be seen: {error}."
+                f"Cannot access the data directory {self._path}: {error}."
             ) from error
         if (found.st_dev, found.st_ino) != self._identity:
-            self._lose("its lock was replaced, so another process may have it")
+            self._lose("its lock file was replaced, so another process may have it")
 
     def release(self) -> None:
-        """Let others take the directory; a second call does nothing."""
+        """Release the directory; a second call does nothing."""
         # The file stays: removing it would let two processes lock two files of one name.
         descriptors = self._let_go("it was closed")
         for descriptor in descriptors:
-            # A child that was forked meanwhile may have it open as well.
+            # A forked child may have it open as well.
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
     def forget(self) -> None:
-        """Leave the lock to the process that this one was forked from."""
+        """Leave the lock to the parent process after a fork."""
         self._remaking = Lock()
         for descriptor in self._let_go("it was opened before this process was forked"):
             os.close(descriptor)
@@ -103,7 +103,7 @@ class DirectoryLock:
         try:
             self._take_file(os.O_CREAT)
         except OSError as error:
-            # Where nobody can make a file, none will be missed.
+            # If nobody can create a file, none is missing.
             if error.errno not in _UNMADE or self._directory is None:
                 raise _unusable(self._path, error) from error
 
@@ -126,13 +126,11 @@ class DirectoryLock:
         except OSError as error:
             if may_fail and error.errno in _UNLOCKABLE:
                 return False
-            raise StorageError(
-                f"The data directory {self._path} cannot be locked: {error}."
-            ) from error
+            raise StorageError(f"Cannot lock the data directory {self._path}: {error}.") from error
         return True
 
     def _miss_file(self) -> None:
-        """Make a lock file that was deleted, if the directory is still the one that is locked."""
+        """Recreate a deleted lock file, if the directory is still the one that is locked."""
         with self._remaking:
             if self._lost or not self._has_directory():
                 self._lose("it was moved, replaced or deleted")
@@ -142,11 +140,11 @@ class DirectoryLock:
             try:
                 self._take_file(os.O_CREAT | os.O_EXCL)
             except OSError:
-                return  # Another thread made it, or nobody can: the next look tells.
+                return  # Another thread created it, or nobody can: the next check shows.
             except DirectoryInUseError:
-                self._lose("its lock was deleted, and another process has made one")
+                self._lose("its lock file was deleted, and another process has created one")
             os.close(before)
-            _events.warning("lock file was deleted and made again", directory=str(self._path))
+            _events.warning("lock file deleted and recreated", directory=str(self._path))
 
     def _has_directory(self) -> bool:
         if self._directory is None:
@@ -174,7 +172,7 @@ def _leave_to_parent() -> None:
         lock.forget()
 
 
-# Whatever is forked must not keep a directory that its parent has closed.
+# A forked process must not keep a directory that its parent has closed.
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
@@ -182,7 +180,7 @@ def _opened_directory(path: Path) -> int | None:
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:
-        return None  # One may use a directory in which one may not look around.
+        return None  # A directory may be usable but not listable.
 
 
 def _opened_file(path: Path, flags: int) -> int:
@@ -195,7 +193,7 @@ def _opened_file(path: Path, flags: int) -> int:
 
 
 def _note_process(descriptor: int) -> None:
-    """Tell people who has the directory, where the disk takes that."""
+    """Write the process id for people, if the disk is writable."""
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -209,17 +207,17 @@ def _in_use(directory: Path) -> DirectoryInUseError:
         holder = (directory / LOCK_NAME).read_bytes()[:_PID_BYTES_MAX].decode("ascii", "replace")
     if holder.strip() == str(os.getpid()):
         return DirectoryInUseError(
-            f"The data directory {directory} is open in this process already.",
-            hint="Use what has it open, or close that first.",
+            f"The data directory {directory} is already open in this process.",
+            hint="Use the open storage, or close it first.",
         )
     return DirectoryInUseError(
         f"The data directory {directory} is in use by process {holder.strip() or 'unknown'}.",
-        hint="Stop that process, or start this one with another data directory.",
+        hint="Stop that process, or use another data directory.",
     )
 
 
 def _unusable(directory: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"The data directory {directory} cannot be used: {error}.",
-        hint="Give a directory that this user may make, and write to.",
+        f"Cannot use the data directory {directory}: {error}.",
+        hint="Use a directory that this user can create and write to.",
     )

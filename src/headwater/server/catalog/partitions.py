@@ -8,33 +8,31 @@ from headwater.config.auto_partition import check_partition_time
 from headwater.config.server import ServerSettings
 from headwater.config.table_options import TableOptions
 from headwater.errors import HeadwaterError, PartitionExistsError, PartitionLimitError
-from headwater.model.partition import (
+from headwater.model.path import (
     PartitionSpec,
+    TablePath,
     check_spec_values,
     complete_spec,
     name_of_spec,
     partial_spec,
 )
-from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
 from headwater.runtime.clock import Clock
-from headwater.server.catalog.entries import PartitionInfo
-from headwater.server.catalog.image import Image
-from headwater.server.catalog.store import CatalogStore
+from headwater.server.catalog.store import CatalogStore, Image, PartitionInfo
 
 _Made = PartitionInfo | HeadwaterError
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """Hold what somebody asks for."""
+    """A request to create a partition."""
 
     path: TablePath
     spec: Mapping[str, str]
     ignore_if_exists: bool
 
 
-class Partitions:
+class CatalogPartitions:
     """Create, drop and find partitions."""
 
     def __init__(
@@ -49,18 +47,18 @@ class Partitions:
     def list(
         self, path: TablePath, partial: Mapping[str, str] | None = None
     ) -> tuple[PartitionInfo, ...]:
-        """Return the partitions that have the given values, sorted by name."""
+        """List the partitions that have the given values, sorted by name."""
         table = self._image.table(path)
         wanted = set(partial_spec(partial or {}, table.descriptor.partition_keys))
         held = self._image.partitions[table.table_id]
         return tuple(held[name] for name in sorted(held) if wanted.issubset(held[name].spec))
 
     def by_name(self, path: TablePath, name: str) -> PartitionInfo:
-        """Return a partition by its name, or say that it is missing."""
+        """Return a partition by its name; a missing one is an error."""
         return self._image.partition(self._image.table(path), name)
 
     def by_id(self, partition_id: int) -> PartitionInfo:
-        """Return a partition by its id, or say that it is missing."""
+        """Return a partition by its id; a missing one is an error."""
         return self._image.partition_by_id(partition_id)
 
     def create(
@@ -75,7 +73,7 @@ class Partitions:
     async def create_soon(
         self, path: TablePath, spec: Mapping[str, str], *, ignore_if_exists: bool = False
     ) -> PartitionInfo:
-        """Create a partition together with all that are asked for in this turn of the loop."""
+        """Create a partition together with all that are requested in this turn of the loop."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._create_waiting)
@@ -98,7 +96,7 @@ class Partitions:
                 answer.set_result(each)
 
     def _create_all(self, wishes: Sequence[_Wish]) -> Sequence[_Made]:
-        """Create partitions by one change of the file; each succeeds or is refused on its own."""
+        """Create partitions in one transaction; each succeeds or fails on its own."""
         new: dict[tuple[int, str], PartitionInfo] = {}
         try:
             with self._store.transaction():
@@ -110,7 +108,7 @@ class Partitions:
         return made
 
     def _made(self, wish: _Wish, new: dict[tuple[int, str], PartitionInfo]) -> _Made:
-        """Insert a partition, unless it is there, or say why there can be none."""
+        """Insert a partition, unless it exists; check that it is allowed."""
         try:
             table = self._image.table(wish.path)
             spec = check_spec_values(complete_spec(wish.spec, table.descriptor.partition_keys))
@@ -121,7 +119,7 @@ class Partitions:
             if held is not None and wish.ignore_if_exists:
                 return held
             if held is not None:
-                raise PartitionExistsError(f"There is a partition '{name}' of {wish.path} already.")
+                raise PartitionExistsError(f"There is already a partition '{name}' of {wish.path}.")
             self._check_new(table, spec, sum(each == table.table_id for each, _ in new))
         except HeadwaterError as fault:
             return fault

@@ -1,25 +1,196 @@
-"""The rows of the catalog file and the entries they stand for."""
+"""The rows of the catalog file, and all of it in memory for reads."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.errors import CorruptFileError, RequestError
-from headwater.model.descriptor import (
+from headwater.errors import (
+    BucketMissingError,
+    CorruptFileError,
+    DatabaseMissingError,
+    PartitionMissingError,
+    RequestError,
+    SchemaMissingError,
+    TableMissingError,
+)
+from headwater.model.path import PartitionSpec, TablePath, spec_of_name
+from headwater.model.schema import Schema, schema_from_json, schema_to_json
+from headwater.model.table import (
     TableDescriptor,
+    TableInfo,
     descriptor_from_json,
     descriptor_to_json,
 )
-from headwater.model.partition import spec_of_name
-from headwater.model.path import TablePath
-from headwater.model.schema import Schema, schema_from_json, schema_to_json
-from headwater.model.table import TableInfo
 from headwater.model.type_json import Json
-from headwater.server.catalog.entries import DatabaseInfo, PartitionInfo
 from headwater.server.catalog.file import CatalogFile, Cell
-from headwater.server.catalog.image import Image
-from headwater.server.catalog.lake_rows import LakeRows
+from headwater.server.catalog.lake_entries import (
+    ReportedLakeSnapshot,
+    TieringRecord,
+    reported_snapshot,
+    tiering_record,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseInfo:
+    """A database."""
+
+    name: str
+    comment: str | None = None
+    custom_properties: Mapping[str, str] = field(default_factory=dict)
+    created_ms: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionInfo:
+    """A partition; the spec is in the order of the partition keys."""
+
+    partition_id: int
+    table_id: int
+    name: str
+    spec: PartitionSpec
+
+
+# The whole catalog in memory, which answers every read.
+
+
+@dataclass(slots=True)
+class Image:
+    """The entries of the catalog; changed only after the file."""
+
+    databases: dict[str, DatabaseInfo] = field(default_factory=dict)
+    tables: dict[TablePath, TableInfo] = field(default_factory=dict)
+    schemas: dict[int, dict[int, Schema]] = field(default_factory=dict)
+    partitions: dict[int, dict[str, PartitionInfo]] = field(default_factory=dict)
+    paths_by_id: dict[int, TablePath] = field(default_factory=dict)
+    partitions_by_id: dict[int, PartitionInfo] = field(default_factory=dict)
+
+    def database(self, name: str) -> DatabaseInfo:
+        """Return a database by name."""
+        if name not in self.databases:
+            raise DatabaseMissingError(f"There is no database '{name[:200]}'.")
+        return self.databases[name]
+
+    def table(self, path: TablePath) -> TableInfo:
+        """Return a table by path."""
+        if path not in self.tables:
+            raise TableMissingError(f"There is no table '{str(path)[:400]}'.")
+        return self.tables[path]
+
+    def table_by_id(self, table_id: int) -> TableInfo:
+        """Return a table by id."""
+        if table_id not in self.paths_by_id:
+            raise BucketMissingError(f"There is no table with the id {table_id}.")
+        return self.tables[self.paths_by_id[table_id]]
+
+    def tables_in(self, database: str) -> tuple[TableInfo, ...]:
+        """Return the tables of a database by name."""
+        self.database(database)
+        found = [info for path, info in self.tables.items() if path.database == database]
+        return tuple(sorted(found, key=lambda info: info.path))
+
+    def schema(self, table_id: int, schema_id: int) -> Schema:
+        """Return one version of a table's schema."""
+        versions = self.schemas[self.table_by_id(table_id).table_id]
+        if schema_id not in versions:
+            raise SchemaMissingError(f"Table {table_id} has no schema version {schema_id}.")
+        return versions[schema_id]
+
+    def partition(self, table: TableInfo, name: str) -> PartitionInfo:
+        """Return a partition of a table by name."""
+        found = self.partitions[table.table_id].get(name)
+        if found is None:
+            raise PartitionMissingError(f"There is no partition '{name[:200]}' of {table.path}.")
+        return found
+
+    def partition_by_id(self, partition_id: int) -> PartitionInfo:
+        """Return a partition by id."""
+        if partition_id not in self.partitions_by_id:
+            raise PartitionMissingError(f"There is no partition with the id {partition_id}.")
+        return self.partitions_by_id[partition_id]
+
+    def put_table(self, info: TableInfo) -> None:
+        """Add a table, or replace it by a new version."""
+        self.tables[info.path] = info
+        self.paths_by_id[info.table_id] = info.path
+        self.schemas.setdefault(info.table_id, {})[info.schema_id] = info.descriptor.schema
+        self.partitions.setdefault(info.table_id, {})
+
+    def remove_table(self, info: TableInfo) -> None:
+        """Forget a table, its schemas and its partitions."""
+        del self.tables[info.path]
+        del self.paths_by_id[info.table_id]
+        del self.schemas[info.table_id]
+        for partition in self.partitions.pop(info.table_id).values():
+            del self.partitions_by_id[partition.partition_id]
+
+    def put_partition(self, info: PartitionInfo) -> None:
+        """Add a partition."""
+        self.partitions[info.table_id][info.name] = info
+        self.partitions_by_id[info.partition_id] = info
+
+    def remove_partition(self, info: PartitionInfo) -> None:
+        """Forget a partition."""
+        del self.partitions[info.table_id][info.name]
+        del self.partitions_by_id[info.partition_id]
+
+
+# The rows of the catalog file about the lake.
+
+
+class LakeRows:
+    """Write what is known of the lake as rows, and read it back."""
+
+    def __init__(self, file: CatalogFile) -> None:
+        self._file = file
+
+    def records(self) -> dict[int, TieringRecord]:
+        """Read the rounds of all tables."""
+        rows = self._file.rows("SELECT table_id, turn, details FROM lake_tables")
+        return {
+            int(table_id or 0): tiering_record(int(turn or 0), str(details))
+            for table_id, turn, details in rows
+        }
+
+    def put_record(self, table_id: int, record: TieringRecord) -> None:
+        """Write the rounds of a table."""
+        self._file.change(
+            "INSERT INTO lake_tables VALUES (?, ?, ?) ON CONFLICT (table_id) DO UPDATE"
+            " SET turn = excluded.turn, details = excluded.details",
+            (table_id, record.turn, record.details()),
+        )
+
+    def snapshots(self) -> dict[int, tuple[ReportedLakeSnapshot, ...]]:
+        """Read the snapshots of all tables, each in the order in which they were committed."""
+        found: dict[int, tuple[ReportedLakeSnapshot, ...]] = {}
+        for table_id, snapshot_id, committed_ms, details in self._file.rows(
+            "SELECT table_id, snapshot_id, committed_ms, details FROM lake_snapshots"
+            " ORDER BY position"
+        ):
+            snapshot = reported_snapshot(
+                int(table_id or 0),
+                int(snapshot_id or 0),
+                committed_ms=int(committed_ms or 0),
+                details=str(details),
+            )
+            found[snapshot.table_id] = (*found.get(snapshot.table_id, ()), snapshot)
+        return found
+
+    def put_snapshots(self, table_id: int, snapshots: Sequence[ReportedLakeSnapshot]) -> None:
+        """Replace the snapshots of a table."""
+        self._file.change("DELETE FROM lake_snapshots WHERE table_id = ?", (table_id,))
+        for each in snapshots:
+            self._file.change(
+                "INSERT INTO lake_snapshots (table_id, snapshot_id, committed_ms, details)"
+                " VALUES (?, ?, ?, ?)",
+                (each.table_id, each.snapshot_id, each.committed_ms, each.details()),
+            )
+
+
+# The rows of the catalog file and the entries they represent.
 
 
 class CatalogStore:
@@ -31,7 +202,7 @@ class CatalogStore:
 
     @classmethod
     def open(cls, path: Path, *, now_ms: int, guard: Callable[[], None]) -> "CatalogStore":
-        """Open the file at a path, making it if missing; the guard may refuse later changes."""
+        """Open the file at a path, creating it if missing; the guard may reject later changes."""
         return cls(CatalogFile.open(path, now_ms=now_ms, guard=guard))
 
     @classmethod
@@ -43,7 +214,7 @@ class CatalogStore:
 
     @property
     def read_only(self) -> str:
-        """Return why nothing can be changed; empty if it can."""
+        """Why nothing can be changed; empty if it can."""
         return self._file.read_only
 
     def close(self) -> None:
@@ -62,8 +233,8 @@ class CatalogStore:
             self._load_tables(image)
             self._load_partitions(image)
         except (RequestError, ValueError, KeyError, TypeError, AttributeError) as error:
-            # Whatever cannot be read back was never written by this program in this form.
-            raise CorruptFileError(f"The catalog cannot be read: {error!r}.") from error
+            # Whatever cannot be parsed was not written by this program.
+            raise CorruptFileError(f"Cannot read the catalog: {error!r}.") from error
         return image
 
     def _load_databases(self, image: Image) -> None:
@@ -106,7 +277,7 @@ class CatalogStore:
             image.put_partition(info)
 
     def put_database(self, info: DatabaseInfo) -> None:
-        """Insert a database, or update it if it is there."""
+        """Insert a database, or update it."""
         details = {"comment": info.comment, "custom_properties": dict(info.custom_properties)}
         self._file.change(
             "INSERT INTO databases VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
@@ -157,7 +328,7 @@ class CatalogStore:
         self._file.change("DELETE FROM partitions WHERE partition_id = ?", (partition_id,))
 
     def last_number(self, table_id: int) -> int:
-        """Return the last number that was reserved for rows of a table, or 0."""
+        """Read the last number that was reserved for rows of a table, or 0."""
         found = self._file.rows("SELECT last FROM row_numbers WHERE table_id = ?", (table_id,))
         return _number(found[0][0]) if found else 0
 
@@ -170,7 +341,7 @@ class CatalogStore:
         )
 
     def skip_ids(self, table: str, last: int) -> bool:
-        """Give only ids after one to new rows of a table, and tell whether that was needed."""
+        """Skip ids up to `last` for new rows of a table, and tell whether that was needed."""
         found = self._file.rows("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
         if last <= (_number(found[0][0]) if found else 0):
             return False
@@ -179,26 +350,26 @@ class CatalogStore:
         return True
 
     def writer_blocks(self) -> dict[int, str]:
-        """Return to whom the ids of each block were handed out."""
+        """Read the owner of each block of writer ids."""
         rows = self._file.rows("SELECT block, owner FROM writer_blocks")
         return {_number(row[0]): str(row[1]) for row in rows}
 
     def add_writer_block(self, block: int, owner: str, *, kept_max: int) -> None:
-        """Write to whom the ids of a block are handed out, and forget the oldest of too many."""
+        """Record the owner of a block of writer ids, and forget the oldest of too many."""
         position = self._file.change(
             "INSERT INTO writer_blocks (block, owner) VALUES (?, ?)", (block, owner)
         )
         self._file.change("DELETE FROM writer_blocks WHERE position <= ?", (position - kept_max,))
 
     def note(self, key: str) -> str:
-        """Return one of the single values of the catalog."""
+        """Read one of the single values of the catalog."""
         found = self.note_if_any(key)
         if found is None:
-            raise CorruptFileError(f"The catalog holds no '{key}'.")
+            raise CorruptFileError(f"The catalog has no '{key}'.")
         return found
 
     def note_if_any(self, key: str) -> str | None:
-        """Return a single value that catalogs of older versions do not have."""
+        """Read a single value that catalogs of older versions do not have."""
         found = self._file.rows("SELECT value FROM meta WHERE key = ?", (key,))
         return str(found[0][0]) if found else None
 

@@ -1,31 +1,91 @@
-"""The lake behind a table: what tierers report of it, and what readers ask of it."""
+"""The lake behind a table: heartbeats and reports of tiering services, and requests of readers."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from headwater.config.table_options import LakeOptions
 from headwater.errors import (
+    BucketMissingError,
     HeadwaterError,
     LakeMissingError,
     LakeSnapshotMissingError,
     MissingError,
+    PartitionMissingError,
     RequestError,
     TableMissingError,
 )
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
-from headwater.runtime.turns import in_turns
-from headwater.server.catalog.lake_entries import ReportedLakeSnapshot
-from headwater.server.catalog.lake_offsets import TieredOffsets
-from headwater.server.context import Context
-from headwater.server.handlers.lake_ends import check_ends, live_ends
-from headwater.server.handlers.paths import table_path
-from headwater.server.lake.checks import Standing, check_said
+from headwater.runtime.tasks import in_turns
+from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieredOffsets
+from headwater.server.context import Context, table_path
+from headwater.server.lake import Standing, check_said
+from headwater.server.tiering import (
+    LeasedTurn,
+    TableTiering,
+    TieringRequest,
+    TieringRounds,
+    due_in_ms,
+    state_name,
+)
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
+
+# Checks of reported offsets: retention deletes rows based on them.
+
+
+def live_ends(
+    info: TableInfo, ends: Mapping[LakeBucket, int], context: Context
+) -> dict[LakeBucket, int]:
+    """Drop the ends of partitions that were dropped in the meantime."""
+    live: set[int | None] = {None}
+    if info.descriptor.is_partitioned:
+        live = {each.partition_id for each in context.catalog.partitions.list(info.path)}
+    return {bucket: end for bucket, end in ends.items() if bucket.partition_id in live}
+
+
+async def check_ends(info: TableInfo, ends: Mapping[LakeBucket, int], context: Context) -> None:
+    """Reject ends that no lake can have, since the log never had so many durable rows."""
+    known = context.catalog.lake.ends(info.table_id)
+    for bucket in ends:
+        if not 0 <= bucket.bucket < (info.descriptor.bucket_count or 1):
+            raise RequestError(f"{info.path} has no bucket {bucket.bucket}.")
+    async for bucket, end in in_turns(live_ends(info, ends, context).items()):
+        if end < 0:
+            raise RequestError(f"{_named(bucket, info)} cannot end at offset {end}.")
+        # What was trusted before stays as it is: a log that was restored since does not invalidate
+        # reports about other buckets. A bucket without rows need not be opened either.
+        if end in (0, known.get(bucket)):
+            continue
+        log_end = await _log_end(info, bucket, context)
+        if log_end is not None and end > log_end:
+            raise RequestError(
+                f"{_named(bucket, info)} is reported to be tiered up to offset {end}, but its "
+                f"log ends at {log_end}.",
+                hint="The lake belongs to another table, or the log was restored from an older "
+                "copy: move the lake table away, or drop it.",
+            )
+
+
+async def _log_end(info: TableInfo, bucket: LakeBucket, context: Context) -> int | None:
+    """Return the offset before which rows are durable; None if the bucket was dropped."""
+    place = TableBucket(info.table_id, bucket.bucket, bucket.partition_id)
+    try:
+        return (await context.tablets.tablet(place)).high_watermark
+    except (BucketMissingError, PartitionMissingError):
+        return None  # Dropped since the list was made.
+
+
+def _named(bucket: LakeBucket, info: TableInfo) -> str:
+    partition = "" if bucket.partition_id is None else f" of partition {bucket.partition_id}"
+    return f"Bucket {bucket.bucket}{partition} of {info.path}"
+
+
+# Requests.
 
 OFFSETS_PER_TURN = 4096
 
@@ -33,19 +93,19 @@ OFFSETS_PER_TURN = 4096
 async def get_file_system_security_token(
     _: pb.GetFileSystemSecurityTokenRequest, __: Context
 ) -> pb.GetFileSystemSecurityTokenResponse:
-    """Tell that files need no token here: clients read through the server."""
+    """Return no token: clients read files through the server."""
     return pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
 
 
-# ---- what readers ask
+# ---- requests of readers
 
 
 async def get_lake_snapshot(
     request: pb.GetLakeSnapshotRequest, context: Context
 ) -> pb.GetLakeSnapshotResponse:
-    """Tell how far a snapshot of the lake goes: the newest, one by its id, or a readable one."""
+    """Return how far a snapshot of the lake goes: the newest, one by its id, or a readable one."""
     if request.readable and request.HasField("snapshot_id"):
-        raise RequestError("A snapshot is asked for by its id or as a readable one, not both.")
+        raise RequestError("Ask for a snapshot by its id or for a readable one, not both.")
     table = context.catalog.tables.info(table_path(request.table_path))
     snapshot, offsets = _asked_for(request, table, context)
     return pb.GetLakeSnapshotResponse(
@@ -74,16 +134,16 @@ def _asked_for(
             return each, each.tiered
         if each.readable is not None:
             return each, each.readable
-    raise LakeSnapshotMissingError(f"{table.path} was not tiered yet.")
+    raise LakeSnapshotMissingError(f"{table.path} has not been tiered yet.")
 
 
-# ---- what tierers report
+# ---- reports of tiering services
 
 
 async def prepare_lake_table_snapshot(
     request: pb.PrepareLakeTableSnapshotRequest, context: Context
 ) -> pb.PrepareLakeTableSnapshotResponse:
-    """Write how far tables will be tiered to files, on top of what is known."""
+    """Write how far tables will be tiered to files, merged into what is known."""
     answers = [
         await _prepared(each, context, replaces=request.ignore_previous_table_offsets)
         async for each in in_turns(request.bucket_offsets)
@@ -117,12 +177,12 @@ async def _prepared(
 
 
 async def _check_lineage(table: pb.TableOffsets, context: Context) -> None:
-    """Refuse ends that were tiered from another log than the one there is now."""
+    """Reject ends that were tiered from another log than the current one."""
     for each in table.bucket_offsets:
         if each.HasField("incarnation"):
             partition_id = each.partition_id if each.HasField("partition_id") else None
             bucket = TableBucket(table.table_id, each.bucket_id, partition_id)
-            # A partition that was dropped meanwhile has no log to compare with.
+            # A partition that was dropped in the meantime has no log to compare with.
             with suppress(MissingError):
                 tablet = await context.tablets.tablet(bucket)
                 tablet.check_same(each.log_end_offset, each.incarnation)
@@ -132,8 +192,8 @@ def _existing(table: pb.TableOffsets, context: Context) -> TableInfo:
     info = context.catalog.tables.info(table_path(table.table_path))
     if info.table_id != table.table_id:
         raise TableMissingError(
-            f"{info.path} was dropped and made anew since: its id is {info.table_id}, not"
-            f" {table.table_id}."
+            f"{info.path} was dropped and created again: its id is {info.table_id}, not "
+            f"{table.table_id}."
         )
     return info
 
@@ -141,9 +201,9 @@ def _existing(table: pb.TableOffsets, context: Context) -> TableInfo:
 def _merged(
     info: TableInfo, given: Mapping[LakeBucket, int], context: Context, *, replaces: bool
 ) -> dict[LakeBucket, int]:
-    """Put ends on top of those known, without partitions that were dropped meanwhile."""
+    """Merge ends into the known ones, without partitions that were dropped in the meantime."""
     latest = context.catalog.lake.latest(info.table_id)
-    # What the lake was seen not to have is built on by nobody.
+    # Never build on what the lake was seen not to have.
     is_absent = latest is not None and latest.standing == Standing.ABSENT
     known = context.catalog.lake.held_ends if is_absent else context.catalog.lake.ends
     before = {} if replaces else known(info.table_id)
@@ -153,15 +213,16 @@ def _merged(
 async def commit_lake_table_snapshot(
     request: pb.CommitLakeTableSnapshotRequest, context: Context
 ) -> pb.CommitLakeTableSnapshotResponse:
-    """Take note of snapshots that were committed to the lake."""
-    # Beside these there may be offsets in the request itself, which say the same.
+    """Record snapshots that were committed to the lake."""
+    # The request itself may have offsets too, which say the same.
     answers = [
         await _committed(each, context)
         async for each in in_turns(request.lake_table_snapshot_metadata)
     ]
     if not answers and request.tables_req:
         raise RequestError(
-            "Offsets are reported in files.", hint="Use a tierer of Fluss 0.9 or newer."
+            "Offsets must be reported in files.",
+            hint="Use the tiering service of Fluss 0.9 or newer.",
         )
     return pb.CommitLakeTableSnapshotResponse(table_resp=answers)
 
@@ -189,9 +250,9 @@ async def _committed(told: pb.LakeTableSnapshotMetadata, context: Context) -> pb
 async def _looked_for(
     told: ReportedLakeSnapshot, info: TableInfo, context: Context
 ) -> ReportedLakeSnapshot:
-    """Return what is believed of a report: all of it if the lake's own snapshot says the same.
+    """Return the trusted part of a report: all of it if the lake's own snapshot says the same.
 
-    Else the lake is known to hold what it was known to hold before.
+    Otherwise the lake is only known to have what it was known to have before.
     """
     checks, catalog = context.lake.checks, context.catalog.lake
     principal = context.session.principal
@@ -199,7 +260,7 @@ async def _looked_for(
         return told
     look = await checks.look(info, told.snapshot_id)
     if look.standing is Standing.CHECKED:
-        # Of partitions that were dropped since, the log has nothing to lose.
+        # The log has no rows to lose of partitions that were dropped since.
         for offsets in (told.tiered, told.readable or told.tiered):
             live = live_ends(info, offsets.ends, context)
             check_said(live, look.ends, snapshot_id=told.snapshot_id)
@@ -230,3 +291,100 @@ def _snapshot(told: pb.LakeTableSnapshotMetadata, context: Context) -> ReportedL
         readable=readable,
         readable_path=readable_path,
     )
+
+
+# Heartbeats of tiering services: tables they keep, give back, and ask for.
+
+_NO_REASON = "The tiering service gave no reason."
+
+
+async def lake_tiering_heartbeat(
+    request: pb.LakeTieringHeartbeatRequest, context: Context
+) -> pb.LakeTieringHeartbeatResponse:
+    """Take tables back, renew those in progress, and hand one out if asked to."""
+    rounds, forced = context.lake.rounds, frozenset(request.force_finished_tables)
+    answer = pb.LakeTieringHeartbeatResponse(
+        coordinator_epoch=rounds.coordinator_epoch,
+        storage_id=context.catalog.storage_id,
+        now_ms=context.catalog.time.now_ms(),
+        failed_table_resp=[
+            _told(each, partial(rounds.fail, failure=each.failure or _NO_REASON))
+            async for each in in_turns(request.failed_tables)
+        ],
+        tiering_table_resp=[
+            _told(each, rounds.renew) async for each in in_turns(request.tiering_tables)
+        ],
+        finished_table_resp=[
+            _told(each, partial(_finish, rounds, each, forced))
+            async for each in in_turns(request.finished_tables)
+        ],
+    )
+    if request.request_table:
+        wish = TieringRequest(
+            only=frozenset(map(table_path, request.only_tables)),
+            ignores_freshness=request.ignore_freshness,
+        )
+        given = rounds.hand_out(wish, context.lake.untiered().__getitem__)
+        if given is not None:
+            answer.tiering_table.CopyFrom(_assignment(given))
+    if request.list_states:
+        async for table in in_turns(rounds.tables()):
+            answer.states.append(_state(table, context))
+    return answer
+
+
+def _told(
+    table: pb.HeartbeatReqForTable, step: Callable[[LeasedTurn], None]
+) -> pb.HeartbeatRespForTable:
+    """Take one step for a table; a stale service of one table must not affect the others."""
+    answer = pb.HeartbeatRespForTable(table_id=table.table_id)
+    try:
+        step(LeasedTurn(table.table_id, table.coordinator_epoch, table.tiering_epoch))
+    except HeadwaterError as fault:
+        answer.error.CopyFrom(pb.ErrorResponse(error_code=fault.code, error_message=str(fault)))
+    return answer
+
+
+def _finish(
+    rounds: TieringRounds, table: pb.HeartbeatReqForTable, forced: frozenset[int], turn: LeasedTurn
+) -> None:
+    stats = table.lake_tiering_stats
+    rounds.finish(
+        turn,
+        is_forced=turn.table_id in forced,
+        file_size=stats.file_size if stats.HasField("file_size") else None,
+        record_count=stats.record_count if stats.HasField("record_count") else None,
+    )
+
+
+def _assignment(table: TableTiering) -> pb.LakeTieringTableInfo:
+    return pb.LakeTieringTableInfo(
+        table_id=table.table_id,
+        table_path=_path(table),
+        tiering_epoch=table.record.turn,
+        unsettled_epoch=table.unsettled,
+    )
+
+
+def _state(table: TableTiering, context: Context) -> pb.LakeTieringState:
+    now_ms, record = context.lake.rounds.now_ms, table.record
+    snapshot = context.catalog.lake.latest(table.table_id)
+    return pb.LakeTieringState(
+        table_path=_path(table),
+        table_id=table.table_id,
+        state=state_name(table, now_ms=now_ms),
+        tiering_epoch=record.turn,
+        freshness_ms=table.freshness_ms,
+        due_in_ms=due_in_ms(table, now_ms=now_ms),
+        last_tiered_ms=record.last_tiered_ms,
+        last_duration_ms=record.last_duration_ms,
+        snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+        failures=record.failures,
+        last_failure=record.last_failure,
+        file_size=record.file_size,
+        record_count=record.record_count,
+    )
+
+
+def _path(table: TableTiering) -> pb.TablePath:
+    return pb.TablePath(database_name=table.path.database, table_name=table.path.table)

@@ -1,18 +1,20 @@
 """Reading rows of primary-key tables by their key, or by the start of it."""
 
 import asyncio
+from collections.abc import Sequence
 
 import numpy as np
 
 from headwater.errors import HeadwaterError, TimedOutError
-from headwater.kv.values import framed
+from headwater.kv.heap import framed
 from headwater.model.bucket import TableBucket
 from headwater.rows.row_bytes import RowBytes
-from headwater.runtime.turns import gathered, in_turns
+from headwater.runtime.tasks import gathered, in_turns
 from headwater.server.context import Context
+from headwater.server.tablets import Tablets
 from headwater.store.disk import Part
-from headwater.tablet.lookups import HeldValues, Room, Values
 from headwater.tablet.pk_tablet import PkTablet
+from headwater.tablet.state_read import HeldValues, Room, Values
 from headwater.wire.apis import ApiKey
 from headwater.wire.lookup import (
     EMPTY_VALUE,
@@ -21,13 +23,44 @@ from headwater.wire.lookup import (
     BucketKeys,
     BucketValues,
     LookupRequest,
+    decode_lookup,
     encoded_value_lists,
     encoded_values,
     lookup_answer,
 )
 
+# Fewer keys and bytes than that are answered at once, where nothing has to be waited for.
+SHORT_KEYS_MAX = 16
+SHORT_REQUEST_BYTES_MAX = 2 << 10
+SHORT_ANSWER_BYTES_MAX = 64 << 10
 TIMEOUT_MS = 30_000
 DURABLE = -1
+
+
+def values_now(
+    bucket: TableBucket, keys: Sequence[bytes], tablets: Tablets
+) -> list[bytes | None] | None:
+    """Return the values of a few keys if that takes no waiting; None otherwise, or on a fault."""
+    if len(keys) > SHORT_KEYS_MAX:
+        return None
+    tablet = tablets.keyed.ready(bucket)
+    return None if tablet is None else tablet.values_now(keys, bytes_max=SHORT_ANSWER_BYTES_MAX)
+
+
+def lookup_now(body: memoryview, tablets: Tablets) -> list[Part] | None:
+    """Answer a request for a few keys of one bucket without waiting; None leaves it to `lookup`."""
+    if len(body) > SHORT_REQUEST_BYTES_MAX:
+        return None
+    request = decode_lookup(body)
+    if len(request.buckets) != 1 or request.insert_if_not_exists:
+        return None
+    (asked,) = request.buckets
+    values = values_now(_bucket(request, asked), asked.keys, tablets)
+    if values is None:
+        return None
+    return lookup_answer(
+        [BucketValues(asked.bucket_id, asked.partition_id, encoded_values(values))]
+    )
 
 
 async def lookup(request: LookupRequest, context: Context) -> list[Part]:

@@ -1,17 +1,82 @@
-"""Where everything is: one server that leads every bucket."""
+"""What clients ask first: versions, logins, and where everything is."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from headwater.errors import PartitionMissingError, RecordTooLargeError
+from headwater.errors import (
+    AuthenticationError,
+    PartitionMissingError,
+    RecordTooLargeError,
+    SecurityDisabledError,
+)
 from headwater.model.table import TableInfo
-from headwater.runtime.turns import in_turns
-from headwater.server.catalog.entries import PartitionInfo
-from headwater.server.context import FAULT_DELAY_S, Context
-from headwater.server.handlers.paths import table_path
+from headwater.runtime.tasks import in_turns
+from headwater.server.catalog.store import PartitionInfo
+from headwater.server.connection import Session
+from headwater.server.context import FAULT_DELAY_S, Context, table_path
 from headwater.server.handlers.tables import table_json
+from headwater.server.logins import Logins
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.fields import Part, bytes_head
+from headwater.wire.apis import APIS
+from headwater.wire.messages import Part, bytes_head
+
+PROTOCOL_SHOWN_MAX = 32
+
+
+async def api_versions(_: pb.ApiVersionsRequest, __: Context) -> pb.ApiVersionsResponse:
+    """Return the supported APIs and versions."""
+    # No server type: one port is both coordinator and tablet server.
+    return pb.ApiVersionsResponse(
+        api_versions=[
+            pb.ApiVersion(api_key=api.key, min_version=0, max_version=api.version_max)
+            for api in APIS.values()
+        ]
+    )
+
+
+async def authenticate(
+    request: pb.AuthenticateRequest, context: Context
+) -> pb.AuthenticateResponse:
+    """Check a user name and password given by SASL PLAIN; a failure ends the session."""
+    logins = context.services.logins
+    if logins is None:
+        raise SecurityDisabledError(
+            "This server does not accept credentials.", hint="Connect without a security protocol."
+        )
+    try:
+        await _log_in(request, context.session, logins)
+    except AuthenticationError:
+        context.session.is_over = True
+        raise
+    return pb.AuthenticateResponse()
+
+
+async def _log_in(request: pb.AuthenticateRequest, session: Session, logins: Logins) -> None:
+    # A client that logs in again is nobody until that has succeeded.
+    session.principal = None
+    if session.is_logging_in:
+        raise logins.malformed(
+            "Another login is still running on this connection.", address=session.address
+        )
+    if request.protocol.upper() != "PLAIN":
+        shown = request.protocol[:PROTOCOL_SHOWN_MAX]
+        reason = f"The mechanism {shown!r} is not supported, use PLAIN."
+        raise logins.malformed(reason, address=session.address)
+    try:
+        _, name, password = request.token.decode().split("\0")
+    except ValueError:
+        reason = "The PLAIN token is malformed."
+        raise logins.malformed(reason, address=session.address) from None
+    session.is_logging_in = True
+    try:
+        session.credential = await logins.check(name, password, address=session.address)
+    finally:
+        session.is_logging_in = False
+    if not session.is_over:
+        session.principal = name
+
+
+# Metadata: one server leads every bucket.
 
 NODE_ID = 0
 LEADER_EPOCH = 0
@@ -24,13 +89,13 @@ async def get_metadata(request: pb.MetadataRequest, context: Context) -> list[Pa
     try:
         return await _metadata(request, context)
     except PartitionMissingError:
-        # Writers ask again at once until somebody creates it: they shall not do so at full speed.
+        # Writers retry immediately until somebody creates it: slow them down.
         await context.services.clock.sleep(FAULT_DELAY_S)
         raise
 
 
 async def _metadata(request: pb.MetadataRequest, context: Context) -> list[Part]:
-    """Encode one table or partition after the other, as long as the answer has room for it."""
+    """Encode one table or partition after the other, as long as the response has room for it."""
     node = _node(context)
     answer = pb.MetadataResponse(coordinator_server=node, tablet_servers=[node])
     parts: list[Part] = [answer.SerializeToString()]
@@ -49,7 +114,7 @@ async def _metadata(request: pb.MetadataRequest, context: Context) -> list[Part]
 def _described(
     request: pb.MetadataRequest, context: Context
 ) -> Iterator[tuple[int, Sequence[Part]]]:
-    """Yield the field of each table and partition; what is named twice is described once."""
+    """Yield the field of each table and partition; duplicates are described once."""
     tables = context.catalog.tables
     for path in dict.fromkeys(map(table_path, request.table_path)):
         table = tables.info(path)
@@ -76,7 +141,7 @@ def _partitions(
 
 def _node(context: Context) -> pb.ServerNode:
     settings, session = context.services.settings, context.session
-    # Unless told otherwise, a client is sent to the address that it has reached already.
+    # By default a client is sent to the address that it is connected to.
     return pb.ServerNode(
         node_id=NODE_ID,
         host=settings.advertised_host or session.local_host,
@@ -113,7 +178,7 @@ def _leaders(table: TableInfo, number: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def _encoded_leaders(bucket_count: int, number: int) -> bytes:
-    """Encode the buckets of a table or partition: they are the same in all with so many."""
+    """Encode the buckets of a table or partition: the same for all with so many buckets."""
     buckets = (
         pb.BucketMetadata(
             bucket_id=bucket, leader_id=NODE_ID, replica_id=[NODE_ID], leader_epoch=LEADER_EPOCH

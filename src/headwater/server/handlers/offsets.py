@@ -1,16 +1,23 @@
-"""Where logs begin and end, and how many rows they hold."""
+"""Where logs begin and end, how many rows they have, and why no snapshots of keys are served."""
 
 from datetime import UTC, datetime, timedelta
 
-from headwater.errors import HeadwaterError, InvalidTimestampError, RequestError
+from headwater.errors import (
+    HeadwaterError,
+    InvalidTimestampError,
+    NotPrimaryKeyTableError,
+    RequestError,
+    SnapshotMissingError,
+)
 from headwater.model.bucket import TableBucket
-from headwater.runtime.turns import in_turns
-from headwater.server.context import Context
-from headwater.server.handlers.paths import bucket_of, partition_of
+from headwater.model.table import TableInfo
+from headwater.runtime.tasks import in_turns
+from headwater.server.context import Context, bucket_of, partition_of, table_path
+from headwater.server.lake import tiered_end
 from headwater.tablet.log_tablet import LogTablet
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
-from headwater.wire.offset_type import OffsetType
+from headwater.wire.fetch import OffsetType
 
 NAMES_PER_TURN = 2048
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,15 +51,16 @@ async def _offset(tablet: LogTablet, request: pb.ListOffsetsRequest, context: Co
             now_ms = context.services.clock.now_ms()
             if request.start_timestamp > now_ms:
                 raise InvalidTimestampError(
-                    f"{_told(request.start_timestamp)} lies after now, {_told(now_ms)}."
+                    f"{_told(request.start_timestamp)} is in the future; the server's time is "
+                    f"{_told(now_ms)}."
                 )
             return await tablet.offset_for_timestamp(request.start_timestamp)
         case other:
-            raise RequestError(f"Offset type {other} is none of 0, 1 and 2.")
+            raise RequestError(f"The offset type {other} is not 0, 1 or 2.")
 
 
 def _told(time_ms: int) -> str:
-    """Return a moment as people read it; some numbers are beyond all calendars."""
+    """Format a time for people; some numbers are beyond all calendars."""
     try:
         return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds")
     except OverflowError:
@@ -85,3 +93,44 @@ async def _row_count(bucket: TableBucket, context: Context) -> int:
         return (await context.tablets.pk_tablet(bucket)).row_count
     tablet = await context.tablets.tablet(bucket)
     return await tablet.settled() - tablet.start_offset
+
+
+UNREADABLE = 0
+"""The id of a snapshot that nobody can read; trying to read it raises another error."""
+
+
+async def get_latest_kv_snapshots(
+    request: pb.GetLatestKvSnapshotsRequest, context: Context
+) -> pb.GetLatestKvSnapshotsResponse:
+    """Tell readers to start with the first record of each bucket, if it is still there.
+
+    If the lake has what is gone, a snapshot is named that cannot be read: tiering services start
+    after the lake and do not look at it, and others fail rather than start with half a log.
+    """
+    table = context.catalog.tables.info(table_path(request.table_path))
+    if not table.descriptor.is_keyed:
+        raise NotPrimaryKeyTableError(f"{table.path} has no primary key, so it has no snapshots.")
+    answer = pb.GetLatestKvSnapshotsResponse(table_id=table.table_id)
+    partition_id = None
+    if request.HasField("partition_name"):
+        partition = context.catalog.partitions.by_name(table.path, request.partition_name)
+        answer.partition_id = partition_id = partition.partition_id
+    async for number in in_turns(range(table.descriptor.bucket_count or 1)):
+        bucket = TableBucket(table.table_id, number, partition_id)
+        answer.latest_snapshots.append(await _snapshot(bucket, table, context))
+    return answer
+
+
+async def _snapshot(bucket: TableBucket, table: TableInfo, context: Context) -> pb.KvSnapshot:
+    """Reject a log whose beginning is gone: its changes alone are fewer rows than there are."""
+    start = (await context.tablets.tablet(bucket)).start_offset
+    if not start:
+        return pb.KvSnapshot(bucket_id=bucket.bucket)
+    if tiered_end(bucket, context.catalog.lake.ends(table.table_id)) < start:
+        raise SnapshotMissingError(
+            f"The log of bucket {bucket.bucket} of {table.path} begins at offset {start}, and "
+            "there is no snapshot of the rows before it that other readers could read.",
+            hint="Read the changes from the earliest or latest offset or a time; or all rows "
+            "with SCAN_KV, as Headwater's own client does; or tier the table to a lake.",
+        )
+    return pb.KvSnapshot(bucket_id=bucket.bucket, snapshot_id=UNREADABLE, log_offset=start)

@@ -1,31 +1,140 @@
-"""Tables: create, drop, list, describe, alter."""
+"""Databases, tables and partitions: create, drop, list, describe, alter."""
 
 import json
 from dataclasses import replace
 
 from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
-from headwater.model.aggregate import AggregateFunction
-from headwater.model.aggregate_json import aggregate_of
-from headwater.model.descriptor import descriptor_from_json, descriptor_to_json
+from headwater.model.aggregate import AggregateFunction, aggregate_of
 from headwater.model.schema import schema_to_json
-from headwater.model.table import TableInfo
-from headwater.model.type_json import Json, document_of, type_from_json
-from headwater.runtime.turns import in_turns
-from headwater.server.catalog.changes import (
+from headwater.model.table import TableInfo, descriptor_from_json, descriptor_to_json
+from headwater.model.type_json import Json, document_of, object_of, type_from_json
+from headwater.runtime.tasks import in_turns
+from headwater.server.catalog.alter import (
     AddColumn,
     ColumnPosition,
     DropColumn,
     ModifyColumn,
     RenameColumn,
-    ResetOption,
-    SetOption,
+    ResetTableOption,
+    SetTableOption,
     TableChange,
 )
-from headwater.server.context import Context
-from headwater.server.handlers.databases import DELETE, SET
-from headwater.server.handlers.paths import table_path
+from headwater.server.catalog.store import DatabaseInfo
+from headwater.server.context import Context, spec_of, table_path
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.limits import check_json
+
+# Databases.
+
+SET, DELETE = 0, 1
+
+
+async def create_database(
+    request: pb.CreateDatabaseRequest, context: Context
+) -> pb.CreateDatabaseResponse:
+    """Create a database."""
+    comment, properties = _description(request.database_json)
+    context.catalog.databases.create(
+        request.database_name,
+        comment=comment,
+        custom_properties=properties,
+        ignore_if_exists=request.ignore_if_exists,
+    )
+    return pb.CreateDatabaseResponse()
+
+
+async def drop_database(
+    request: pb.DropDatabaseRequest, context: Context
+) -> pb.DropDatabaseResponse:
+    """Drop a database; with `cascade` its tables too."""
+    dropped = context.catalog.databases.drop(
+        request.database_name,
+        cascade=request.cascade,
+        ignore_if_missing=request.ignore_if_not_exists,
+    )
+    for table in dropped:
+        await context.tablets.drop_table(table.table_id)
+    return pb.DropDatabaseResponse()
+
+
+async def list_databases(
+    request: pb.ListDatabasesRequest, context: Context
+) -> pb.ListDatabasesResponse:
+    """List the databases, by name or with a summary of each."""
+    names = context.catalog.databases.list()
+    if not request.include_summary:
+        return pb.ListDatabasesResponse(database_name=names)
+    return pb.ListDatabasesResponse(
+        database_summary=[
+            pb.DatabaseSummary(
+                database_name=name,
+                created_time=context.catalog.databases.info(name).created_ms,
+                table_count=len(context.catalog.tables.list(name)),
+            )
+            for name in names
+        ]
+    )
+
+
+async def database_exists(
+    request: pb.DatabaseExistsRequest, context: Context
+) -> pb.DatabaseExistsResponse:
+    """Tell whether a database exists."""
+    return pb.DatabaseExistsResponse(exists=context.catalog.databases.exists(request.database_name))
+
+
+async def get_database_info(
+    request: pb.GetDatabaseInfoRequest, context: Context
+) -> pb.GetDatabaseInfoResponse:
+    """Describe a database."""
+    database = context.catalog.databases.info(request.database_name)
+    return pb.GetDatabaseInfoResponse(
+        database_json=_database_json(database),
+        created_time=database.created_ms,
+        modified_time=database.modified_ms,
+    )
+
+
+async def alter_database(
+    request: pb.AlterDatabaseRequest, context: Context
+) -> pb.AlterDatabaseResponse:
+    """Change the comment and the properties of a database."""
+    exists = context.catalog.databases.exists(request.database_name)
+    if request.ignore_if_not_exists and not exists:
+        return pb.AlterDatabaseResponse()
+    changes = request.config_changes
+    if any(change.op_type not in (SET, DELETE) for change in changes):
+        raise UnsupportedError("Properties of a database can only be set and reset.")
+    context.catalog.databases.alter(
+        request.database_name,
+        set_properties={c.config_key: c.config_value for c in changes if c.op_type == SET},
+        reset_properties=[c.config_key for c in changes if c.op_type == DELETE],
+        comment=request.comment if request.HasField("comment") else None,
+    )
+    return pb.AlterDatabaseResponse()
+
+
+def _description(database_json: bytes) -> tuple[str | None, dict[str, str]]:
+    if not database_json:
+        return None, {}
+    check_json(database_json, what="description of the database")
+    try:
+        node = object_of(document_of(database_json), what="database")
+    except ValueError as fault:
+        raise InvalidTableError(f"The description of the database is not JSON: {fault}.") from None
+    comment, properties = node.get("comment"), node.get("custom_properties") or {}
+    texts = {key: str(value) for key, value in object_of(properties, what="properties").items()}
+    return comment if isinstance(comment, str) else None, texts
+
+
+def _database_json(database: DatabaseInfo) -> bytes:
+    node: dict[str, object] = {"version": 1, "custom_properties": dict(database.custom_properties)}
+    if database.comment is not None:
+        node["comment"] = database.comment
+    return json.dumps(node).encode()
+
+
+# Tables.
 
 
 async def create_table(request: pb.CreateTableRequest, context: Context) -> pb.CreateTableResponse:
@@ -76,7 +185,7 @@ async def get_table_info(
 async def get_table_schema(
     request: pb.GetTableSchemaRequest, context: Context
 ) -> pb.GetTableSchemaResponse:
-    """Return one version of a table's schema, the current one unless another is named."""
+    """Return a schema version of a table, by default the current one."""
     table = context.catalog.tables.info(table_path(request.table_path))
     schema_id = request.schema_id if request.HasField("schema_id") else table.schema_id
     schema = context.catalog.tables.schema(table.table_id, schema_id)
@@ -96,18 +205,18 @@ async def alter_table(request: pb.AlterTableRequest, context: Context) -> pb.Alt
 
 
 def table_json(table: TableInfo, context: Context) -> bytes:
-    """Write a table's description as clients read it: with where its lake is, if it has one."""
+    """Describe a table as JSON for clients, including the location of its lake if it has one."""
     told = context.lake.told_properties(table)
     described = replace(table.descriptor, properties={**told, **table.descriptor.properties})
     return json.dumps(descriptor_to_json(described)).encode()
 
 
 def _json(data: bytes) -> Json:
-    check_json(data, what="table description")
+    check_json(data, what="table descriptor")
     try:
         return document_of(data)
     except ValueError as fault:
-        raise InvalidTableError(f"The table description is not JSON: {fault}.") from None
+        raise InvalidTableError(f"The table descriptor is not JSON: {fault}.") from None
 
 
 async def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
@@ -142,10 +251,10 @@ def _aggregate(column: pb.AddColumn) -> AggregateFunction | None:
 
 def _option(change: pb.AlterConfig) -> TableChange:
     if change.op_type == SET:
-        return SetOption(change.config_key, change.config_value)
+        return SetTableOption(change.config_key, change.config_value)
     if change.op_type == DELETE:
-        return ResetOption(change.config_key)
-    raise UnsupportedError("Options of a table can be set and reset only.")
+        return ResetTableOption(change.config_key)
+    raise UnsupportedError("Options of a table can only be set and reset.")
 
 
 def _position(number: int) -> ColumnPosition:
@@ -161,4 +270,54 @@ def _modification(column: pb.ModifyColumn) -> ModifyColumn:
         name=column.column_name,
         type=type_from_json(_json(column.data_type_json)) if has_type else None,
         comment=column.comment if column.HasField("comment") else None,
+    )
+
+
+# Partitions.
+
+
+async def create_partition(
+    request: pb.CreatePartitionRequest, context: Context
+) -> pb.CreatePartitionResponse:
+    """Create a partition; writers also do so on demand."""
+    await context.catalog.partitions.create_soon(
+        table_path(request.table_path),
+        spec_of(request.partition_spec),
+        ignore_if_exists=request.ignore_if_exists,
+    )
+    return pb.CreatePartitionResponse()
+
+
+async def drop_partition(
+    request: pb.DropPartitionRequest, context: Context
+) -> pb.DropPartitionResponse:
+    """Drop a partition and its data."""
+    dropped = context.catalog.partitions.drop(
+        table_path(request.table_path),
+        spec_of(request.partition_spec),
+        ignore_if_missing=request.ignore_if_not_exists,
+    )
+    if dropped is not None:
+        await context.tablets.drop_partition(dropped.table_id, dropped.partition_id)
+    return pb.DropPartitionResponse()
+
+
+async def list_partition_infos(
+    request: pb.ListPartitionInfosRequest, context: Context
+) -> pb.ListPartitionInfosResponse:
+    """List the partitions of a table that match a partial spec."""
+    partial = spec_of(request.partial_partition_spec)
+    found = context.catalog.partitions.list(table_path(request.table_path), partial)
+    return pb.ListPartitionInfosResponse(
+        partitions_info=[
+            pb.PartitionInfo(
+                partition_id=partition.partition_id,
+                partition_spec=pb.PartitionSpec(
+                    partition_key_values=[
+                        pb.KeyValue(key=key, value=value) for key, value in partition.spec
+                    ]
+                ),
+            )
+            for partition in found
+        ]
     )

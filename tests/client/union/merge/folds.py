@@ -4,10 +4,9 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from headwater.client.union.merge.fold import TailFold
-from headwater.client.union.merge.folded import Folded
-from headwater.client.union.merge.spill import SpillPlace
 from headwater.model.arrow import arrow_schema
+from headwater.read.merge.fold import Folded, TailFold
+from headwater.read.merge.parts import SpillPlace
 from tests.client.union.merge.histories import History
 
 PLENTY = 64 * 1024 * 1024

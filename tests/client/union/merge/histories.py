@@ -9,13 +9,11 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from headwater.client.reading.log_batch import LogBatch
 from headwater.model.arrow import arrow_schema, arrow_type
 from headwater.model.bucket import TableBucket
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema
-from headwater.model.table import TableInfo
+from headwater.model.table import TableDescriptor, TableInfo
 from headwater.model.types import (
     BigIntType,
     BinaryType,
@@ -34,6 +32,7 @@ from headwater.model.types import (
     TimeType,
     TinyIntType,
 )
+from headwater.read.offsets import LogBatch
 from headwater.rows.log_batch import ChangeType
 
 # Values as Arrow holds them: dates are days, times and timestamps are in the unit of their column.

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.union.merge.bounds import KeyExtent, KeyRanges
 from headwater.lake.split import ColumnBounds, LakeFile
 from headwater.model.predicate import Literal
 from headwater.model.types import (
@@ -23,6 +21,8 @@ from headwater.model.types import (
     TimestampType,
     TimeType,
 )
+from headwater.read.merge.bounds import KeyExtent, KeyRanges
+from tests.cases import cases
 from tests.client.union.merge.folds import LIMITS, folded_of
 from tests.client.union.merge.histories import History, histories, identity, table_of
 
@@ -113,7 +113,7 @@ WITHIN = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "values", "bounds"), BEYOND)
+@cases(("kind", "values", "bounds"), BEYOND)
 def test_a_file_whose_bounds_exclude_all_keys_is_not_touched(
     kind: DataType, values: Sequence[object], bounds: tuple[Literal, Literal]
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_file_whose_bounds_exclude_all_keys_is_not_touched(
     assert [held.may_meet(file) for held in ranges_of(kind, values)] == [False, False]
 
 
-@pytest.mark.parametrize(("kind", "values", "bounds"), WITHIN)
+@cases(("kind", "values", "bounds"), WITHIN)
 def test_a_file_whose_bounds_include_a_key_or_are_unknown_may_be_touched(
     kind: DataType, values: Sequence[object], bounds: tuple[Literal, Literal]
 ) -> None:

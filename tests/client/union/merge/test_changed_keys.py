@@ -2,11 +2,9 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from headwater.client.union.merge.changed_keys import HashedKeys, finder
-from headwater.client.union.merge.keys import Columns, hashes_of
-from headwater.client.union.merge.last import last_places
+from headwater.read.merge.keys import Columns, HashedKeys, finder, hashes_of, last_places
+from tests.cases import cases
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
@@ -20,7 +18,7 @@ def with_one_hash(count: int) -> Columns:
     return pa.array(first), pa.array(mixed.view(np.int64))
 
 
-@pytest.mark.parametrize("count", [2, 16, 17, 100])
+@cases("count", [2, 16, 17, 100])
 def test_keys_with_the_same_hash_are_told_apart(count: int) -> None:
     keys = with_one_hash(count)
     assert len(np.unique(hashes_of(keys))) == 1
@@ -32,7 +30,7 @@ def test_keys_with_the_same_hash_are_told_apart(count: int) -> None:
     assert found.tolist() == [at % 2 == 0 for at in range(count)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "held",
     [[0], [5, 6, 9], [INT_MIN], [INT_MAX], [INT_MIN, INT_MAX], [INT_MIN, 0], [0, 10**12, INT_MAX]],
 )
@@ -44,7 +42,7 @@ def test_whole_numbers_are_found_to_their_very_ends(held: list[int]) -> None:
     assert found.tolist() == [row in held for row in rows]
 
 
-@pytest.mark.parametrize("spread", [1, 1_000_003])
+@cases("spread", [1, 1_000_003])
 def test_many_numbers_are_found(spread: int) -> None:
     held = np.random.default_rng(1).permutation(50_000)[:5_000] * spread
     rows = np.arange(-10_000, 60_000) * spread
@@ -72,7 +70,7 @@ def test_slices_of_columns_are_looked_through_like_whole_ones() -> None:
     assert find((texts.slice(2), numbers.slice(2))).tolist() == [True, False]
 
 
-@pytest.mark.parametrize("count", [1, 2, 17])
+@cases("count", [1, 2, 17])
 def test_the_last_places_of_keys_with_the_same_hash_are_found(count: int) -> None:
     keys = tuple(pa.concat_arrays([column, column]) for column in with_one_hash(count))
 

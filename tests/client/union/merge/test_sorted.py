@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.union.merge.sorted import merged_in_order
 from headwater.errors import CorruptFileError
-from headwater.lake.folding import in_key_order
+from headwater.lake.keys import in_key_order
 from headwater.model.types import BigIntType, DoubleType
+from headwater.read.merge.stream import merged_in_order
+from tests.cases import cases
 from tests.client.union.merge.folds import LIMITS, PLENTY, folded_of
 from tests.client.union.merge.histories import History, histories, table_of, values_of
 
@@ -36,7 +37,7 @@ def test_all_rows_come_once_and_in_order(history: History, size: int, limit: int
         assert order == list(range(len(order)))
 
 
-@pytest.mark.parametrize("limit", [PLENTY, 50])
+@cases("limit", [PLENTY, 50])
 def test_keys_that_are_neither_before_nor_after_each_other_are_told_apart(limit: int) -> None:
     history = History(table_of([DoubleType()]))
     for key in (-1.0, 0.0, -0.0, 1.0):
@@ -53,7 +54,7 @@ def test_keys_that_are_neither_before_nor_after_each_other_are_told_apart(limit:
     assert history.seen(found) == values_of(history.state)
 
 
-@pytest.mark.parametrize("limit", [PLENTY, 20_000])
+@cases("limit", [PLENTY, 20_000])
 def test_many_rows_come_in_order(limit: int) -> None:
     history = History(table_of([BigIntType()]))
     for key in range(0, 6_000, 2):
@@ -74,5 +75,5 @@ def test_rows_of_a_lake_that_are_in_no_order_are_refused() -> None:
     history = History(table_of([BigIntType()]))
     rows = [history.rows([((2,), 0), ((3,), 0)]), history.rows([((1,), 0)])]
 
-    with pytest.raises(CorruptFileError, match="ascend"):
+    with pytest.raises(CorruptFileError, match="not sorted by key"):
         list(merged_in_order(iter(rows), folded_of(history)))

@@ -8,16 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.client.reading.log_batch import LogBatch
-from headwater.client.union.merge.fold import TailFold
-from headwater.client.union.merge.folded import Folded
-from headwater.client.union.merge.sorted import merged_in_order
-from headwater.client.union.merge.spill import SpillPlace
 from headwater.errors import StorageError
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
 from headwater.model.types import BigIntType, StringType
+from headwater.read.merge.fold import Folded, TailFold
+from headwater.read.merge.parts import SpillPlace
+from headwater.read.merge.stream import merged_in_order
+from headwater.read.offsets import LogBatch
 from headwater.rows.log_batch import ChangeType
 from tests.client.union.merge.folds import fold_of, folded_of
 from tests.client.union.merge.histories import History, table_of, values_of
@@ -131,7 +130,7 @@ def test_what_was_given_before_stays_when_the_fold_goes_to_files(tmp_path: Path)
 
 
 def test_a_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot be put into files"):
+    with pytest.raises(StorageError, match="cannot be spilled to files"):
         folded_of(written(), limit=LIMIT, place=tmp_path / "missing")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import headwater
-from headwater.engines.spark.catalog.changes import alter
+from headwater.engines.spark.catalog.definition import alter
 from headwater.errors import InvalidAlterError
 from tests.engines.spark.catalog.java_fakes import Change
 
@@ -55,7 +55,7 @@ def test_options_are_set_and_taken_back(table):
     [
         (Change("UpdateColumnType", fieldNames=["a"]), "update column type"),
         (Change("SetProperty", property="bucket.num", value="9"), "bucket.num"),
-        (Change("AddColumn", fieldNames=["c"], position="FIRST"), "comes last"),
+        (Change("AddColumn", fieldNames=["c"], position="FIRST"), "becomes the last column"),
         (Change("DeleteColumn", fieldNames=["s", "x"]), "s.x"),
     ],
 )

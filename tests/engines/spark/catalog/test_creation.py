@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.engines.spark.catalog.creation import Clauses, creation_of, read_clauses
+from headwater.engines.spark.catalog.definition import Clauses, creation_of, read_clauses
 from headwater.errors import InvalidTableError
 from tests.engines.spark.catalog.java_fakes import Change, Field, Value
 
@@ -47,7 +47,7 @@ def test_a_key_may_be_said_twice_but_not_in_two_ways():
     clauses = Clauses(primary_key=("a",))
 
     assert creation_of({"primary.key": "a"}, clauses).primary_key == ("a",)
-    with pytest.raises(InvalidTableError, match="Leave one of them out"):
+    with pytest.raises(InvalidTableError, match="Remove one of them"):
         creation_of({"primary.key": "b"}, clauses)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.engines.spark.catalog.deletes import KEYS_MAX, keys_of
+from headwater.engines.spark.catalog.filters import KEYS_MAX, keys_of
 from headwater.errors import UnsupportedError
 
 KEY = ("a", "b")

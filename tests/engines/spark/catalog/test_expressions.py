@@ -1,6 +1,6 @@
 """Conditions of the JVM as plain values."""
 
-from headwater.engines.spark.catalog.expressions import (
+from headwater.engines.spark.catalog.filters import (
     CHILDREN_MAX,
     Call,
     Literal,

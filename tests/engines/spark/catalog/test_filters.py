@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.reading.filters import Filter
-from headwater.client.schema_in import schema_of
-from headwater.engines.spark.catalog.expressions import Call, Expression, Literal, Reference
-from headwater.engines.spark.catalog.filters import BRANCHES_MAX, both, branches_of, either
+from headwater.cluster.schema_in import schema_of
+from headwater.engines.spark.catalog.filters import (
+    BRANCHES_MAX,
+    Call,
+    Expression,
+    Literal,
+    Reference,
+    both,
+    branches_of_predicate,
+    either,
+)
+from headwater.read.filters import Filter
 
 SCHEMA = schema_of({"a": "INT", "s": "STRING", "f": "DOUBLE", "r": "ROW<x INT>"})
 ROWS = pa.record_batch(
@@ -25,7 +33,7 @@ A, S, F = Reference(("a",)), Reference(("s",)), Reference(("f",))
 
 
 def wanted(condition: Expression) -> list[bool] | None:
-    branches = branches_of(condition, SCHEMA)
+    branches = branches_of_predicate(condition, SCHEMA)
     return None if branches is None else Filter.of(branches, SCHEMA).mask(ROWS).to_pylist()
 
 

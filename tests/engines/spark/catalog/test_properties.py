@@ -3,7 +3,7 @@
 import pytest
 
 import headwater
-from headwater.engines.spark.catalog.properties import properties_of, read_schema, table_schema
+from headwater.engines.spark.catalog.definition import properties_of, read_schema, table_schema
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from headwater.engines.spark.catalog.faults import java_class, text_of
-from headwater.engines.spark.catalog.proxy import Proxy, snake_case
+from headwater.engines.spark.catalog.jvm import Proxy, java_class, snake_case, text_of
 from headwater.errors import (
     DisconnectedError,
     InvalidTableError,

@@ -156,7 +156,7 @@ def test_partitions_are_shown_added_and_dropped(sql, name):
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [
-        ("CREATE TABLE {} (a INT) USING parquet", "Leave USING parquet out"),
+        ("CREATE TABLE {} (a INT) USING parquet", "Remove USING parquet"),
         ("CREATE TABLE {} (a TIMESTAMP) PARTITIONED BY (days(a))", "PARTITIONED BY"),
         ("CREATE TABLE {} (a INT) TBLPROPERTIES ('bucket.num' = 'x')", "whole number"),
         ("CREATE TABLE {} (a INT) TBLPROPERTIES ('primary.key' = 'b')", "no column 'b'"),
@@ -171,9 +171,9 @@ def test_a_table_that_cannot_be_is_refused_with_what_to_do(sql, name, statement,
 @pytest.mark.parametrize(
     ("statement", "complaint"),
     [
-        ("ALTER TABLE {} ADD COLUMN c INT FIRST", "it comes last"),
+        ("ALTER TABLE {} ADD COLUMN c INT FIRST", "it becomes the last column"),
         ("ALTER TABLE {} ALTER COLUMN a TYPE BIGINT", "RENAME COLUMN"),
-        ("ALTER TABLE {} SET TBLPROPERTIES ('bucket.num' = '9')", "Make another table"),
+        ("ALTER TABLE {} SET TBLPROPERTIES ('bucket.num' = '9')", "Create another table"),
         ("ALTER TABLE {} RENAME TO hw.fluss.other", "AS SELECT"),
         ("REPLACE TABLE {} (a INT)", "Drop it first"),
         ("TRUNCATE TABLE {}", "create it again"),

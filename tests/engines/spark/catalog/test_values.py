@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engines.spark.catalog.values import value_of
+from headwater.engines.spark.catalog.filters import value_of
 from headwater.model.type_text import parse_type
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.engines.spark.catalog.where_text import where_text
+from headwater.engines.spark.catalog.filters import where_text
 
 
 @pytest.mark.parametrize(

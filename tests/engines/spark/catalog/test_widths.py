@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from headwater.engines.spark.catalog.widths import narrowest, row_width
+from headwater.engines.spark.catalog.scan import narrowest, row_width
 from headwater.engines.spark.types import spark_schema
 
 NESTED = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.int32()))])

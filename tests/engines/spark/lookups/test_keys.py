@@ -5,11 +5,17 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engines.spark.lookups import joining
-from headwater.engines.spark.lookups.answers import Answers, owners_of
-from headwater.engines.spark.lookups.cache import Cache, Room
-from headwater.engines.spark.lookups.joining import How, joined
-from headwater.engines.spark.lookups.keys import NO_KEY, KeyReader
+from headwater.engines.spark import lookup_task as joining
+from headwater.engines.spark.lookup_task import (
+    NO_KEY,
+    Cache,
+    CacheRoom,
+    JoinType,
+    KeyReader,
+    LookupAnswers,
+    joined,
+    owners_of,
+)
 from headwater.model.types import BigIntType, StringType
 from tests.clocks import InstantClock
 
@@ -37,7 +43,7 @@ def rows_of(keys):
 def answers_of(counts):
     """Answer key number n with counts[n] rows, which say n."""
     owners = np.repeat(np.arange(len(counts)), counts)
-    return Answers.of(pa.record_batch({"n": pa.array(owners)}), owners, keys=len(counts))
+    return LookupAnswers.of(pa.record_batch({"n": pa.array(owners)}), owners, keys=len(counts))
 
 
 @given(st.lists(KEYS, min_size=1, max_size=3))
@@ -47,7 +53,7 @@ def test_each_row_finds_its_key_among_the_distinct_ones(batches):
     found = [tuple(row.values()) for row in distinct.keys.to_pylist()]
     rows = [key for keys in batches for key in keys]
     assert len(set(found)) == len(found) == len(distinct.ids)
-    assert [None if at == NO_KEY else found[at] for at in distinct.asked] == [
+    assert [None if at == NO_KEY else found[at] for at in distinct.key_of_row] == [
         None if None in key else key for key in rows
     ]
 
@@ -55,7 +61,7 @@ def test_each_row_finds_its_key_among_the_distinct_ones(batches):
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=5),
     st.data(),
-    st.sampled_from(How),
+    st.sampled_from(JoinType),
     st.integers(1, 5),
 )
 def test_rows_stand_beside_all_that_was_found_for_them(counts, data, how, rows_max):
@@ -72,7 +78,7 @@ def test_rows_stand_beside_all_that_was_found_for_them(counts, data, how, rows_m
     for i, at in enumerate(asked):
         times = 0 if at == NO_KEY else counts[at]
         expected += [(i, at)] * times
-        expected += [(i, None)] if not times and how is How.LEFT else []
+        expected += [(i, None)] if not times and how is JoinType.LEFT else []
     assert [tuple(row.values()) for piece in pieces for row in piece.to_pylist()] == expected
 
 
@@ -92,7 +98,7 @@ class Storage:
         values = keys.ids.take(pa.array(positions))
         self.asked.append(values.to_pylist())
         rows = pa.record_batch({"v": values})
-        return Answers.of(rows, np.arange(len(positions)), keys=len(positions))
+        return LookupAnswers.of(rows, np.arange(len(positions)), keys=len(positions))
 
 
 SINGLE = KeyReader(("a",), pa.schema([("x", pa.int64())]), (BigIntType(nullable=False),))
@@ -106,7 +112,7 @@ def answered(cache, storage, *values):
 
 def test_a_cache_asks_only_for_what_it_does_not_hold():
     cache, storage = (
-        Cache(InstantClock(), Room(rows_max=100, bytes_max=10_000, age_max_s=10)),
+        Cache(InstantClock(), CacheRoom(rows_max=100, bytes_max=10_000, age_max_s=10)),
         Storage(),
     )
 
@@ -118,7 +124,7 @@ def test_a_cache_asks_only_for_what_it_does_not_hold():
 
 def test_a_cache_forgets_what_is_too_old():
     clock, storage = InstantClock(), Storage()
-    cache = Cache(clock, Room(rows_max=100, bytes_max=10_000, age_max_s=10))
+    cache = Cache(clock, CacheRoom(rows_max=100, bytes_max=10_000, age_max_s=10))
     answered(cache, storage, 1)
     clock.now_s += 6
     answered(cache, storage, 2)
@@ -130,7 +136,7 @@ def test_a_cache_forgets_what_is_too_old():
 
 def test_a_cache_that_is_full_keeps_what_was_asked_for_last():
     cache, storage = (
-        Cache(InstantClock(), Room(rows_max=4, bytes_max=10_000, age_max_s=10)),
+        Cache(InstantClock(), CacheRoom(rows_max=4, bytes_max=10_000, age_max_s=10)),
         Storage(),
     )
     answered(cache, storage, 1, 2)
@@ -143,7 +149,7 @@ def test_a_cache_that_is_full_keeps_what_was_asked_for_last():
 
 def test_a_cache_holds_no_more_bytes_than_it_may():
     storage = Storage()
-    cache = Cache(InstantClock(), Room(rows_max=100, bytes_max=16, age_max_s=10))
+    cache = Cache(InstantClock(), CacheRoom(rows_max=100, bytes_max=16, age_max_s=10))
     answered(cache, storage, 1, 2)
 
     assert answered(cache, storage, 1, 2, 3) == [1, 2, 3]

@@ -7,8 +7,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
 
 from headwater import Table
-from headwater.engines.spark.reading.batch import BatchReader
-from headwater.engines.spark.reading.stream import StreamReader
+from headwater.engines.spark.read.batch import BatchReader
+from headwater.engines.spark.read.stream import StreamReader
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.engines.spark.types import spark_schema
 

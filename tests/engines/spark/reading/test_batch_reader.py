@@ -5,9 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StructField, StructType
 
-from headwater.client.virtual import VirtualKind
-from headwater.engines.spark.reading.batch import BatchReader
-from headwater.engines.spark.reading.sizes import estimated_rows, row_count
+from headwater.engines.spark.read.batch import BatchReader, estimated_rows, row_count
 from headwater.errors import (
     InvalidTimestampError,
     NotPrimaryKeyTableError,
@@ -16,6 +14,8 @@ from headwater.errors import (
     TableMissingError,
     UnsupportedError,
 )
+from headwater.read.split import rows_max_of
+from headwater.read.virtual import VirtualKind
 from tests.engines.spark.reading.reader_run import batch_reader, read_batch, source_options
 
 LOG = {"id": "BIGINT", "name": "STRING"}
@@ -50,7 +50,7 @@ def test_a_large_bucket_is_read_by_several_tasks(served, read):
     table = served.create(LOG, rows=rows(0, 1000), buckets=1)
     reader = batch_reader(table, served.address, scan__split__rows="300")
 
-    assert [each.value[0].weight for each in reader.partitions()] == [250] * 4
+    assert [rows_max_of(each.value.splits[0]) for each in reader.partitions()] == [250] * 4
     assert ids(read_batch(reader)) == list(range(1000))
 
 
@@ -79,7 +79,7 @@ def test_partitions_are_left_out_by_name_and_by_filter(served, read):
     assert ids(read(table, scan__partitions="day=a,day=c")) == [0, 2]
     assert ids(read(table, scan__filter='[["day", ">", "a"]]')) == [1, 2]
     reader = batch_reader(table, served.address, scan__filter='[["day", "==", "b"]]')
-    assert [split.place.partition for split in reader.partitions()[0].value] == ["b"]
+    assert [split.place.partition for split in reader.partitions()[0].value.splits] == ["b"]
 
 
 def test_a_partition_that_there_is_not_is_named_with_those_that_are(served, read):
@@ -146,7 +146,7 @@ def test_changes_are_filtered_and_their_partitions_left_out(served):
     options = {"scan__changelog": "true", "scan__filter": wanted, "scan__columns": "_log_offset"}
     reader = batch_reader(table, served.address, **options)
 
-    assert len(reader.partitions()[0].value) == 1
+    assert len(reader.partitions()[0].value.splits) == 1
     assert read_batch(reader).to_pydict() == {"_log_offset": [0]}
 
 
@@ -194,7 +194,7 @@ def test_what_cannot_be_read_is_refused_when_the_read_is_planned(served):
         LOG, primary_key="id", buckets=1, options={"table.changelog.image": "wal"}
     )
 
-    with pytest.raises(RequestError, match="names 'x', which is no column"):
+    with pytest.raises(RequestError, match="names 'x', which is not a column"):
         batch_reader(log, served.address, scan__filter='[["x", "<", 3]]')
     with pytest.raises(NotPrimaryKeyTableError):
         served.client.table(f"{log.name}${VirtualKind.BINLOG}")

@@ -6,8 +6,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 import headwater
 from headwater.config.server import ServerSettings
 from headwater.errors import OffsetOutOfRangeError
-from headwater.kv.settings import KvSettings
-from headwater.log.settings import LogSettings
+from headwater.kv.store import KvSettings
+from headwater.log.retention import LogSettings
 from headwater.runtime.loops import LoopThread
 from headwater.server import upkeep
 from headwater.server.server import Server

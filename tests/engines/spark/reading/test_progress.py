@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.reading.log_batch import Place
-from headwater.engines.spark.reading.progress import next_offset, splits_between, unread
-from headwater.engines.spark.reading.splits import LogSplit, StateSplit
-from headwater.engines.spark.reading.stream_offset import StreamOffset
-from headwater.model.bucket import TableBucket
+from headwater.engines.spark.read.progress import next_offset, splits_between, unread
+from headwater.engines.spark.read.stream_offset import StreamOffset
+from headwater.model.bucket import OffsetRange, TableBucket
+from headwater.read.offsets import Place
+from headwater.read.split import LogRange, StateAt
 
 A, B, C = (Place("p", number) for number in range(3))
 IDS = {"p": 7}
@@ -15,6 +15,10 @@ IDS = {"p": 7}
 
 def bucket(place: Place, partition_id: int = 7) -> TableBucket:
     return TableBucket(1, place.bucket, partition_id)
+
+
+def log(place: Place, start: int, end: int, partition_id: int = 7) -> LogRange:
+    return LogRange.of(place, bucket(place, partition_id), OffsetRange(start, end))
 
 
 def at(positions) -> StreamOffset:
@@ -40,23 +44,23 @@ def test_a_start_stays_as_it_is_where_there_is_nothing_to_read():
 def test_a_bucket_that_is_new_is_read_from_its_first_row_once_it_has_one():
     assert advanced(at({A: 1}), {A: 1, B: 0}) == at({A: 1})
     assert advanced(at({A: 1}), {A: 1, B: 4}) == at({A: 1, B: 4})
-    assert splits_between(at({A: 1}), at({A: 1, B: 4}), 1)[1] == LogSplit(B, bucket(B), 0, 4)
+    assert splits_between(at({A: 1}), at({A: 1, B: 4}), 1)[1] == log(B, 0, 4)
 
 
 def test_a_partition_that_was_made_anew_is_read_from_its_first_row():
     end = advanced(at({A: 50}), {A: 4}, partition_id=8)
 
     assert end == StreamOffset(positions={A: 4}, partition_ids={"p": 8})
-    assert splits_between(at({A: 50}), end, 1) == [LogSplit(A, bucket(A, 8), 0, 4)]
+    assert splits_between(at({A: 50}), end, 1) == [log(A, 0, 4, partition_id=8)]
 
 
 def test_a_state_is_read_at_the_end_of_its_log_and_then_its_changes():
     end = advanced(at({A: None, B: 2}), {A: 10, B: 5})
 
-    assert end.positions == {A: 10, B: 5}
+    assert (end.positions, end.state_ms) == ({A: 10, B: 5}, 5)
     assert splits_between(at({A: None, B: 2}), end, 1) == [
-        StateSplit(A, bucket(A), 10, 5),
-        LogSplit(B, bucket(B), 2, 5),
+        StateAt.of(A, bucket(A), 10),
+        log(B, 2, 5),
     ]
 
 
@@ -88,9 +92,9 @@ def test_a_stream_reaches_the_ends_and_reads_every_offset_once(start, ends, rows
 
     while (end := advanced(offset, ends, rows_max=rows_max)).positions != offset.positions:
         for split in splits_between(offset, end, 1):
-            is_state = isinstance(split, StateSplit)
-            assert read[split.place] == (None if is_state else split.start)
-            read[split.place] = split.at if is_state else split.end
+            is_state = isinstance(split, StateAt)
+            assert read[split.place] == (None if is_state else split.offsets.start)
+            read[split.place] = split.offsets.end
         offset = end
 
     assert offset.positions == read == ends

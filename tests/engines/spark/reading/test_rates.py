@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.reading.log_batch import Place
-from headwater.engines.spark.reading.rates import rows_allowed, shared_out, states_read
+from headwater.engines.spark.read.progress import rows_allowed, shared_out, states_read
+from headwater.read.offsets import Place
 
 unread = st.dictionaries(
     st.integers(0, 20).map(lambda number: Place(None, number)), st.integers(0, 10**9), max_size=12

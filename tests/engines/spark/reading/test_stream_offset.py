@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.reading.log_batch import Place
-from headwater.engines.spark.reading.names import partition_of, partition_text, place_of, place_text
-from headwater.engines.spark.reading.stream_offset import (
+from headwater.engines.spark.read.selection import (
+    partition_of,
+    partition_text,
+    place_of,
+    place_text,
+)
+from headwater.engines.spark.read.stream_offset import (
     FirstView,
     StreamOffset,
     offset_document,
@@ -16,11 +20,12 @@ from headwater.engines.spark.reading.stream_offset import (
 )
 from headwater.errors import InvalidPartitionError, RequestError
 from headwater.model.bucket import TableBucket
-from headwater.model.descriptor import TableDescriptor
 from headwater.model.path import TablePath
 from headwater.model.schema import Column, Schema, with_column_ids
-from headwater.model.table import TableInfo
+from headwater.model.table import TableDescriptor, TableInfo
 from headwater.model.types import StringType
+from headwater.read.offsets import Place
+from tests.cases import cases
 
 values = st.text("abc019-_", min_size=1, max_size=5).filter(lambda text: text[:2] != "__")
 
@@ -83,11 +88,11 @@ def test_buckets_are_in_the_order_of_their_numbers():
 def test_a_checkpoint_of_a_table_that_was_created_anew_is_refused():
     document = offset_document(StreamOffset(positions={Place(None, 0): 1}), table_of())
 
-    with pytest.raises(RequestError, match=r"created anew.*new checkpoint location"):
+    with pytest.raises(RequestError, match=r"recreated.*new checkpoint location"):
         read_offset(document, table_of(table_id=4))
 
 
-@pytest.mark.parametrize("broken", [{"offsets": {"0": "x"}}, {"offsets": 5}, {"offsets": {"z": 1}}])
+@cases("broken", [{"offsets": {"0": "x"}}, {"offsets": 5}, {"offsets": {"z": 1}}])
 def test_an_offset_that_makes_no_sense_is_refused(broken):
     with pytest.raises(RequestError):
         read_offset({"table_id": 3} | broken, table_of())
@@ -110,7 +115,7 @@ def test_names_of_buckets_and_partitions_are_read_as_they_were_written(day, zone
     assert partition_of(partition_text(f"{day}${zone}", keys), keys) == f"{day}${zone}"
 
 
-@pytest.mark.parametrize("text", ["", "x", "day=1", "1/0", "day=1/zone=2", "day=1/x=2/0"])
+@cases("text", ["", "x", "day=1", "1/0", "day=1/zone=2", "day=1/x=2/0"])
 def test_a_text_that_names_no_bucket_is_refused_with_an_example(text):
     with pytest.raises((RequestError, InvalidPartitionError), match=r"day"):
         place_of(text, ("day", "zone"))
@@ -146,5 +151,5 @@ def test_a_view_is_read_by_the_micro_batch_that_ends_with_it():
 
 
 def test_a_view_that_is_none_is_refused():
-    with pytest.raises(RequestError, match="no offset"):
+    with pytest.raises(RequestError, match="not an offset"):
         read_offset({"table_id": 3, "offsets": {}, "view": 5}, table_of())

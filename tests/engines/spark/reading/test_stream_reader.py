@@ -348,7 +348,7 @@ def test_a_table_that_was_created_anew_is_noticed(served, open_stream):
     served.client.drop_table(table.name)
     served.client.create_table(table.name, LOG, buckets=1)
 
-    with pytest.raises(RequestError, match="created anew"):
+    with pytest.raises(RequestError, match="recreated"):
         open_stream(table).latestOffset(start, ReadAllAvailable())
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from headwater.client.union.split import Tier
-from headwater.engines.spark.reading.sizes import row_count
+from headwater.engines.spark.read.batch import row_count
 from headwater.errors import InvalidTokenError, LakeSnapshotMissingError
+from headwater.read.split import Tier
 from tests.engines.spark.lakes import lake_table, rows, tier
 from tests.engines.spark.reading.reader_run import batch_reader, read_batch, source_options
 

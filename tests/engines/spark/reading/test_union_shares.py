@@ -5,13 +5,17 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.union.split import Tier, UnionSplit
-from headwater.engines.spark.reading.plan import TASK_ROWS_MIN
-from headwater.engines.spark.reading.union_count import exact_rows
-from headwater.engines.spark.reading.union_shares import TASKS_WANTED, rows_of, union_shares
+from headwater.engines.spark.read.splits import (
+    TASK_ROWS_MIN,
+    TASKS_WANTED,
+    exact_rows,
+    packed,
+)
 from headwater.lake.split import LakeFile, LakeSplit
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import OffsetRange
+from headwater.read.offsets import Place
+from headwater.read.split import Hybrid, LakeFiles, LogRange, Split, StateAt, rows_max_of
 
 ROWS_MAX = 2_000_000
 
@@ -27,17 +31,15 @@ def lake(*files: LakeFile) -> LakeSplit:
     )
 
 
-def split(bucket: int, *files: LakeFile, log: OffsetRange | None = None, **traits) -> UnionSplit:
-    tier = Tier.LAKE_ONLY if log is None else Tier.HYBRID if files else Tier.LOG_ONLY
-    return UnionSplit(
-        tier=tier,
-        partition=None,
-        bucket=bucket,
-        lake=lake(*files) if files else None,
-        log_bucket=None if log is None else LakeBucket(None, bucket),
-        log=log,
-        **traits,
-    )
+def log(start: int, end: int) -> LogRange:
+    return LogRange.of(Place(None, 0), LakeBucket(None, 0), OffsetRange(start, end))
+
+
+def split(bucket: int, *files: LakeFile, tail: LogRange | None = None) -> Split:
+    held = lake(*files)
+    if tail is not None:
+        return Hybrid(files=held, tail=tail)
+    return LakeFiles(partition=None, bucket=bucket, files=held)
 
 
 splits = st.lists(st.integers(0, 3_000_000), max_size=40).map(
@@ -47,7 +49,7 @@ splits = st.lists(st.integers(0, 3_000_000), max_size=40).map(
 
 @given(splits)
 def test_every_split_is_read_by_one_task_in_its_order(planned):
-    shares = union_shares(planned, rows_max=ROWS_MAX)
+    shares = tuple(packed(planned, rows_max=ROWS_MAX))
 
     assert [each for share in shares for each in share] == list(planned)
     assert all(shares)
@@ -55,28 +57,29 @@ def test_every_split_is_read_by_one_task_in_its_order(planned):
 
 @given(splits)
 def test_tasks_are_neither_many_nor_large_but_for_splits_that_are(planned):
-    shares = union_shares(planned, rows_max=ROWS_MAX)
+    shares = tuple(packed(planned, rows_max=ROWS_MAX))
 
-    wanted = max(sum(map(rows_of, planned)) // TASKS_WANTED, TASK_ROWS_MIN)
-    assert all(len(share) == 1 or sum(map(rows_of, share)) <= wanted for share in shares)
+    wanted = max(sum(map(rows_max_of, planned)) // TASKS_WANTED, TASK_ROWS_MIN)
+    assert all(len(share) == 1 or sum(map(rows_max_of, share)) <= wanted for share in shares)
     assert all(
-        sum(map(rows_of, (*one, *two))) > min(wanted, ROWS_MAX) for one, two in pairwise(shares)
+        sum(map(rows_max_of, (*one, *two))) > min(wanted, ROWS_MAX) for one, two in pairwise(shares)
     )
 
 
-def test_rows_of_files_and_of_offsets_are_counted_together():
-    assert rows_of(split(0, file(5), file(7), log=OffsetRange(10, 13))) == 15
-    assert rows_of(split(0, log=OffsetRange(10, 13), reads_state=True)) == 13
+def test_rows_max_of_files_and_of_offsets_are_counted_together():
+    assert rows_max_of(split(0, file(5), file(7), tail=log(10, 13))) == 15
+    assert rows_max_of(StateAt.of(Place(None, 0), LakeBucket(None, 0), 13)) == 13
 
 
-def test_rows_of_a_log_table_are_known_without_reading_them():
-    parts = [split(0, file(5)), split(0, log=OffsetRange(5, 8))]
+def test_rows_max_of_a_log_table_are_known_without_reading_them():
+    parts = [split(0, file(5)), log(5, 8)]
 
     assert exact_rows(parts, is_keyed=False) == 8
 
 
 def test_how_many_rows_are_left_by_changes_or_deletes_is_not_known():
-    assert exact_rows([split(0, file(5), log=OffsetRange(5, 8))], is_keyed=True) is None
+    assert exact_rows([split(0, file(5), tail=log(5, 8))], is_keyed=True) is None
+    assert exact_rows([log(5, 8)], is_keyed=True) is None
     assert exact_rows([split(0, file(5, deletes=("d",)))], is_keyed=True) is None
     assert exact_rows([split(0, file(5, stands_alone=False))], is_keyed=True) is None
     assert exact_rows([split(0, file(5))], is_keyed=True) == 5

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import pytest
 
 from headwater import aio
-from headwater.engines.spark.clients import Connection
+from headwater.engines.spark.clients import SparkConnection
 from headwater.engines.spark.tiering.runner import SparkRunner
 from headwater.lake.lakes import Lakes
 from tests.lake.formats import config_of, opened
@@ -47,6 +47,6 @@ def world(hw, lakes, lake_format, tmp_path) -> World:
 
 @pytest.fixture
 def runner(spark, hw) -> Iterator[SparkRunner]:
-    runner = SparkRunner(spark, Connection(servers=(hw.address,)))
+    runner = SparkRunner(spark, SparkConnection(servers=(hw.address,)))
     yield runner
     runner.close()

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from headwater.errors import LakeUnreachableError
-from headwater.lake.registry import open_lake
+from headwater.lake.lakes import open_lake
 
 
 class Moment(StrEnum):

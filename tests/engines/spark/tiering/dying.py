@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
 
 from headwater import aio
-from headwater.client.lake.values import Assignment
-from headwater.lake.lakes import Lakes
-from headwater.lake.registry import open_lake
+from headwater.cluster.lake import TieringAssignment
+from headwater.lake.lakes import Lakes, open_lake
 from headwater.model.boundary import TieringEpoch
 from headwater.tiering.plan import Limits
+from headwater.tiering.progress import RoundStep, TieringTurn
 from headwater.tiering.round import tier_round
-from headwater.tiering.runner import Here, Runner
-from headwater.tiering.steps import Step
-from headwater.tiering.turn import Turn
+from headwater.tiering.task import LocalRunner, Runner
 from tests.tiering.world import STORAGE
 
 WITHIN_S = 60
@@ -42,7 +40,7 @@ class Dying:
     table: str
     format: str
     turn: int
-    step: Step | None
+    step: RoundStep | None
     lake: Mapping[str, str] = field(default_factory=dict)
 
     async def run(self) -> int | None:
@@ -58,23 +56,23 @@ def _code(process: BaseProcess) -> int | None:
 
 
 def _tier(dying: Dying) -> None:
-    asyncio.run(tier_dying(dying, Here))
+    asyncio.run(tier_dying(dying, LocalRunner))
 
 
 async def tier_dying(dying: Dying, runner: Callable[[aio.AsyncClient], Runner]) -> None:
     """Run one round, or a part of it."""
 
-    async def watch(step: Step) -> None:
+    async def watch(step: RoundStep) -> None:
         if step is dying.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
     async with await aio.connect(dying.address) as client:
         table = await client.table(dying.table)
-        assignment = Assignment(
+        assignment = TieringAssignment(
             path=table.path, table_id=table.info.table_id, epoch=TieringEpoch(1, dying.turn)
         )
         await tier_round(
-            Turn(assignment, STORAGE),
+            TieringTurn(assignment, STORAGE),
             client=client,
             runner=runner(client),
             lakes=Lakes(opener=lambda name, _config: open_lake(name, dying.lake)),

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engines.spark.tiering.jobs import Jobs, last_words
+from headwater.engines.spark.tiering.runner import Jobs, last_words
 from headwater.errors import RetryLaterError
+from tests.cases import cases
 
 LONG_S = 60
 PYTHON_FAULT = """An exception was thrown from the Python worker. Please see the stack trace below.
@@ -74,7 +75,7 @@ async def test_a_job_that_fails_is_told_without_the_way_through_spark(spark, job
     assert "\n" not in str(fault.value)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("told", "words"),
     [
         (PYTHON_FAULT, "ValueError: no such thing"),

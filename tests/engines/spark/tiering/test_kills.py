@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.tiering.steps import Step
+from headwater.tiering.progress import RoundStep
 from tests.engines.spark.tiering.dying import Dying
 from tests.lake.formats import config_of
 from tests.tiering.world import rows
@@ -23,24 +23,24 @@ WITHIN_S = 300  # sessions take their time where others use the machine as well
 # In an order in which each is reached: a claim follows a turn that came to nothing, and only a
 # snapshot that was not reported is adopted.
 STEPS = [
-    Step.TABLE,
-    Step.LAKE_TABLE,
-    Step.HEAD,
-    Step.LOGS,
-    Step.PLAN,
-    Step.CLAIM,
-    Step.WRITE,
-    Step.PREPARE,
-    Step.COMMIT,
-    Step.REPORT,
-    Step.ADOPT,
+    RoundStep.TABLE,
+    RoundStep.LAKE_TABLE,
+    RoundStep.HEAD,
+    RoundStep.LOGS,
+    RoundStep.PLAN,
+    RoundStep.CLAIM,
+    RoundStep.WRITE,
+    RoundStep.PREPARE,
+    RoundStep.COMMIT,
+    RoundStep.REPORT,
+    RoundStep.ADOPT,
 ]
 SHORT = [("iceberg", "log"), ("paimon", "keyed")]
 LONG = [("iceberg", "keyed"), ("paimon", "log")]
 
 
 def test_every_step_has_its_kill():
-    assert set(STEPS) == set(Step)
+    assert set(STEPS) == set(RoundStep)
 
 
 @pytest.mark.timeout(WITHIN_S)
@@ -91,7 +91,7 @@ async def test_a_driver_of_spark_may_die_with_all_files_written(world, hw, tmp_p
     table = await world.table()
     await table.append(rows(*range(100)))
     lake = config_of(world.format, tmp_path / "lake")
-    arguments = (hw.address, "t", world.format, Step.COMMIT.value, json.dumps(lake))
+    arguments = (hw.address, "t", world.format, RoundStep.COMMIT.value, json.dumps(lake))
 
     code = await asyncio.to_thread(_driven, arguments)
 

@@ -2,17 +2,16 @@
 
 import pytest
 
-from headwater.engines.spark.clients import Connection
-from headwater.engines.spark.tiering.parcels import (
+from headwater.engines.spark.clients import SparkConnection
+from headwater.engines.spark.tiering.runner import (
+    Errand,
     pack_answer,
     pack_tasks,
     unpack_answer,
     unpack_tasks,
 )
-from headwater.engines.spark.tiering.worker import Errand
 from headwater.errors import LakeUnreachableError, UnsupportedError
-from headwater.lake.spi import Rewrite, WriteResult
-from headwater.lake.table import LakeTableSpec
+from headwater.lake.spi import LakeTableSpec, Rewrite, WriteResult
 from headwater.model.path import TablePath
 from headwater.model.schema import Schema
 from headwater.tiering.task import RewriteTask
@@ -61,7 +60,7 @@ def test_what_another_version_has_sent_is_refused_with_advice():
 
 
 def test_a_worker_of_another_version_answers_with_that():
-    errand = Errand(Connection(servers=("localhost:1",)), b"headwater 9.9.9\n")
+    errand = Errand(SparkConnection(servers=("localhost:1",)), b"headwater 9.9.9\n")
 
     answer = unpack_answer(errand._answer(0) and pack_answer(errand._answer(0)))
 

@@ -71,7 +71,7 @@ class Reporting:
 
     async def run(self, tasks, *, report):
         def note(each):
-            self._done.append(each.task.share)
+            self._done.append(each.task.split)
             report(each)
 
         return await self._runner.run(tasks, report=note)

@@ -8,7 +8,7 @@ import headwater
 from headwater.errors import LakeTableDiffersError, RequestError, TableMissingError
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.spark import tier
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.plan import TieringSettings
 
 SCHEMA = {"id": "BIGINT", "text": "STRING"}
 FORMATS = ("iceberg", "paimon")

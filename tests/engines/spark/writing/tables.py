@@ -2,12 +2,11 @@
 
 from pyspark.sql import types as spark
 
-from headwater.client.schema_in import schema_of
-from headwater.engines.spark.clients import Connection
-from headwater.engines.spark.sink_options import SinkOptions
-from headwater.model.descriptor import TableDescriptor
+from headwater.cluster.schema_in import schema_of
+from headwater.engines.spark.clients import SparkConnection
+from headwater.engines.spark.sink_columns import SinkOptions
 from headwater.model.path import TablePath
-from headwater.model.table import TableInfo
+from headwater.model.table import TableDescriptor, TableInfo
 
 KINDS = {
     "bigint": spark.LongType(),
@@ -39,7 +38,7 @@ def described(columns=ORDERS, *, key=(), **traits) -> TableInfo:
 
 def options(**choices) -> SinkOptions:
     return SinkOptions(
-        connection=Connection(servers=("nowhere:1",)), table="shop.orders", **choices
+        connection=SparkConnection(servers=("nowhere:1",)), table="shop.orders", **choices
     )
 
 

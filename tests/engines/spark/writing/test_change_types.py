@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.engines.spark.writing.change_types import changes_of, check_inserts
+from headwater.engines.spark.sink_rows import changes_of, check_inserts
 from headwater.errors import InvalidValueError
 
 UPSERTS = ("+I", "+U", "insert", "update", "update_after", "update_postimage", "INSERT")
@@ -29,7 +29,7 @@ def test_a_text_that_is_no_change_is_named():
 
 
 def test_a_row_that_says_nothing_is_refused():
-    with pytest.raises(InvalidValueError, match="says nothing in 1 rows"):
+    with pytest.raises(InvalidValueError, match="is null in 1 rows"):
         changes_of(pa.array(["+I", None]), name="op")
 
 

@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from headwater.engines.spark.writing.columns import ORDER_COLUMN, TASK_COLUMN, sink_columns
-from headwater.engines.spark.writing.sink_rows import DELETES, SinkRows
+from headwater.engines.spark.sink_columns import ORDER_COLUMN, TASK_COLUMN, sink_columns
+from headwater.engines.spark.sink_rows import DELETES, SinkRows
 from headwater.errors import InvalidValueError, RequestError
 from tests.engines.spark.writing.tables import described, frame, options
 
@@ -92,7 +92,7 @@ def test_rows_for_another_task_are_refused():
     columns = f"{ROWS}, {TASK_COLUMN} int"
 
     assert len(list(sink_rows(columns, task=2).shape([given]))) == 1
-    with pytest.raises(RequestError, match="and then once more"):
+    with pytest.raises(RequestError, match="shuffled again after"):
         list(sink_rows(columns, task=1).shape([given]))
 
 

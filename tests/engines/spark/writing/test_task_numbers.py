@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.routing import Router
-from headwater.engines.spark.writing.task_numbers import TaskNumbers
+from headwater.cluster.router import Router
+from headwater.engines.spark.by_bucket import TaskNumbers
 from tests.engines.spark.writing.tables import described
 
 BY_KEY = described(key=("id",), bucket_count=5).descriptor

@@ -9,10 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
-from headwater.engines.spark.sink_options import SinkOptions
-from headwater.engines.spark.writing.batch import BatchWriter
-from headwater.engines.spark.writing.columns import TASK_COLUMN
-from headwater.engines.spark.writing.stream import StreamWriter
+from headwater.engines.spark.sink import BatchWriter, StreamWriter
+from headwater.engines.spark.sink_columns import TASK_COLUMN, SinkOptions
 from headwater.errors import (
     InvalidValueError,
     RequestError,

@@ -1,1 +1,1 @@
-"""A catalog of Spark SQL, in Python: the JVM calls it through py4j."""
+"""A catalog of Spark SQL in Python: the JVM calls it through py4j."""

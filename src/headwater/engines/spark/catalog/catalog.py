@@ -7,13 +7,12 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import StructType
 
-from headwater.client.paths import DEFAULT_DATABASE
 from headwater.client.sync.client import Client
 from headwater.client.sync.table import Table
-from headwater.engines.spark.catalog.changes import alter
-from headwater.engines.spark.catalog.creation import creation_of, read_clauses
-from headwater.engines.spark.catalog.expressions import items
-from headwater.engines.spark.catalog.interfaces import (
+from headwater.cluster.paths import DEFAULT_DATABASE
+from headwater.engines.spark.catalog.definition import alter, creation_of, read_clauses
+from headwater.engines.spark.catalog.filters import items
+from headwater.engines.spark.catalog.jvm import (
     CATALOG_CAPABILITY,
     IDENTIFIER,
     NAMESPACE_EXISTS,
@@ -25,11 +24,11 @@ from headwater.engines.spark.catalog.interfaces import (
     STAGING_CATALOG,
     TABLE_EXISTS,
     TABLE_SUMMARY,
+    Jvm,
+    Proxy,
 )
-from headwater.engines.spark.catalog.jvm import Jvm
-from headwater.engines.spark.catalog.proxy import Proxy
 from headwater.engines.spark.catalog.table import CatalogTable, NewTable, texts_of
-from headwater.engines.spark.clients import Connection
+from headwater.engines.spark.clients import SparkConnection
 from headwater.engines.spark.options import (
     SNAPSHOT_ID,
     SOURCE_OPTIONS,
@@ -37,7 +36,7 @@ from headwater.engines.spark.options import (
     TIMESTAMP_MILLIS,
     TOKEN,
 )
-from headwater.engines.spark.reading.views import viewed
+from headwater.engines.spark.read.view import viewed
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import (
     DatabaseExistsError,
@@ -53,8 +52,8 @@ from headwater.model.table import TableInfo
 _MICROS_PER_MILLI = 1000
 
 
-class Catalog:
-    """Answer Spark SQL about the databases and tables of a storage."""
+class SparkCatalog:
+    """Answers Spark SQL about the databases and tables of a storage."""
 
     interfaces = (STAGING_CATALOG, NAMESPACES)
 
@@ -62,7 +61,7 @@ class Catalog:
         self._jvm = jvm
         self._name = name
         self._options = options
-        self._connection = Connection.of(options)
+        self._connection = SparkConnection.of(options)
 
     def __str__(self) -> str:
         return f"{self._name} at {', '.join(self._connection.servers)}"
@@ -77,15 +76,15 @@ class Catalog:
         """Do nothing: it was made with a name and options."""
 
     def name(self) -> str:
-        """Return the name of the catalog."""
+        """Name of the catalog."""
         return self._name
 
     def default_namespace(self) -> JavaObject:
-        """Return the database that is used where none is named."""
+        """The database that is used by default."""
         return self._jvm.texts([DEFAULT_DATABASE])
 
     def capabilities(self) -> JavaObject:
-        """Say that tables can have a PRIMARY KEY."""
+        """Tables can have a PRIMARY KEY."""
         return self._jvm.kept("catalog capabilities", self._capabilities)
 
     def _capabilities(self) -> JavaObject:
@@ -94,24 +93,24 @@ class Catalog:
         return found
 
     def table_state_option_keys(self) -> JavaObject:
-        """Say that no option of a read makes another table of it."""
+        """No read option turns a table into another one."""
         return self._jvm.kept("no option keys", self._jvm.named("java.util.HashSet"))
 
     # ---- databases
 
     def list_namespaces(self, parent: Sequence[str] = ()) -> JavaObject:
-        """Return the databases; there is nothing within one but tables."""
+        """The databases; a database contains only tables."""
         if len(parent):
             self._check_database(parent)
             return self._jvm.text_lists([])
         return self._jvm.text_lists([[name] for name in self._client.list_databases()])
 
     def namespace_exists(self, namespace: Sequence[str]) -> bool:
-        """Tell whether there is a database."""
+        """Tell whether a database exists."""
         return len(namespace) == 1 and namespace[0] in self._client.list_databases()
 
     def load_namespace_metadata(self, namespace: Sequence[str]) -> JavaObject:
-        """Return nothing but that a database is there."""
+        """No metadata, but raises if the database does not exist."""
         self._check_database(namespace)
         return self._jvm.mapping({})
 
@@ -126,7 +125,7 @@ class Catalog:
             raise self._thrown(NAMESPACE_EXISTS, namespace) from fault
 
     def alter_namespace(self, namespace: Sequence[str], _changes: JavaObject) -> None:
-        """Refuse to change a database."""
+        """Raise: a database cannot be changed."""
         raise UnsupportedError(f"The database {_only(namespace)} cannot be altered.")
 
     def drop_namespace(self, namespace: Sequence[str], cascade: bool) -> bool:  # noqa: FBT001 - Java's
@@ -146,11 +145,11 @@ class Catalog:
     # ---- tables
 
     def list_tables(self, namespace: Sequence[str]) -> JavaObject:
-        """Return the tables of a database."""
+        """List the tables of a database."""
         return self._jvm.array(IDENTIFIER, self._identifiers(namespace))
 
     def list_table_summaries(self, namespace: Sequence[str]) -> JavaObject:
-        """Return the tables of a database, each with what it is."""
+        """List the tables of a database with their kind."""
         summary = self._jvm.named(TABLE_SUMMARY)
         found = [summary.of(each, "MANAGED") for each in self._identifiers(namespace)]
         return self._jvm.array(TABLE_SUMMARY, found)
@@ -164,7 +163,7 @@ class Catalog:
         return [identifier.of(namespace, name) for name in names]
 
     def table_exists(self, identifier: JavaObject) -> bool:
-        """Tell whether there is a table."""
+        """Tell whether a table exists."""
         try:
             self._table(identifier)
         except Py4JJavaError:
@@ -172,11 +171,11 @@ class Catalog:
         return True
 
     def load_table(self, identifier: JavaObject, as_of: object = None) -> Proxy:
-        """Return a table, as it is or as it was.
+        """Load a table, as it is or as it was.
 
-        A moment comes in microseconds since 1970, a version as a text: the id of a snapshot of
-        the lake, or a token. What else comes are the privileges that a writer asks for, of which
-        a server has its own idea.
+        A moment comes in microseconds since 1970, a version as text: the id of a lake snapshot, or
+        a token. Anything else are the privileges that a writer asks for, which the server checks
+        itself.
         """
         found = self._table(identifier)
         match as_of:
@@ -208,12 +207,12 @@ class Catalog:
         return Proxy(self._jvm, shown, shown.interfaces())
 
     def invalidate_table(self, _identifier: JavaObject) -> None:
-        """Do nothing: no table is remembered."""
+        """Do nothing: no table is cached."""
 
     # ---- changing them
 
     def use_nullable_query_schema(self) -> bool:
-        """Let the columns of CREATE TABLE AS SELECT be null, but for the key."""
+        """Make the columns of CREATE TABLE AS SELECT nullable, except for the key."""
         return True
 
     def create_table(self, identifier: JavaObject, info: JavaObject) -> Proxy:
@@ -235,7 +234,7 @@ class Catalog:
         return self.stage_create(identifier, info)
 
     def stage_replace(self, identifier: JavaObject, _info: JavaObject) -> Proxy:
-        """Refuse to replace a table: its rows would be gone before the new ones are there."""
+        """Raise: its rows would be gone before the new ones are there."""
         raise UnsupportedError(
             f"The table {self._table(identifier).name} cannot be replaced.",
             hint="Drop it first.",
@@ -244,17 +243,17 @@ class Catalog:
     def _created(self, identifier: JavaObject, info: JavaObject) -> Table:
         schema = StructType.fromJson(json.loads(info.schema().json()))
         clauses = read_clauses(info.partitions(), info.constraints())
-        asked = creation_of(texts_of(info.properties()), clauses)
+        creation = creation_of(texts_of(info.properties()), clauses)
         try:
             return self._client.create_table(
                 _path(identifier),
                 schema,
-                primary_key=asked.primary_key,
-                partition_by=asked.partition_by,
-                bucket_by=asked.bucket_by,
-                buckets=asked.buckets,
-                options=asked.options,
-                comment=asked.comment,
+                primary_key=creation.primary_key,
+                partition_by=creation.partition_by,
+                bucket_by=creation.bucket_by,
+                buckets=creation.buckets,
+                options=creation.options,
+                comment=creation.comment,
             )
         except TableExistsError as fault:
             raise self._thrown(TABLE_EXISTS, identifier) from fault
@@ -268,7 +267,7 @@ class Catalog:
         return self._shown(table, self._options)
 
     def drop_table(self, identifier: JavaObject) -> bool:
-        """Drop a table, or tell that there is none."""
+        """Drop a table; return whether it existed."""
         try:
             self._client.drop_table(_path(identifier))
         except (TableMissingError, DatabaseMissingError, InvalidNameError):
@@ -276,10 +275,10 @@ class Catalog:
         return True
 
     def rename_table(self, old: JavaObject, _new: JavaObject) -> None:
-        """Refuse to give a table another name."""
+        """Raise: a table cannot be renamed."""
         raise UnsupportedError(
             f"The table {_path(old)} cannot be renamed.",
-            hint="Create the other one AS SELECT from it.",
+            hint="Create the new table AS SELECT from it.",
         )
 
     def _thrown(self, kind: str, *arguments: object) -> Py4JJavaError:

@@ -1,41 +1,202 @@
-"""One read of a table: planned here in the driver, run by Spark's own Python readers."""
+"""One read of a table: what Spark's optimizer pushes down, its size, and its plan.
 
+It is planned here in the driver and run by Spark's own readers of Python sources.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from io import BytesIO
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql.types import StructType
+from pyspark.sql import types as spark
+from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.udf import _wrap_function
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
-from headwater.engines.spark.catalog.interfaces import (
+from headwater.engines.spark.catalog.filters import (
+    EVERYTHING,
+    Branches,
+    both,
+    branches_of_predicate,
+    items,
+    read_predicate,
+    where_text,
+)
+from headwater.engines.spark.catalog.jvm import (
     BATCH,
     COLUMNAR_MODE,
+    GENERIC_ROW,
     INPUT_PARTITION,
+    INTERNAL_ROW,
+    LOCAL_SCAN,
+    METRIC,
+    PREDICATE,
+    PUSHES_AGGREGATES,
+    PUSHES_COLUMNS,
+    PUSHES_LIMIT,
+    PUSHES_PREDICATES,
     PYTHON_PARTITION,
     PYTHON_READERS,
+    PYTHON_SOURCE,
+    PYTHON_TABLE,
     REPORTS_STATISTICS,
     STATISTICS,
     TASK_METRIC,
+    USER_SOURCE,
+    Jvm,
+    Proxy,
 )
-from headwater.engines.spark.catalog.jvm import Jvm
-from headwater.engines.spark.catalog.proxy import Proxy
-from headwater.engines.spark.catalog.python_source import python_source, python_table
-from headwater.engines.spark.catalog.statistics import Statistics
-from headwater.engines.spark.catalog.where_text import where_text
-from headwater.engines.spark.catalog.widths import row_width
-from headwater.engines.spark.reading.batch import BatchReader
-from headwater.engines.spark.source import HeadwaterSource
+from headwater.engines.spark.read.batch import BatchReader, row_count
+from headwater.engines.spark.source import FORMAT, HeadwaterSource
 from headwater.engines.spark.source_options import SourceOptions, check_batch
+from headwater.model.schema import Schema
+
+# Estimated bytes per row, by column types.
+
+_BYTES: dict[type[spark.DataType], int] = {
+    spark.BooleanType: 1,
+    spark.ByteType: 1,
+    spark.ShortType: 2,
+    spark.IntegerType: 4,
+    spark.FloatType: 4,
+    spark.DateType: 4,
+    spark.StringType: 20,
+    spark.BinaryType: 100,
+    spark.DecimalType: 16,
+    spark.ArrayType: 100,
+    spark.MapType: 200,
+}
+_OTHERS = 8
+# Spark's overhead for each row.
+_ROW = 8
+
+
+def row_width(schema: spark.StructType) -> int:
+    """Estimated width of a row."""
+    return _ROW + sum(column_width(field.dataType) for field in schema)
+
+
+def column_width(kind: spark.DataType) -> int:
+    """Estimated width of one value, with Spark's own defaults."""
+    if isinstance(kind, spark.StructType):
+        return sum(column_width(field.dataType) for field in kind)
+    return _BYTES.get(type(kind), _OTHERS)
+
+
+def narrowest(schema: spark.StructType) -> spark.StructType:
+    """The column that is cheapest to read, for a query that needs rows but no values."""
+    return spark.StructType([min(schema.fields, key=lambda field: column_width(field.dataType))])
+
+
+# Spark's own machinery for Python sources.
+
+
+def register_source(jvm: Jvm) -> None:
+    """Register our source with the session, which need not be the active one.
+
+    `spark.dataSource.register` looks for the name in the active session, and fails there.
+    """
+    manager = _manager(jvm)
+    if not manager.dataSourceExists(FORMAT):
+        wrapped = _wrap_function(jvm.session.sparkContext, HeadwaterSource)
+        manager.registerDataSource(FORMAT, jvm.named(USER_SOURCE)(wrapped))
+
+
+def python_source(jvm: Jvm) -> JavaObject:
+    """Our source as registered in the session."""
+    return jvm.kept("python source", lambda: _manager(jvm).lookupDataSource(FORMAT))
+
+
+def python_table(jvm: Jvm, schema: StructType) -> JavaObject:
+    """Spark's table over our source, new each time, since it caches what was read."""
+    source = jvm.named(PYTHON_SOURCE)()
+    source.setShortName(FORMAT)
+    return jvm.named(PYTHON_TABLE)(source, FORMAT, jvm.struct(schema))
+
+
+def _manager(jvm: Jvm) -> JavaObject:
+    return jvm.session._jsparkSession.sessionState().dataSourceManager()  # noqa: SLF001
+
+
+# The size of a scan, for Spark's optimizer.
+
+
+class Statistics:
+    """How much a scan reads."""
+
+    def __init__(self, jvm: Jvm, *, rows: int, size: int) -> None:
+        self._jvm = jvm
+        self._rows = rows
+        self._size = size
+
+    def __str__(self) -> str:
+        return f"{self._rows} rows, {self._size} bytes"
+
+    def size_in_bytes(self) -> JavaObject:
+        """Size of all rows."""
+        return self._jvm.named("java.util.OptionalLong").of(self._size)
+
+    def num_rows(self) -> JavaObject:
+        """Number of rows."""
+        return self._jvm.named("java.util.OptionalLong").of(self._rows)
+
+    def column_stats(self) -> JavaObject:
+        """No column statistics."""
+        return self._jvm.kept("no column statistics", self._jvm.named("java.util.HashMap"))
+
+
+# `count(*)` of a table, answered without reading rows.
+
+COUNT_SCHEMA = StructType([StructField("count(*)", LongType(), nullable=False)])
+
+
+class CountScan:
+    """Answers `count(*)` with a known number."""
+
+    def __init__(self, jvm: Jvm, *, rows: int, table: str) -> None:
+        self._jvm = jvm
+        self._rows = rows
+        self._table = table
+
+    def __str__(self) -> str:
+        return f"count of {self._table}: {self._rows}"
+
+    def read_schema(self) -> JavaObject:
+        """The one column."""
+        return self._jvm.struct(COUNT_SCHEMA)
+
+    def description(self) -> str:
+        """What EXPLAIN shows."""
+        return f"headwater {self._table}, counted without reading"
+
+    def supported_custom_metrics(self) -> JavaObject:
+        """No metrics."""
+        return self._jvm.array(METRIC)
+
+    def report_driver_metrics(self) -> JavaObject:
+        """No driver metrics."""
+        return self._jvm.array(TASK_METRIC)
+
+    def rows(self) -> JavaObject:
+        """The one row."""
+        row = self._jvm.named(GENERIC_ROW)(1)
+        row.setLong(0, self._rows)
+        return self._jvm.array(INTERNAL_ROW, [row])
+
+
+# The scan.
 
 # Rows come in batches already, which Spark takes as they are.
 _ROWS_PER_BATCH = 10_000
 _NUMBER_BYTES = 4
-# Of a condition in EXPLAIN.
+# Maximum length of a condition in EXPLAIN.
 SHOWN_MAX = 400
 
 
-class Scan:
-    """Read some columns of some rows of a table, once."""
+class SparkScan:
+    """Reads some columns of some rows of a table, once."""
 
     interfaces = (REPORTS_STATISTICS, BATCH)
 
@@ -53,11 +214,11 @@ class Scan:
     # ---- what it is
 
     def read_schema(self) -> JavaObject:
-        """Return the columns."""
+        """The columns to read."""
         return self._jvm.struct(self._schema)
 
     def description(self) -> str:
-        """Return what EXPLAIN shows."""
+        """What EXPLAIN shows."""
         parts = [f"headwater {self._options.table}"]
         if self._options.where is not None:
             parts.append(f"where {where_text(self._options.where)}"[:SHOWN_MAX])
@@ -66,30 +227,30 @@ class Scan:
         return ", ".join(parts)
 
     def columnar_support_mode(self) -> JavaObject:
-        """Say that Spark takes the rows out of the batches."""
+        """Spark takes the rows out of the batches."""
         return self._jvm.kept(
             COLUMNAR_MODE, lambda: self._jvm.named(COLUMNAR_MODE).valueOf("UNSUPPORTED")
         )
 
     def supported_custom_metrics(self) -> JavaObject:
-        """Return the figures that Spark's Python readers count."""
+        """The metrics that Spark's Python readers count."""
         source = python_source(self._jvm)
         return self._jvm.kept("python metrics", source.createPythonMetrics)
 
     def report_driver_metrics(self) -> JavaObject:
-        """Return no figures of the driver."""
+        """No driver metrics."""
         return self._jvm.array(TASK_METRIC)
 
     # ---- what the optimizer asks
 
     def estimate_statistics(self) -> Proxy:
-        """Return about how much will be read."""
+        """Estimate how much will be read."""
         rows = self._rows
         statistics = Statistics(self._jvm, rows=rows, size=max(1, rows * row_width(self._schema)))
         return Proxy(self._jvm, statistics, (STATISTICS,))
 
     def reflects_fully_pushed_down_filters(self) -> bool:
-        """Say that the estimate is of all rows."""
+        """The estimate is for all rows."""
         return False
 
     @cached_property
@@ -98,18 +259,18 @@ class Scan:
 
     @cached_property
     def _reader(self) -> BatchReader:
-        # One for all that is asked, so that a table with a lake is looked at once.
+        # One for all questions, so that a table with a lake is examined once.
         return BatchReader(self._options, self._schema)
 
     # ---- in batch
 
     def to_batch(self) -> Proxy:
-        """Return what plans the tasks."""
+        """The planner of the tasks."""
         check_batch(self._options)
         return Proxy(self._jvm, self, self.interfaces)
 
     def plan_input_partitions(self) -> JavaObject:
-        """Return what each task reads."""
+        """What each task reads."""
         partition = self._jvm.named(PYTHON_PARTITION)
         return self._jvm.array(
             INPUT_PARTITION,
@@ -117,7 +278,7 @@ class Scan:
         )
 
     def create_reader_factory(self) -> JavaObject:
-        """Return what reads in each task."""
+        """What reads in each task."""
         jvm = self._jvm
         return jvm.named(PYTHON_READERS)(
             python_source(jvm), self._plan[0], jvm.struct(self._schema), jvm.none, jvm.none
@@ -125,7 +286,7 @@ class Scan:
 
     @cached_property
     def _plan(self) -> tuple[bytes, tuple[bytes, ...]]:
-        """Return the reader and its splits, pickled as Spark's own planner pickles them."""
+        """The reader and its splits, pickled like Spark's own planner does."""
         out = BytesIO()
         write_read_func_and_partitions(
             out,
@@ -142,7 +303,7 @@ class Scan:
     # ---- in a stream
 
     def to_micro_batch_stream(self, checkpoint: str) -> JavaObject:
-        """Return Spark's own stream over our source."""
+        """Spark's own stream over our source."""
         table = python_table(self._jvm, self._schema)
         scan = table.newScanBuilder(self._jvm.options(self._given)).build()
         return scan.toMicroBatchStream(checkpoint)
@@ -154,3 +315,115 @@ def _framed(source: BytesIO) -> bytes:
 
 def _number(source: BytesIO) -> int:
     return int.from_bytes(source.read(_NUMBER_BYTES), "big")
+
+
+# What Spark's optimizer pushes down: columns, conditions, a limit, a count.
+
+
+class ScanBuilder:
+    """Collects what one reference to a table needs; each reference has its own."""
+
+    interfaces = (PUSHES_COLUMNS, PUSHES_PREDICATES, PUSHES_LIMIT, PUSHES_AGGREGATES)
+
+    def __init__(
+        self,
+        jvm: Jvm,
+        options: SourceOptions,
+        schema: StructType,
+        *,
+        filterable: Schema,
+        given: dict[str, str],
+    ) -> None:
+        self._jvm = jvm
+        self._options = options
+        self._whole = self._wanted = schema
+        self._filterable = filterable
+        self._given = given
+        # The user's own limit and filter come first, then Spark's conditions.
+        self._is_open = options.where is None and options.limit is None
+        self._branches: Branches = EVERYTHING
+        self._pushed: list[JavaObject] = []
+        self._count: int | None = None
+
+    def __str__(self) -> str:
+        return f"scan builder of {self._options.table} {id(self)}"
+
+    # ---- columns
+
+    def prune_columns(self, required: JavaObject) -> None:
+        """Read only these columns; nested columns are read whole."""
+        names = StructType.fromJson(json.loads(required.json())).names
+        self._wanted = StructType([self._whole[name] for name in names])
+
+    # ---- conditions
+
+    def push_predicates(self, predicates: Sequence[JavaObject]) -> JavaObject:
+        """Accept the conditions that can be tested here, and return the others."""
+        left = [each for each in items(predicates) if not (self._is_open and self._take(each))]
+        return self._jvm.array(PREDICATE, left)
+
+    def _take(self, predicate: JavaObject) -> bool:
+        expression = read_predicate(predicate)
+        if expression is None:
+            return False
+        branches = branches_of_predicate(expression, self._filterable)
+        joined = None if branches is None else both(self._branches, branches)
+        if joined is None:
+            return False
+        self._branches = joined
+        self._pushed.append(predicate)
+        return True
+
+    def pushed_predicates(self) -> JavaObject:
+        """The conditions that were accepted."""
+        return self._jvm.array(PREDICATE, self._pushed)
+
+    def supports_iterative_pushdown(self) -> bool:
+        """One round is enough."""
+        return False
+
+    # ---- limit
+
+    def push_limit(self, limit: int) -> bool:
+        """Read no more rows than a limit."""
+        if not self._is_open:
+            return False
+        self._options = replace(self._options, limit=limit)
+        return True
+
+    def is_partially_pushed(self) -> bool:
+        """Spark must limit the rows as well."""
+        return True
+
+    # ---- count
+
+    def support_complete_push_down(self, aggregation: JavaObject) -> bool:
+        """Tell whether an aggregation is a plain `count(*)`."""
+        if len(aggregation.groupByExpressions()):
+            return False
+        kinds = [each.getClass().getSimpleName() for each in aggregation.aggregateExpressions()]
+        return kinds == ["CountStar"]
+
+    def push_aggregation(self, aggregation: JavaObject) -> bool:
+        """Count the rows here, if the number is known without reading them."""
+        if not self.support_complete_push_down(aggregation):
+            return False
+        self._count = row_count(self._final())
+        return self._count is not None
+
+    # ---- done
+
+    def build(self) -> Proxy:
+        """Build the scan."""
+        if self._count is not None:
+            counted = CountScan(self._jvm, rows=self._count, table=self._options.table)
+            return Proxy(self._jvm, counted, (LOCAL_SCAN,))
+        schema = self._wanted if self._wanted.fields else narrowest(self._whole)
+        options = replace(self._final(), columns=tuple(schema.names))
+        scan = SparkScan(self._jvm, options, schema, given=self._given)
+        return Proxy(self._jvm, scan, SparkScan.interfaces)
+
+    def _final(self) -> SourceOptions:
+        if self._branches == EVERYTHING:
+            return self._options
+        return replace(self._options, where=self._branches)

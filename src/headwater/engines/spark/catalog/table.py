@@ -1,21 +1,29 @@
-"""A table of the catalog: what Spark SQL may know of it and do with it."""
+"""A table of the catalog: what Spark SQL can see of it and do with it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
-from headwater.client.schema_in import schema_of
 from headwater.client.sync.client import Client
 from headwater.client.sync.table import Table
-from headwater.config.option import Option
-from headwater.engines.spark.catalog.deletes import keys_of
-from headwater.engines.spark.catalog.expressions import read_predicate
-from headwater.engines.spark.catalog.filters import EVERYTHING, Branches, both, branches_of
-from headwater.engines.spark.catalog.interfaces import (
+from headwater.cluster.schema_in import schema_of
+from headwater.config.values import Option
+from headwater.engines.spark.catalog.definition import properties_of, read_schema, table_schema
+from headwater.engines.spark.catalog.filters import (
+    EVERYTHING,
+    Branches,
+    both,
+    branches_of_predicate,
+    keys_of,
+    read_predicate,
+)
+from headwater.engines.spark.catalog.jvm import (
     COLUMNS,
     CONSTRAINT,
     EXPRESSIONS,
+    GENERIC_ROW,
+    INTERNAL_ROW,
     NAMED_REFERENCE,
     SUPPORTS_DELETE,
     SUPPORTS_PARTITIONS,
@@ -25,15 +33,14 @@ from headwater.engines.spark.catalog.interfaces import (
     TRANSFORM,
     TRUNCATES,
     UPDATES_AS_APPENDS,
+    UTF8,
+    WRITE,
+    WRITE_BUILDER,
     WRITE_INFO,
+    Jvm,
+    Proxy,
 )
-from headwater.engines.spark.catalog.jvm import Jvm
-from headwater.engines.spark.catalog.partitions import Partitions
-from headwater.engines.spark.catalog.properties import properties_of, read_schema, table_schema
-from headwater.engines.spark.catalog.proxy import Proxy
-from headwater.engines.spark.catalog.python_source import python_table
-from headwater.engines.spark.catalog.scan_builder import ScanBuilder
-from headwater.engines.spark.catalog.writes import WriteBuilder
+from headwater.engines.spark.catalog.scan import ScanBuilder, python_table
 from headwater.engines.spark.options import (
     CHANGELOG,
     PARTIAL_UPDATE,
@@ -44,17 +51,130 @@ from headwater.engines.spark.options import (
 )
 from headwater.engines.spark.options import COLUMNS as COLUMNS_READ
 from headwater.engines.spark.source_options import SourceOptions
-from headwater.errors import InvalidOptionError, UnsupportedError
+from headwater.errors import InvalidOptionError, PartitionMissingError, UnsupportedError
 from headwater.model.arrow import arrow_schema
 from headwater.model.schema import Schema
 from headwater.model.table import TableInfo
+
+# Partitions, for SHOW PARTITIONS and ALTER TABLE: their values are text.
+
+
+class SparkPartitions:
+    """Lists, creates and drops the partitions of a table."""
+
+    def __init__(self, jvm: Jvm, table: Table) -> None:
+        self._jvm = jvm
+        self._table = table
+        self._keys = table.info.descriptor.partition_keys
+
+    def schema(self) -> JavaObject:
+        """The partition columns."""
+        fields = [StructField(key, StringType()) for key in self._keys]
+        return self._jvm.struct(StructType(fields))
+
+    def create(self, row: JavaObject) -> None:
+        """Create a partition."""
+        self._table.create_partition(self._spec(row, self._keys))
+
+    def drop(self, row: JavaObject) -> bool:
+        """Drop a partition; return whether it existed."""
+        try:
+            self._table.drop_partition(self._spec(row, self._keys))
+        except PartitionMissingError:
+            return False
+        return True
+
+    def matching(self, names: Sequence[str], row: JavaObject) -> JavaObject:
+        """The partitions that have these values."""
+        wanted = self._spec(row, tuple(names)).items()
+        found = [spec for spec in self._table.partitions() if wanted <= spec.items()]
+        return self._jvm.array(INTERNAL_ROW, [self._row(spec) for spec in found])
+
+    def _spec(self, row: JavaObject, keys: Sequence[str]) -> dict[str, str]:
+        return {key: row.getUTF8String(place).toString() for place, key in enumerate(keys)}
+
+    def _row(self, spec: Mapping[str, str]) -> JavaObject:
+        row = self._jvm.named(GENERIC_ROW)(len(self._keys))
+        for place, key in enumerate(self._keys):
+            row.update(place, self._jvm.named(UTF8).fromString(spec[key]))
+        return row
+
+
+# Writing, with Spark's own Python writers.
+
+
+class WriteBuilder:
+    """Builds a write that appends, or upserts by key."""
+
+    def __init__(self, jvm: Jvm, builder: JavaObject, *, table: str, is_partial: bool) -> None:
+        self._jvm = jvm
+        self._builder = builder
+        self._table = table
+        self._is_partial = is_partial
+
+    def __str__(self) -> str:
+        return f"write builder of {self._table} {id(self)}"
+
+    def proxy(self, *interfaces: str) -> Proxy:
+        """The builder for the JVM, with its optional interfaces."""
+        return Proxy(self._jvm, self, (WRITE_BUILDER, *interfaces))
+
+    def truncate(self) -> Proxy:
+        """Do nothing: only called for new tables, which are empty."""
+        return self.proxy()
+
+    def build(self) -> Proxy:
+        """Build the write."""
+        write = SparkWrite(self._builder.build(), table=self._table, is_partial=self._is_partial)
+        return Proxy(self._jvm, write, (WRITE,))
+
+
+class SparkWrite:
+    """Writes rows in a batch or a stream."""
+
+    def __init__(self, write: JavaObject, *, table: str, is_partial: bool) -> None:
+        self._write = write
+        self._table = table
+        self._is_partial = is_partial
+
+    def __str__(self) -> str:
+        return f"write to {self._table} {id(self)}"
+
+    def description(self) -> str:
+        """What EXPLAIN shows."""
+        return f"headwater {self._table}"
+
+    def to_batch(self) -> JavaObject:
+        """Writer of a batch."""
+        if self._is_partial:
+            raise UnsupportedError(
+                f"'{PARTIAL_UPDATE.name}' does not work with a table of the catalog: "
+                "Spark fills missing columns with nulls.",
+                hint="Write with df.write.format('headwater') and the option 'table'.",
+            )
+        return self._write.toBatch()
+
+    def to_streaming(self) -> JavaObject:
+        """Writer of a stream."""
+        return self._write.toStreaming()
+
+    def supported_custom_metrics(self) -> JavaObject:
+        """The metrics that Spark's Python writers count."""
+        return self._write.supportedCustomMetrics()
+
+    def report_driver_metrics(self) -> JavaObject:
+        """Driver metrics."""
+        return self._write.reportDriverMetrics()
+
+
+# The table.
 
 _READS = ("BATCH_READ", "MICRO_BATCH_READ")
 _WRITES = ("BATCH_WRITE", "STREAMING_WRITE")
 
 
 class CatalogTable:
-    """Read, write and describe a table; a virtual table is read and described only."""
+    """Reads, writes and describes a table; a virtual table is read-only."""
 
     def __init__(
         self,
@@ -69,18 +189,18 @@ class CatalogTable:
         self._table = table
         self._name = f"{catalog}.{table.name}"
         self._options = options
-        # What it is, or what it was where it is read as it was.
+        # The table as it is, or as it was at the position being read.
         self._info = past or table.info
         self._is_real = table.name == str(table.path)
 
     def __str__(self) -> str:
-        # Two are the same where all is: Spark compares them to find what it has in its cache.
+        # Equal only if everything is: Spark compares tables to find them in its cache.
         info = self._info
         options = hash(tuple(sorted(self._options.items())))
         return f"{self._name} {info.table_id} {info.schema_id} {options}"
 
     def interfaces(self) -> tuple[str, ...]:
-        """Return what Spark may do with the table."""
+        """The interfaces that say what Spark may do with the table."""
         if not self._is_real:
             return (SUPPORTS_READ,)
         deletes = (SUPPORTS_DELETE,) if self._table.is_keyed else ()
@@ -90,22 +210,22 @@ class CatalogTable:
     # ---- what it is
 
     def name(self) -> str:
-        """Return the name with that of the catalog."""
+        """Name including that of the catalog."""
         return self._name
 
     def id(self) -> str:
-        """Return what tells the table from another that had its name before."""
+        """Distinguishes the table from an earlier one of the same name."""
         return str(self._table.info.table_id)
 
     def version(self) -> None:
-        """Return no version: what a table holds changes all the time."""
+        """No version: a table changes all the time."""
 
     def schema(self) -> JavaObject:
-        """Return the columns as a schema."""
+        """The columns as a schema."""
         return self._jvm.struct(self._shown_schema())
 
     def columns(self) -> JavaObject:
-        """Return the columns."""
+        """The columns."""
         schema = self._shown_schema()
         return self._jvm.kept(
             ("columns", schema.json()),
@@ -114,7 +234,7 @@ class CatalogTable:
 
     def _shown_schema(self) -> StructType:
         if not self._is_real:
-            # The log has rows of a table from before its columns were what they are.
+            # The log has rows from before the columns were what they are now.
             return self._read_schema()
         return table_schema(self._info.schema, name=self._table.name)
 
@@ -123,7 +243,7 @@ class CatalogTable:
         return read_schema(rows, name=self._table.name)
 
     def partitioning(self) -> JavaObject:
-        """Return the partition columns."""
+        """The partition columns."""
         keys = self._table.info.descriptor.partition_keys if self._is_real else ()
         return self._jvm.kept(("partitioning", keys), lambda: self._partitioning(keys))
 
@@ -132,7 +252,7 @@ class CatalogTable:
         return self._jvm.array(TRANSFORM, [expressions.identity(key) for key in keys])
 
     def constraints(self) -> JavaObject:
-        """Return the primary key."""
+        """The primary key."""
         key = self._table.info.schema.primary_key
         if not key or not self._is_real:
             return self._jvm.array(CONSTRAINT)
@@ -143,11 +263,11 @@ class CatalogTable:
         return self._jvm.array(CONSTRAINT, [built])
 
     def properties(self) -> JavaObject:
-        """Return what SHOW TBLPROPERTIES shows."""
+        """What SHOW TBLPROPERTIES shows."""
         return self._jvm.mapping(properties_of(self._table.info.descriptor))
 
     def capabilities(self) -> JavaObject:
-        """Return the ways in which the table is read and written."""
+        """How the table can be read and written."""
         names = (*_READS, *_WRITES) if self._is_real else _READS
         return self._jvm.kept(("capabilities", names), lambda: self._capabilities(names))
 
@@ -163,7 +283,7 @@ class CatalogTable:
     # ---- reading
 
     def new_scan_builder(self, options: JavaObject) -> Proxy:
-        """Return what gathers the needs of one reference to the table."""
+        """Collector for one reference to the table."""
         known = _of(self._options, SOURCE_OPTIONS)
         given = {**known, **texts_of(options), TABLE.name: self._table.name}
         read = SourceOptions.of(given)
@@ -173,16 +293,16 @@ class CatalogTable:
         return Proxy(self._jvm, builder, ScanBuilder.interfaces)
 
     def _check_columns(self, read: SourceOptions) -> None:
-        """Refuse options that make other columns than Spark was told of."""
+        """Raise for options that change the columns which Spark knows."""
         if read.table != self._table.name:
             raise InvalidOptionError(
-                f"'{CHANGELOG.name}' cannot be used with a table of the catalog.",
+                f"'{CHANGELOG.name}' does not work with a table of the catalog.",
                 hint=f"Read `{self._table.path.table}$changelog`.",
             )
         if read.columns is not None:
             raise InvalidOptionError(
-                f"'{COLUMNS_READ.name}' cannot be used with a table of the catalog.",
-                hint="Select the columns.",
+                f"'{COLUMNS_READ.name}' does not work with a table of the catalog.",
+                hint="Select the columns in the query.",
             )
 
     def _filterable(self) -> Schema:
@@ -191,7 +311,7 @@ class CatalogTable:
     # ---- writing
 
     def new_write_builder(self, info: JavaObject) -> Proxy:
-        """Return Spark's own builder, told which table it writes to."""
+        """Spark's own builder for this table."""
         known = _of(self._options, SINK_OPTIONS)
         given = {**known, **texts_of(info.options()), TABLE.name: self._table.name}
         told = self._jvm.named(WRITE_INFO)(
@@ -210,13 +330,13 @@ class CatalogTable:
         return builder.proxy(*self._write_interfaces())
 
     def _write_interfaces(self) -> tuple[str, ...]:
-        # By key, what a stream updates is written like what it appends.
+        # With a primary key, updates of a stream are written like appends.
         return (UPDATES_AS_APPENDS,) if self._table.is_keyed else ()
 
     # ---- deleting
 
     def can_delete_where(self, predicates: Sequence[JavaObject]) -> bool:
-        """Tell that rows can be deleted, or say why they cannot, before anything is."""
+        """Return true, or raise why the rows cannot be deleted, before any is."""
         keys_of(self._wanted(predicates), self._table.info.schema.primary_key)
         return True
 
@@ -230,14 +350,18 @@ class CatalogTable:
         wanted: Branches | None = EVERYTHING
         for predicate in predicates:
             expression = read_predicate(predicate)
-            branches = None if expression is None else branches_of(expression, self._filterable())
+            branches = (
+                None
+                if expression is None
+                else branches_of_predicate(expression, self._filterable())
+            )
             if branches is None or wanted is None:
                 return None
             wanted = both(wanted, branches)
         return wanted
 
     def truncate_table(self) -> bool:
-        """Refuse to delete all rows."""
+        """Raise: a table cannot be emptied."""
         raise UnsupportedError(
             f"{self._name} cannot be truncated.", hint="Drop the table and create it again."
         )
@@ -245,7 +369,7 @@ class CatalogTable:
     # ---- partitions
 
     def partition_schema(self) -> JavaObject:
-        """Return the partition columns, whose values are texts here."""
+        """The partition columns, whose values are text here."""
         return self._partitions().schema()
 
     def create_partition(self, row: JavaObject, _properties: JavaObject) -> None:
@@ -253,27 +377,27 @@ class CatalogTable:
         self._partitions().create(row)
 
     def drop_partition(self, row: JavaObject) -> bool:
-        """Drop a partition, or tell that there is none."""
+        """Drop a partition; return whether it existed."""
         return self._partitions().drop(row)
 
     def list_partition_identifiers(self, names: Sequence[str], row: JavaObject) -> JavaObject:
-        """Return the partitions that have these values."""
+        """The partitions that have these values."""
         return self._partitions().matching(names, row)
 
     def load_partition_metadata(self, _row: JavaObject) -> JavaObject:
-        """Return nothing: a partition has no properties of its own."""
+        """Empty: a partition has no properties."""
         return self._jvm.mapping({})
 
     def replace_partition_metadata(self, _row: JavaObject, _properties: JavaObject) -> None:
-        """Refuse to give a partition properties."""
-        raise UnsupportedError("A partition has no properties of its own.")
+        """Raise: a partition has no properties."""
+        raise UnsupportedError("A partition has no properties.")
 
-    def _partitions(self) -> Partitions:
-        return Partitions(self._jvm, self._table)
+    def _partitions(self) -> SparkPartitions:
+        return SparkPartitions(self._jvm, self._table)
 
 
 class NewTable(CatalogTable):
-    """Have a table made by CREATE TABLE AS SELECT, which others see before its rows are there."""
+    """A table made by CREATE TABLE AS SELECT, visible to others before its rows are there."""
 
     def __init__(
         self, jvm: Jvm, table: Table, *, catalog: str, options: Mapping[str, str], client: Client
@@ -282,7 +406,7 @@ class NewTable(CatalogTable):
         self._client = client
 
     def capabilities(self) -> JavaObject:
-        """Return the ways of all tables, and that CREATE OR REPLACE may empty it first."""
+        """Like all tables, plus that CREATE OR REPLACE may empty it first."""
         names = (*_READS, *_WRITES, "TRUNCATE")
         return self._jvm.kept(("capabilities", names), lambda: self._capabilities(names))
 
@@ -298,7 +422,7 @@ class NewTable(CatalogTable):
 
 
 def texts_of(mapping: JavaObject) -> dict[str, str]:
-    """Return a map of the JVM."""
+    """Read a map of the JVM."""
     return {} if mapping.isEmpty() else dict(mapping)
 
 

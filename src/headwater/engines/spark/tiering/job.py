@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from headwater.config.lake import exposed_secrets, value_or_file
 from headwater.engines.spark.tiering.tier import TieredRound, tier
-from headwater.tiering.progress import Ended, Failed, News
-from headwater.tiering.settings import TieringSettings
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import News, TurnEnded, TurnFailed
 
 _DEFAULTS = TieringSettings()
 
@@ -24,7 +24,7 @@ _DEFAULTS = TieringSettings()
 def main(arguments: Sequence[str] | None = None) -> None:
     """Tier as the arguments say; each round is a line of JSON on standard output."""
     given = parse(arguments)
-    # Ended from outside as by Ctrl-C: what is not done yet is given back.
+    # Terminated like by Ctrl-C: unfinished work is given back.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     spark = SparkSession.builder.appName("headwater tier").getOrCreate()
     try:
@@ -44,15 +44,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parse(arguments: Sequence[str] | None) -> Namespace:
-    """Read the arguments of the job."""
+    """Parse the arguments of the job."""
     parser = ArgumentParser(
         description="Copy what tables hold, and their lake tables do not, into the lake.",
         epilog="Workers need Headwater, and must reach the server and the warehouse.",
     )
     parser.add_argument("target", help="HOST:PORT of servers; a directory with a local master.")
-    parser.add_argument("--once", action="store_true", help="End when all is in the lake.")
     parser.add_argument(
-        "--tables", action="append", default=[], help="Only these, with commas; may be repeated."
+        "--once", action="store_true", help=("Exit when everything is in the lake.")
+    )
+    parser.add_argument(
+        "--tables",
+        action="append",
+        default=[],
+        help=("Only these tables, comma-separated; may be repeated."),
     )
     parser.add_argument(
         "--lake",
@@ -60,11 +65,16 @@ def parse(arguments: Sequence[str] | None) -> Namespace:
         default=[],
         type=_pair,
         metavar="KEY=VALUE",
-        help="An option of the lake's catalog; may be repeated. Secrets as KEY=@FILE, a file that"
-        " the driver reads: others can see what is typed here.",
+        help=(
+            "An option of the lake's catalog; may be repeated. Pass secrets as "
+            "KEY=@FILE, a file that the driver reads: other users can see the command "
+            "line."
+        ),
     )
     parser.add_argument("--poll", type=float, default=_DEFAULTS.poll_interval_s, help="Seconds.")
-    parser.add_argument("--rows-max", type=int, default=_DEFAULTS.rows_max, help="In one round.")
+    parser.add_argument(
+        "--rows-max", type=int, default=_DEFAULTS.rows_max, help=("Rows per round.")
+    )
     parser.add_argument(
         "--user",
         default=os.environ.get("HEADWATER_USER"),
@@ -74,11 +84,11 @@ def parse(arguments: Sequence[str] | None) -> Namespace:
 
 
 def tell(news: News) -> None:
-    """Write what is over as a line."""
+    """Write a finished round as a line."""
     match news:
-        case Ended():
+        case TurnEnded():
             line: dict[str, object] = asdict(TieredRound.of(news))
-        case Failed():
+        case TurnFailed():
             line = {"table": str(news.path), "error": str(news.fault)}
         case _:
             return

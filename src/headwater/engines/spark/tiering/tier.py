@@ -1,23 +1,58 @@
-"""Tiering from a program or a notebook: one call."""
+"""Tier on Spark with one call, from a program or a notebook."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from headwater.client.client import AsyncClient
 from headwater.client.sync.client import Client
-from headwater.engines.spark.tiering.tierer import run_on_spark
+from headwater.engines.spark.clients import SparkConnection
+from headwater.engines.spark.tiering.runner import SparkRunner
 from headwater.errors import RequestError
 from headwater.runtime.loops import LoopThread
-from headwater.tiering.job import TieringJob
-from headwater.tiering.progress import Ended, Failed, Listener, News, deaf
-from headwater.tiering.settings import TieringSettings
+from headwater.runtime.tasks import aside
+from headwater.tiering.plan import TieringSettings
+from headwater.tiering.progress import Listener, News, TurnEnded, TurnFailed, deaf
+from headwater.tiering.service import TieringJob, run_job
+
+_COMMA = ","
+
+
+async def run_on_spark(
+    job: TieringJob, spark: Callable[[], SparkSession], *, listener: Listener = deaf
+) -> None:
+    """Run a job with Spark tasks; workers reach a local directory through this process."""
+
+    @asynccontextmanager
+    async def started(client: AsyncClient) -> AsyncIterator[SparkRunner]:
+        runner = SparkRunner(await aside(spark), _connection(job, client))
+        try:
+            yield runner
+        finally:
+            runner.close()
+
+    await run_job(replace(job, listens=True), started, listener=listener)
+
+
+def _connection(job: TieringJob, client: AsyncClient) -> SparkConnection:
+    assert client.address is not None, "it listens, or is the address of others"
+    return SparkConnection(
+        servers=tuple(client.address.split(_COMMA)),
+        user=job.user,
+        password=job.password,
+        deadline_s=job.deadline_s,
+    )
+
+
+# Tiering from a program or a notebook: one call.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TieredRound:
-    """Tell what a round brought into a lake table."""
+    """What a round copied into a lake table."""
 
     table: str
     rows: int
@@ -26,12 +61,12 @@ class TieredRound:
     snapshot: int | None
     """Id of the newest snapshot in the lake; None if there is none."""
     rows_left: int
-    """Rows that wait for the next round, since this one had enough."""
+    """Rows that wait for the next round, since this one reached its limit."""
     seconds: float
 
     @classmethod
-    def of(cls, news: Ended) -> "TieredRound":
-        """Return the short form of what a tierer tells."""
+    def of(cls, news: TurnEnded) -> "TieredRound":
+        """The short form of a tierer's report."""
         report = news.report
         return cls(
             table=str(news.path),
@@ -56,16 +91,16 @@ def tier(  # noqa: PLR0913 - one argument per choice
     settings: TieringSettings | None = None,
     listener: Listener = deaf,
 ) -> list[TieredRound]:
-    """Copy what tables hold, and their lake tables do not, into the lake.
+    """Copy what is in tables but not yet in their lake tables into the lake.
 
     The target is HOST:PORT of a server, a data directory, or a client that was opened with
-    `listen=True`; workers of Spark have to reach it, and the warehouse as well. All tables with
-    `table.datalake.enabled` are tiered, unless some are named. What `lake` says stands above the
-    options of the lake that the server tells.
+    `listen=True`; Spark's workers must be able to reach it, and the warehouse as well. All tables
+    with `table.datalake.enabled` are tiered, unless some are named. Options in `lake` override
+    those that the server sends.
 
-    With `once` it ends when everything is in the lake that was there at the beginning, and returns
-    what each round did; if tables failed, it raises the first error when the others are done.
-    Without, it goes on until it is interrupted. `listener` is told of every step.
+    With `once` it returns when everything that existed at the start is in the lake, with what each
+    round did; if tables failed, it raises the first error when the others are done. Without it, it
+    runs until it is interrupted. `listener` is told about every step.
     """
     job = TieringJob(
         target=_place(target),
@@ -77,14 +112,14 @@ def tier(  # noqa: PLR0913 - one argument per choice
         is_once=once,
     )
     rounds: list[TieredRound] = []
-    faults: list[Failed] = []
+    faults: list[TurnFailed] = []
 
     def hear(news: News) -> None:
         listener(news)
         match news:
-            case Ended():
+            case TurnEnded():
                 rounds.append(TieredRound.of(news))
-            case Failed() if not news.is_upkeep:
+            case TurnFailed() if not news.is_upkeep:
                 faults.append(news)
             case _:
                 pass
@@ -96,7 +131,7 @@ def tier(  # noqa: PLR0913 - one argument per choice
 
 
 def _run(job: TieringJob, spark: SparkSession, hear: Listener) -> None:
-    # On a thread of its own: a notebook has a loop running on this one.
+    # On its own thread: a notebook already runs an event loop on this one.
     loop = LoopThread("headwater-tier")
     try:
         loop.run(run_on_spark(job, lambda: spark, listener=hear))
@@ -109,7 +144,9 @@ def _place(target: str | Path | Client) -> str | Path:
         return target
     if target.address is None:
         raise RequestError(
-            "Nobody else can reach this storage.",
-            hint="Open it with headwater.open(…, listen=True), so that workers of Spark can.",
+            "Other processes cannot reach this storage.",
+            hint=(
+                "Open it with headwater.open(…, listen=True), so that Spark's workers can reach it."
+            ),
         )
     return target.address

@@ -1,1 +1,0 @@
-"""Rows of numbered epochs, written exactly once however often they are sent."""

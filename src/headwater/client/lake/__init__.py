@@ -1,1 +1,0 @@
-"""The lake behind tables, as clients ask a coordinator about it."""

@@ -1,1 +1,0 @@
-"""Reading rows: scans, tails, lookups."""

@@ -1,1 +1,0 @@
-"""Reading lake and log as one table: the position, the plan, the merge and the rows."""

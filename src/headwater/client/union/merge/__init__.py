@@ -1,1 +1,0 @@
-"""Merging the changes of a log into the rows that a lake holds."""

@@ -1,1 +1,0 @@
-"""Writing rows: batches, sequences, acknowledgements."""

@@ -1,0 +1,1 @@
+"""Finding servers and talking to them."""

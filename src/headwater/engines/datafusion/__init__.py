@@ -1,1 +1,0 @@
-"""Tables in DataFusion: native plans, a table function and a catalog."""

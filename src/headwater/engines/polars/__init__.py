@@ -1,1 +1,0 @@
-"""Tables as lazy frames of Polars."""

@@ -1,1 +1,0 @@
-"""Enriching rows in Spark tasks by lookups in a primary-key table."""

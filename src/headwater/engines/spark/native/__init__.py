@@ -1,1 +1,0 @@
-"""The union read by which Spark takes the files of the lake itself, and we add what is newer."""

@@ -1,0 +1,1 @@
+"""Reading tables in Spark: batches and streams."""

@@ -1,1 +1,0 @@
-"""Reading tables from Spark: what to read, in which pieces, and from where on."""

@@ -1,0 +1,1 @@
+"""One way to read: a view of a table is planned into splits, and splits give rows."""

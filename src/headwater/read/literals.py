@@ -1,0 +1,327 @@
+"""Literals of a filter as values of a column, and the column compared with them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headwater.errors import RequestError
+from headwater.model.arrow import arrow_type, time_unit
+from headwater.model.predicate import Leaf, LeafFunction, Literal
+from headwater.model.schema import Column
+from headwater.model.types import (
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    BytesType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    SmallIntType,
+    StringType,
+    TimestampLtzType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+)
+
+# Literals of a filter, as values of the column that they are compared with.
+
+Value = bool | int | float | str | bytes | Decimal | date | time | datetime | None
+"""What a filter may compare with."""
+
+Native = bool | int | float | str | bytes
+"""A value in the units of its column: whole numbers for all but floats, texts and bytes."""
+
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_NANOS = 1_000_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_INT_BITS: dict[type[DataType], int] = {
+    TinyIntType: 8,
+    SmallIntType: 16,
+    IntType: 32,
+    BigIntType: 64,
+    DateType: 32,
+    TimestampType: 64,
+    TimestampLtzType: 64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Hold a literal as its column can hold it, rounded down where it lies between two values."""
+
+    value: Native
+    is_exact: bool = True
+
+
+def bound_of(literal: Value, column: Column) -> Bound:
+    """Return a literal in the units of its column, or say that they cannot be compared."""
+    match column.type:
+        case StringType() | CharType() if isinstance(literal, str):
+            return Bound(literal)
+        case BytesType() | BinaryType() if isinstance(literal, bytes | bytearray | memoryview):
+            return Bound(bytes(literal))
+        case BooleanType() if isinstance(literal, bool):
+            return Bound(literal)
+        case DoubleType() if isinstance(literal, int | float) and not isinstance(literal, bool):
+            return Bound(float(literal))
+        case FloatType() if isinstance(literal, int | float) and not isinstance(literal, bool):
+            return Bound(_single(float(literal), column))
+    exact_of = _EXACT.get(type(column.type))
+    exact = None if exact_of is None else exact_of(literal, column)
+    if exact is None:
+        raise _incomparable(literal, column)
+    low, high = _limits(column.type)
+    if exact > high:
+        return Bound(high, is_exact=False)
+    return Bound(max(math.floor(exact), low - 1), is_exact=exact.denominator == 1 and exact >= low)
+
+
+def scalar_of(value: Native, data_type: DataType) -> pa.Scalar:
+    """Return a value in the units of its column as an Arrow scalar."""
+    arrow = arrow_type(data_type)
+    match data_type:
+        case DecimalType(scale=scale):
+            return pa.scalar(_decimal(int(value), scale), arrow)
+        case DateType() | TimeType() | TimestampType() | TimestampLtzType():
+            whole = pa.int32() if arrow.bit_width == 32 else pa.int64()  # noqa: PLR2004
+            return pa.array([value], whole).view(arrow)[0]
+        case BinaryType():
+            return pa.scalar(value, pa.binary())
+        case _:
+            return pa.scalar(value, arrow)
+
+
+def literal_of(value: Native, data_type: DataType) -> Literal:
+    """Return a value in the units of its column in the units of the wire."""
+    match data_type:
+        case DecimalType(scale=scale):
+            return _decimal(int(value), scale)
+        case TimeType(precision=precision):
+            return int(value) * _PER_SECOND["ms"] // _PER_SECOND[time_unit(precision)]
+        case TimestampType(precision=precision) | TimestampLtzType(precision=precision):
+            return int(value) * (_NANOS // _PER_SECOND[time_unit(precision)])
+        case _:
+            return value
+
+
+def _single(value: float, column: Column) -> float:
+    with np.errstate(over="ignore"):
+        rounded = float(np.float32(value))
+    if math.isinf(rounded) and not math.isinf(value):
+        raise RequestError(f"{value} is too large for '{column.name}' of type {column.type}.")
+    return rounded
+
+
+def _whole(literal: Value, _: Column) -> Fraction | None:
+    if isinstance(literal, bool) or not isinstance(literal, int | float | Decimal):
+        return None
+    return Fraction(literal) if math.isfinite(literal) else None
+
+
+def _scaled(literal: Value, column: Column) -> Fraction | None:
+    if isinstance(literal, str):
+        literal = _parsed(Decimal, literal)
+    # The nearest float to 0.1 is not 0.1, so floats would hardly ever be equal to anything.
+    if isinstance(literal, float) or (exact := _whole(literal, column)) is None:
+        return None
+    assert isinstance(column.type, DecimalType)
+    return exact * 10**column.type.scale
+
+
+def _days(literal: Value, _: Column) -> Fraction | None:
+    if isinstance(literal, str):
+        literal = _parsed(date.fromisoformat, literal)
+    if not isinstance(literal, date) or isinstance(literal, datetime):
+        return None
+    return Fraction(literal.toordinal() - _EPOCH.toordinal())
+
+
+def _of_day(literal: Value, column: Column) -> Fraction | None:
+    if isinstance(literal, str):
+        literal = _parsed(time.fromisoformat, literal)
+    if not isinstance(literal, time) or literal.tzinfo is not None:
+        return None
+    assert isinstance(column.type, TimeType)
+    seconds = (literal.hour * 60 + literal.minute) * 60 + literal.second
+    micros = Fraction(literal.microsecond, _PER_SECOND["us"])
+    return (seconds + micros) * _PER_SECOND[time_unit(column.type.precision)]
+
+
+def _instant(literal: Value, column: Column) -> Fraction | None:
+    if isinstance(literal, str):
+        literal = _parsed(datetime.fromisoformat, literal)
+    is_local = isinstance(column.type, TimestampType)
+    if not isinstance(literal, datetime) or (literal.tzinfo is None) != is_local:
+        return None
+    assert isinstance(column.type, TimestampType | TimestampLtzType)
+    since = (literal.replace(tzinfo=UTC) if is_local else literal) - _EPOCH
+    per_second = _PER_SECOND[time_unit(column.type.precision)]
+    return Fraction(since // _MICROSECOND * per_second, _PER_SECOND["us"])
+
+
+def _parsed(parse: Callable[[str], Value], text: str) -> Value:
+    try:
+        return parse(text)
+    except (ValueError, InvalidOperation):
+        return None
+
+
+_EXACT: dict[type[DataType], Callable[[Value, Column], Fraction | None]] = {
+    TinyIntType: _whole,
+    SmallIntType: _whole,
+    IntType: _whole,
+    BigIntType: _whole,
+    DecimalType: _scaled,
+    DateType: _days,
+    TimeType: _of_day,
+    TimestampType: _instant,
+    TimestampLtzType: _instant,
+}
+
+
+def _limits(data_type: DataType) -> tuple[int, int]:
+    match data_type:
+        case DecimalType(precision=precision):
+            return 1 - 10**precision, 10**precision - 1
+        case TimeType(precision=precision):
+            return 0, 24 * 60 * 60 * _PER_SECOND[time_unit(precision)] - 1
+        case _:
+            half = 1 << _INT_BITS[type(data_type)] - 1
+            return -half, half - 1
+
+
+def _decimal(unscaled: int, scale: int) -> Decimal:
+    # Built from digits because arithmetic would round to the context's precision.
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+def _incomparable(literal: Value, column: Column) -> RequestError:
+    expected = _EXPECTED.get(type(column.type), "only 'is null' and 'is not null' here")
+    return RequestError(
+        f"'{column.name}' of type {column.type} cannot be compared with {literal!r}.",
+        hint=f"Use {expected}.",
+    )
+
+
+_EXPECTED: dict[type[DataType], str] = {
+    StringType: "a str",
+    CharType: "a str",
+    BytesType: "bytes",
+    BinaryType: "bytes",
+    BooleanType: "True or False",
+    FloatType: "a number",
+    DoubleType: "a number",
+    TinyIntType: "a number",
+    SmallIntType: "a number",
+    IntType: "a number",
+    BigIntType: "a number",
+    DecimalType: "an int, a Decimal or a text such as '1.5', which are exact",
+    DateType: "a datetime.date, or a text such as '2026-03-01'",
+    TimeType: "a datetime.time without a time zone",
+    TimestampType: "a datetime without a time zone",
+    TimestampLtzType: "a datetime with a time zone, such as datetime.now(UTC)",
+}
+
+
+# One column compared with values that it can hold.
+
+IN_LITERALS_PUSHED_MAX = 256
+NULL_CHECKS = (LeafFunction.IS_NULL, LeafFunction.IS_NOT_NULL)
+LISTS = (LeafFunction.IN, LeafFunction.NOT_IN)
+_MILLIS_PRECISION_MAX = 3
+_LONG_MAX = 2**63 - 1
+_NANOS_PER_MILLI = 1_000_000
+_COMPARE: dict[LeafFunction, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
+    LeafFunction.EQUAL: pc.equal,
+    LeafFunction.NOT_EQUAL: pc.not_equal,
+    LeafFunction.LESS_THAN: pc.less,
+    LeafFunction.LESS_OR_EQUAL: pc.less_equal,
+    LeafFunction.GREATER_THAN: pc.greater,
+    LeafFunction.GREATER_OR_EQUAL: pc.greater_equal,
+}
+_SEARCH: dict[LeafFunction, Callable[[pa.Array, str], pa.Array]] = {
+    LeafFunction.STARTS_WITH: pc.starts_with,
+    LeafFunction.CONTAINS: pc.match_substring,
+    LeafFunction.ENDS_WITH: pc.ends_with,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Compare one column with values that it can hold; an empty IN never holds."""
+
+    column: Column
+    function: LeafFunction
+    values: tuple[Native, ...] = ()
+
+    def mask(self, array: pa.Array) -> pa.BooleanArray:
+        """Return where the test holds, which a comparison with null never does."""
+        if self.function is LeafFunction.IS_NULL:
+            return array.is_null()
+        if self.function is LeafFunction.IS_NOT_NULL:
+            return array.is_valid()
+        if self.function in LISTS:
+            return self._listed(array)
+        if isinstance(self.column.type, BinaryType):
+            array = array.cast(pa.binary())
+        if self.function in _SEARCH:
+            return _SEARCH[self.function](array, str(self.values[0])).fill_null(False)
+        scalar = scalar_of(self.values[0], self.column.type)
+        return _COMPARE[self.function](array, scalar).fill_null(False)
+
+    def _listed(self, array: pa.Array) -> pa.BooleanArray:
+        if not self.values:
+            return pa.array(np.full(len(array), self.function is LeafFunction.NOT_IN))
+        scalars = [scalar_of(value, self.column.type) for value in self.values]
+        values = pa.array(scalars, scalars[0].type)
+        if isinstance(self.column.type, BinaryType):
+            array = array.cast(pa.binary())
+        found = pc.is_in(array, values)
+        if self.function is LeafFunction.IN:
+            return found
+        return pc.and_(pc.invert(found), array.is_valid())
+
+    @property
+    def is_pushed(self) -> bool:
+        """Tell whether a server can do something with the test, and means the same by it."""
+        if self.function in NULL_CHECKS:
+            return True
+        if self.function in (LeafFunction.CONTAINS, LeafFunction.ENDS_WITH):
+            return False
+        if not 0 < len(self.values) <= IN_LITERALS_PUSHED_MAX:
+            return False
+        match self.column.type:
+            case BytesType() | BinaryType():
+                return False
+            case TimeType(precision=precision):
+                # Servers know times by the millisecond.
+                return precision <= _MILLIS_PRECISION_MAX
+            case FloatType() | DoubleType():
+                # Java tells 0.0 from -0.0, and has NaN above all numbers.
+                return all(value and not math.isnan(value) for value in map(float, self.values))
+            case _:
+                return all(map(self._fits, self.values))
+
+    def _fits(self, value: Native) -> bool:
+        literal = literal_of(value, self.column.type)
+        if not isinstance(literal, int):
+            return True
+        return -_LONG_MAX <= literal // _NANOS_PER_MILLI <= _LONG_MAX
+
+    def leaf(self) -> Leaf:
+        """Return the test as servers take it."""
+        literals = tuple(literal_of(value, self.column.type) for value in self.values)
+        return Leaf(self.function, self.column.column_id, literals)

@@ -1,0 +1,1 @@
+"""Rows of the lake with the changes since."""

@@ -1,0 +1,275 @@
+"""Encoders and decoders between Arrow columns and compacted rows or keys, made once per schema."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headwater.errors import InvalidValueError
+from headwater.model.arrow import arrow_schema, arrow_type
+from headwater.model.schema import Schema
+from headwater.model.types import (
+    ArrayType,
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    BytesType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    MapType,
+    RowType,
+    SmallIntType,
+    StringType,
+    TimestampLtzType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+)
+from headwater.rows.compacted.forms import (
+    DECIMAL_BYTES,
+    AnyBytes,
+    CoarseTimestamp,
+    FineTimestamp,
+    FixedBytes,
+    Flag,
+    Form,
+    LargeDecimal,
+    Origin,
+    Plain,
+    SmallDecimal,
+    Text,
+    TimeOfDay,
+)
+from headwater.rows.compacted.nested import ArrayForm, MapForm, RowForm
+from headwater.rows.compacted.row import (
+    Field,
+    RowCursor,
+    pass_field,
+    read_all,
+    read_rows,
+    write_rows,
+)
+from headwater.rows.row_bytes import Longs, RowBytes
+
+# The form of each data type, built once per schema.
+
+_COARSE_PRECISION_MAX = 3
+_SMALL_DIGITS_MAX = 18
+_BYTE = np.dtype(np.uint8)
+_INT = np.dtype(np.int32)
+_LONG = np.dtype(np.int64)
+_FIXED: dict[type[DataType], np.dtype[np.generic]] = {
+    TinyIntType: np.dtype(np.int8),
+    SmallIntType: np.dtype(np.int16),
+    FloatType: np.dtype(np.float32),
+    DoubleType: np.dtype(np.float64),
+}
+_PACKED: dict[type[DataType], np.dtype[np.generic]] = {
+    IntType: _INT,
+    DateType: _INT,
+    BigIntType: _LONG,
+}
+
+
+def fields_of(types: Sequence[DataType]) -> tuple[Field, ...]:
+    """Build the fields of rows with these column types."""
+    return tuple(
+        _field(f"column {index} ({_kind(each)})", each) for index, each in enumerate(types)
+    )
+
+
+def form_of(data_type: DataType) -> Form:
+    """Pick the form of a type."""
+    arrow = arrow_type(data_type)
+    match data_type:
+        case BooleanType():
+            return Flag(arrow, _BYTE, is_packed=False)
+        case StringType() | CharType():
+            return Text(arrow, is_inlined=True, reserved_bytes=0)
+        case BytesType():
+            return AnyBytes(arrow, is_inlined=True, reserved_bytes=0)
+        case BinaryType():
+            return FixedBytes(arrow, is_inlined=True, reserved_bytes=0)
+        case _ if (dtype := _FIXED.get(type(data_type))) is not None:
+            return Plain(arrow, dtype, is_packed=False)
+        case _ if (dtype := _PACKED.get(type(data_type))) is not None:
+            return Plain(arrow, dtype, is_packed=True)
+        case ArrayType() | MapType() | RowType():
+            return _nested_form(data_type)
+        case _:
+            return _precise_form(data_type)
+
+
+def _kind(data_type: DataType) -> str:
+    return str(data_type.not_null()).removesuffix(" NOT NULL")
+
+
+def _nested_form(data_type: ArrayType | MapType | RowType) -> Form:
+    arrow = arrow_type(data_type)
+    match data_type:
+        case ArrayType(element=element):
+            item = _field("item", element)
+            return ArrayForm(arrow, is_inlined=False, reserved_bytes=0, element=item)
+        case MapType(key=key, value=value):
+            keys, values = _field("key", key.not_null()), _field("value", value)
+            return MapForm(arrow, is_inlined=False, reserved_bytes=0, key=keys, value=values)
+        case RowType(fields=fields):
+            inner = tuple(_field(field.name, field.type) for field in fields)
+            return RowForm(arrow, is_inlined=False, reserved_bytes=0, fields=inner)
+
+
+def _field(name: str, data_type: DataType) -> Field:
+    return Field(name, form_of(data_type), arrow_type(data_type), data_type.nullable)
+
+
+def _precise_form(data_type: DataType) -> Form:
+    arrow = arrow_type(data_type)
+    match data_type:
+        case TimestampType(precision=precision) | TimestampLtzType(precision=precision):
+            if precision > _COARSE_PRECISION_MAX:
+                return FineTimestamp(arrow)
+            return CoarseTimestamp(arrow, _LONG, is_packed=True)
+        case TimeType():
+            return TimeOfDay(arrow, _INT, is_packed=True)
+        case DecimalType(precision=precision):
+            if precision > _SMALL_DIGITS_MAX:
+                return LargeDecimal(arrow, is_inlined=False, reserved_bytes=DECIMAL_BYTES)
+            return SmallDecimal(arrow, _LONG, is_packed=True)
+        case _:
+            raise AssertionError(f"{data_type} has no form")
+
+
+# Arrow columns to compacted rows.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowEncoder:
+    """Encode rows of one schema; made once for many batches."""
+
+    forms: tuple[Form, ...]
+
+    @classmethod
+    def of(cls, types: Sequence[DataType]) -> "RowEncoder":
+        """Work out how to encode columns of these types."""
+        return cls(tuple(form_of(each) for each in types))
+
+    def encode(self, columns: Sequence[pa.Array]) -> RowBytes:
+        """Encode one row per element of the columns, which all have the same length."""
+        return write_rows(self.forms, columns, with_null_bits=True)
+
+
+# Compacted rows to Arrow columns.
+
+_ORIGIN = Origin("")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowDecoder:
+    """Decode rows of one schema; made once for many batches."""
+
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, types: Sequence[DataType]) -> "RowDecoder":
+        """Work out how to decode columns of these types."""
+        return cls(fields_of(types))
+
+    def decode(self, rows: RowBytes, *, enforce_not_null: bool = True) -> list[pa.Array]:
+        """Decode all rows, or reject the first that is malformed.
+
+        Rows of a partial update have nulls in columns that they leave alone, so the caller decides
+        whether NOT NULL is enforced. Nested fields always enforce it.
+        """
+        return read_rows(self.fields, rows, _ORIGIN, enforce_not_null=enforce_not_null)
+
+
+# Keys: compacted rows of the key columns, without null bits.
+
+_KEY_ORIGIN = Origin("key")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyEncoder:
+    """Encode keys of one schema; made once for many batches."""
+
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, types: Sequence[DataType]) -> "KeyEncoder":
+        """Work out how to encode key columns of these types."""
+        return cls(fields_of(types))
+
+    def encode(self, columns: Sequence[pa.Array]) -> RowBytes:
+        """Encode one key per element of the columns, none of which may be null."""
+        for field, column in zip(self.fields, columns, strict=True):
+            if column.null_count:
+                raise InvalidValueError(
+                    f"{field.name} of a key contains {column.null_count} nulls.",
+                    hint="Set every primary-key column in every row.",
+                )
+        return write_rows([field.form for field in self.fields], columns, with_null_bits=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyDecoder:
+    """Decode keys of one schema; made once for many batches."""
+
+    fields: tuple[Field, ...]
+
+    @classmethod
+    def of(cls, types: Sequence[DataType]) -> "KeyDecoder":
+        """Work out how to decode key columns of these types."""
+        return cls(fields_of(types))
+
+    def decode(self, keys: RowBytes) -> list[pa.Array]:
+        """Decode all keys, or reject the first that is malformed."""
+        return read_all(self.fields, keys, _KEY_ORIGIN)
+
+    def prefix_ends(self, keys: RowBytes, count: int) -> Longs:
+        """Return the position just after the first `count` fields of each key."""
+        if not len(keys):
+            return keys.starts
+        cursor = RowCursor.over(keys, _KEY_ORIGIN)
+        for field in self.fields[:count]:
+            cursor.origin = _KEY_ORIGIN.named(f"key.{field.name}")
+            pass_field(field.form, cursor)
+        return cursor.at
+
+
+# Rows written under one schema, read under another.
+
+
+def adapted(columns: Sequence[pa.Array], written: Schema, wanted: Schema) -> pa.RecordBatch:
+    """Convert columns to another schema, matched by id; new ones are null."""
+    count = len(columns[0])
+    by_id = {
+        column.column_id: array for column, array in zip(written.columns, columns, strict=True)
+    }
+    schema = arrow_schema(wanted)
+    # A column never changes its type, so an array fits wherever its id is used.
+    arrays = [
+        by_id[column.column_id] if column.column_id in by_id else pa.nulls(count, field.type)
+        for column, field in zip(wanted.columns, schema, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=schema)
+
+
+def decoder_of(schema: Schema) -> RowDecoder:
+    """Make the decoder for rows of a schema."""
+    return RowDecoder.of([column.type for column in schema.columns])
+
+
+def encoder_of(schema: Schema) -> RowEncoder:
+    """Make the encoder for rows of a schema."""
+    return RowEncoder.of([column.type for column in schema.columns])
+
+
+def key_encoder_of(schema: Schema, key_columns: Sequence[str]) -> KeyEncoder:
+    """Make the encoder for keys of these columns, in this order."""
+    return KeyEncoder.of([schema.column(name).type for name in key_columns])

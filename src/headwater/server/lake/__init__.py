@@ -1,1 +1,0 @@
-"""The lake as a server knows it: who tiers which table, and how far."""

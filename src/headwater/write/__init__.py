@@ -1,0 +1,1 @@
+"""One way to write: rows become batches, and batches become requests."""
