@@ -80,15 +80,17 @@ def test_a_server_that_hangs_for_a_while_is_waited_for(tmp_path):
 def test_a_row_is_got_where_a_password_is_asked_for_and_not_with_another(tmp_path):
     users = tmp_path / "users"
     Users({}).with_user("ada", "secret").save(users)
-    with serving(tmp_path / "data", "--users", str(users)) as server:
-        with headwater.connect(server.address, user="ada", password="secret") as client:
-            table = filled(client)
-            assert went_short(table, 1)
-            assert table.get(1) == ROW
-            # Whoever had a connection before loses it, and is not let in again.
-            Users({}).with_user("ada", "another").save(users)
-            with pytest.raises(AuthenticationError):
-                _ = [table.get(1) for _ in range(10_000)]
+    with (
+        serving(tmp_path / "data", "--users", str(users)) as server,
+        headwater.connect(server.address, user="ada", password="secret") as client,
+    ):
+        table = filled(client)
+        assert went_short(table, 1)
+        assert table.get(1) == ROW
+        # Whoever had a connection before loses it, and is not let in again.
+        Users({}).with_user("ada", "another").save(users)
+        with pytest.raises(AuthenticationError):
+            _ = [table.get(1) for _ in range(10_000)]
 
     # Only when it has stopped is all that it logged in its file.
     assert 0 < server.events().count("login failed") <= 4
