@@ -282,6 +282,8 @@ class Connection(asyncio.BufferedProtocol):
         """Serve the frames that are whole now."""
         try:
             frames = self._assembler.filled(nbytes)
+            if len(frames) == 1 and self._answered_alone(frames[0]):
+                return
             for frame in frames:
                 self._take(request_frame(frame))
         except HeadwaterError as fault:
@@ -367,6 +369,30 @@ class Connection(asyncio.BufferedProtocol):
             budget.charge(frame.size)
         self._held_bytes += frame.size
         self._waiting.append((frame, budget))
+
+    def _answered_alone(self, data: memoryview) -> bool:
+        """Answer a lone request that takes no waiting; tell whether that was possible.
+
+        It needs no room of its own, because it is answered before anything else can ask for some.
+        """
+        if (
+            self._waiting
+            or self._is_turn_planned
+            or self._is_finishing
+            or self._deadline is not None
+            or self._assembler.is_inside_frame
+            or self.session.is_stranger
+            or not self._writable.is_set()
+            or self._tasks
+        ):
+            return False
+        frame = request_frame(data)
+        answer = self._serve_now(frame, self.session)
+        if answer is None:
+            return False
+        self.has_asked = True
+        self._write(frame.request_id, *answer)
+        return True
 
     def _begin_some(self) -> None:
         """Begin as many requests as this turn of the loop and the limit allow."""

@@ -17,6 +17,7 @@ REQUEST_HEAD = struct.Struct(">hhi")
 RESPONSE_HEAD = struct.Struct(">iBi")
 REQUEST_ID_BYTES = 4
 SMALL_FRAME_BYTES_MAX = 64 * 1024
+_SMALL_BODY_BYTES_MAX = SMALL_FRAME_BYTES_MAX - REQUEST_HEAD.size
 
 
 class ResponseKind(IntEnum):
@@ -47,7 +48,7 @@ class RequestFrame:
     @property
     def is_large(self) -> bool:
         """Tell whether the frame was received into a buffer of its own."""
-        return self.size > SMALL_FRAME_BYTES_MAX
+        return len(self.body) > _SMALL_BODY_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
