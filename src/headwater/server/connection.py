@@ -37,6 +37,8 @@ class Session:
     # Call it before a request waits for long: see `keep_alive.acknowledge`.
     received: Callable[[], object] = lambda: None
     principal: str | None = None
+    # From the client's certificate or token.
+    groups: tuple[str, ...] = ()
     # What the principal logged in with, so that a changed password ends the session.
     credential: str = ""
     # Where the client is, without its port.
