@@ -8,7 +8,7 @@
     │   │   InvalidProducerError, RecordTooLargeError, UnsupportedError, RemoteLogError,
     │   │   OffsetOutOfRangeError, NotPrimaryKeyTableError, InvalidTargetColumnError,
     │   │   DeletionDisabledError, InvalidScanError, InvalidValueError, ValueOverflowError,
-    │   │   ClosedError, InvalidTokenError
+    │   │   ClosedError, InvalidTokenError, StatementError
     ├── MissingError         create the thing first, or name another
     │   ├── DatabaseMissingError, TableMissingError, PartitionMissingError,
     │   │   SchemaMissingError, BucketMissingError, LakeMissingError, SnapshotMissingError,
@@ -137,6 +137,7 @@ from headwater.errors.tree import (
     ServerFaultError,
     ServerUnreachableError,
     SnapshotMissingError,
+    StatementError,
     StoppingError,
     StorageError,
     TableExistsError,
@@ -239,6 +240,7 @@ __all__ = [
     "ServerUnreachableError",
     "SnapshotMissingError",
     "StaleEpochError",
+    "StatementError",
     "StoppingError",
     "StorageError",
     "TableExistsError",

@@ -220,6 +220,18 @@ class InvalidTokenError(RequestError):
     hint = "Pass a token from `view.token()` unchanged, to the table it was taken from."
 
 
+class StatementError(RequestError):
+    """A statement of a SQL script cannot be parsed or planned.
+
+    Its message names line and column, which are fields as well, and shows the line with a caret.
+    """
+
+    code = 15
+    hint = "Change the statement at the place that the message shows."
+    line: int = 0
+    column: int = 0
+
+
 # MissingError: create the thing first, or name another.
 
 

@@ -1,0 +1,1 @@
+"""Pipelines as text: statements that run as Spark jobs."""
