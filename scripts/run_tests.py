@@ -22,7 +22,13 @@ _MANY = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
 OTHERS = (*_PYTEST, *_MANY, "-m", f"not spark and {SHORT}")
 _FOLDER = "tests/engines/spark"
 # Where they are, so that nothing else has to be loaded.
-WITH_SPARK = (_FOLDER, "tests/union/test_spark.py", "tests/cli/test_tier.py", "tests/docs")
+WITH_SPARK = (
+    _FOLDER,
+    "tests/pipelines",
+    "tests/union/test_spark.py",
+    "tests/cli/test_tier.py",
+    "tests/docs",
+)
 SPARK = (*_PYTEST, "-m", f"spark and {SHORT}", *WITH_SPARK)
 OVER_CONNECT = (
     *_PYTEST,

@@ -1,0 +1,1 @@
+"""Connectors: what `CREATE TABLE … WITH ('connector' = …)` can read from and write to."""

@@ -1,0 +1,1 @@
+"""Pipelines in SQL: connectors, scripts, jobs."""
