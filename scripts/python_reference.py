@@ -166,9 +166,18 @@ def _argument(argument: ast.arg, default: ast.expr | None, names: Mapping[str, o
     shown = f"{argument.arg}: {_type(argument.annotation)}"
     if default is None:
         return shown
-    value = names[default.id] if isinstance(default, ast.Name) else ast.literal_eval(default)
+    value = _value(default, names)
     # A function has no other value than its name.
     return f"{shown} = {value.__name__ if inspect.isfunction(value) else repr(value)}"
+
+
+def _value(default: ast.expr, names: Mapping[str, object]) -> object:
+    """Return what a default stands for: a name, a name in a module, or a literal."""
+    if isinstance(default, ast.Name):
+        return names[default.id]
+    if isinstance(default, ast.Attribute):
+        return getattr(_value(default.value, names), default.attr)
+    return ast.literal_eval(default)
 
 
 def _type(annotation: ast.expr) -> str:

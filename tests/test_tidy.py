@@ -23,6 +23,8 @@ FILE_LINES_MAX = 700
 FILE_LINES_MIN = 80
 FOLDER_FILES_MAX = 25
 FILES_MAX = 380
+# Files that are too small, or that take too much from each other, begin with long imports.
+IMPORTS_PERCENT_MAX = 6.5
 # What others start or import by name, so that our own importers say nothing.
 ENTRIES = {
     "headwater.cli.entry",
@@ -133,6 +135,14 @@ def test_folders_and_the_whole_have_few_files():
 
     assert {name: n for name, n in folders.items() if n > FOLDER_FILES_MAX} == {}
     assert len(modules) <= FILES_MAX
+
+
+def test_little_of_the_code_is_imports():
+    found = [each for tree in TREES.values() for each in ast.walk(tree)]
+    imports = [each for each in found if isinstance(each, ast.Import | ast.ImportFrom)]
+    import_lines = sum(each.end_lineno - each.lineno + 1 for each in imports)
+
+    assert 100 * import_lines / sum(map(lines, FILES)) <= IMPORTS_PERCENT_MAX
 
 
 def test_a_function_fits_a_screen_and_stays_shallow():

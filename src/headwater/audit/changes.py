@@ -16,7 +16,7 @@ from headwater.audit.digest import Prints
 from headwater.audit.logs import AuditedBucket
 from headwater.audit.report import Check
 from headwater.errors import HeadwaterError
-from headwater.model.bucket import OffsetRange
+from headwater.model import OffsetRange
 from headwater.read.filters import RowView
 from headwater.read.log import BatchOrigin, FetchedBatch, LogReader
 from headwater.read.offsets import LogBatch

@@ -3,23 +3,14 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from headwater import errors
 from headwater.audit.report import Check, Finding, Notes, Proof, Severity
 from headwater.client.client import AsyncClient
 from headwater.client.cursors.ledger import all_groups, find_cursors
 from headwater.client.cursors.rows import GroupKey, GroupView, view_of
 from headwater.cluster.lake import LakeCoordinator
 from headwater.cluster.paths import table_path
-from headwater.errors import (
-    BucketMissingError,
-    DatabaseMissingError,
-    HeadwaterError,
-    PartitionMissingError,
-    TableMissingError,
-    UnsupportedError,
-)
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange, TableBucket
-from headwater.model.path import TablePath
+from headwater.model import LakeBucket, OffsetRange, TableBucket, TablePath
 from headwater.read.offsets import Place, buckets_of, list_offsets
 from headwater.read.position import has_lake
 
@@ -50,11 +41,11 @@ async def audit_cursors(
         if info is None:
             return
         groups = await all_groups(await client.table(info.path))
-    except UnsupportedError:
+    except errors.UnsupportedError:
         note = "the servers cannot list all cursors"
         notes.proven(Proof(check=Check.CURSORS, unit="positions", note=note))
         return
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         notes.bad(
             Finding(
                 check=Check.READABLE,
@@ -74,7 +65,7 @@ async def audit_cursors(
 async def _audit_group(client: AsyncClient, group: GroupKey, view: GroupView, notes: Notes) -> int:
     try:
         reaches = await _reaches_of_now(client, table_path(group.table_path))
-    except (TableMissingError, DatabaseMissingError):
+    except (errors.TableMissingError, errors.DatabaseMissingError):
         finding = Finding(
             check=Check.CURSORS,
             severity=Severity.WARNING,
@@ -84,7 +75,7 @@ async def _audit_group(client: AsyncClient, group: GroupKey, view: GroupView, no
         )
         notes.bad(finding)
         return 0
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         finding = Finding(
             check=Check.CURSORS,
             table=group.table_path,
@@ -106,7 +97,7 @@ async def _reaches_of_now(client: AsyncClient, path: TablePath) -> Mapping[Table
     for _ in range(ATTEMPTS_MAX - 1):
         try:
             return await _reaches(client, path)
-        except (BucketMissingError, PartitionMissingError):
+        except (errors.BucketMissingError, errors.PartitionMissingError):
             continue
     return await _reaches(client, path)
 

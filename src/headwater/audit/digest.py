@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.kv.hashes import hash_keys
-from headwater.model.table import TableInfo
-from headwater.model.types import DataType
+from headwater.model import DataType, TableInfo
 from headwater.rows.compacted.coders import KeyEncoder, RowEncoder
 from headwater.rows.row_bytes import Words
 

@@ -6,21 +6,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from headwater import errors
 from headwater.audit.report import Check, Finding, Notes, Severity
 from headwater.audit.writers import LOOK_AT_WRITERS, SequenceOrder, anew_text, following
 from headwater.cluster.cluster import Cluster
-from headwater.errors import (
-    CorruptBatchError,
-    HeadwaterError,
-    OffsetOutOfRangeError,
-    RemoteLogError,
-    StorageError,
-    TimedOutError,
-    error_of_code,
-    moves_leader,
-)
-from headwater.model.bucket import OffsetRange, TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import OffsetRange, TableBucket, TableInfo
 from headwater.read.filters import RowView
 from headwater.read.log import FetchedBatch, stored_batches, with_records
 from headwater.read.offsets import Place, When, list_offsets
@@ -108,7 +98,7 @@ class Unreadable:
     """Offsets that cannot be read, and why."""
 
     offsets: OffsetRange
-    fault: HeadwaterError
+    fault: errors.HeadwaterError
 
 
 class BatchWalk:
@@ -150,13 +140,13 @@ class BatchWalk:
             # Batches written after the end was chosen are not wanted; if the first one is such a
             # batch, it shows a gap.
             return [each for each in came if each.header.base_offset < wanted.end] or came[:1]
-        except (OffsetOutOfRangeError, StorageError, RemoteLogError) as fault:
+        except (errors.OffsetOutOfRangeError, errors.StorageError, errors.RemoteLogError) as fault:
             start = await self._audited.offset("earliest")
             if start > wanted.start:
                 # Retention was faster.
-                gone = OffsetOutOfRangeError(fault.message, hint=fault.hint)
+                gone = errors.OffsetOutOfRangeError(fault.message, hint=fault.hint)
                 return Unreadable(OffsetRange(wanted.start, min(start, wanted.end)), gone)
-            if isinstance(fault, OffsetOutOfRangeError):
+            if isinstance(fault, errors.OffsetOutOfRangeError):
                 raise
             end = await self._next_readable(wanted)
             return Unreadable(OffsetRange(wanted.start, end), fault)
@@ -182,7 +172,7 @@ class BatchWalk:
     async def _is_readable(self, offset: int) -> bool:
         try:
             await self._fetch(offset, damaged_reads_max=1)
-        except (OffsetOutOfRangeError, StorageError, RemoteLogError):
+        except (errors.OffsetOutOfRangeError, errors.StorageError, errors.RemoteLogError):
             return False
         return True
 
@@ -197,11 +187,13 @@ class BatchWalk:
         while True:
             try:
                 return await self._fetch_once(offset)
-            except HeadwaterError as fault:
+            except errors.HeadwaterError as fault:
                 failures += 1
-                if moves_leader(fault):
+                if errors.moves_leader(fault):
                     cluster.stale(self._audited.bucket)
-                is_damaged = isinstance(fault, StorageError) and failures >= damaged_reads_max
+                is_damaged = (
+                    isinstance(fault, errors.StorageError) and failures >= damaged_reads_max
+                )
                 is_late = cluster.clock.monotonic() >= deadline
                 if is_damaged or is_late or not fault.retriable:
                     raise
@@ -223,7 +215,7 @@ class BatchWalk:
         answers = [bucket for table in decode_fetch_answer(body) for bucket in table.buckets]
         batches = await self._batches(answers[0], offset) if answers else []
         if not batches:
-            raise TimedOutError(
+            raise errors.TimedOutError(
                 f"{audited.bucket} should have offset {offset}, but the server does not return it."
             )
         return batches
@@ -231,7 +223,7 @@ class BatchWalk:
     async def _batches(self, answer: BucketAnswer, offset: int) -> list[FetchedBatch]:
         fields = answer.fields
         if fields.error_code:
-            raise error_of_code(fields.error_code, fields.error_message)
+            raise errors.error_of_code(fields.error_code, fields.error_message)
         chunk_bytes = self._size.share_of(1)
         full = await with_records(answer, offset=offset, chunk_bytes=chunk_bytes)
         return stored_batches(full.records)
@@ -341,7 +333,7 @@ class LogCheck:
             self.faults.append(fault)
         try:
             check_crc(batch.data, header)
-        except CorruptBatchError as fault:
+        except errors.CorruptBatchError as fault:
             self.faults.append(LogFault(Check.CHECKSUMS, header.base_offset, fault.message))
             return False
         return True
@@ -350,7 +342,7 @@ class LogCheck:
         try:
             for header in original_headers(batch.data, batch.header):
                 self._check_writer(header)
-        except CorruptBatchError as fault:
+        except errors.CorruptBatchError as fault:
             offset = batch.header.base_offset
             self.faults.append(LogFault(Check.CHECKSUMS, offset, fault.message))
 
@@ -433,7 +425,7 @@ class LogWalk:
     def _pass_over(self, part: Unreadable) -> None:
         self._contents.begin_anew()
         self.check.pass_over(part.offsets)
-        if isinstance(part.fault, RemoteLogError | OffsetOutOfRangeError):
+        if isinstance(part.fault, errors.RemoteLogError | errors.OffsetOutOfRangeError):
             self.unread.append(part)
             return
         start, end = part.offsets.start, part.offsets.end

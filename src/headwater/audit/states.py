@@ -8,33 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from headwater.audit.changes import (
-    NO_CHANGES,
-    ChangeContents,
-    ChangeCounts,
-    Changes,
-    Sample,
-    StateCompare,
-    Tally,
-    Wrong,
-    lookup,
-)
+from headwater import errors
+from headwater.audit import changes
 from headwater.audit.digest import Prints
 from headwater.audit.logs import DAMAGED_READS_MAX, AuditedBucket, LogWalk
 from headwater.audit.report import Check, Finding, Notes
 from headwater.client.table import AsyncTable
 from headwater.client.view import AsyncView
-from headwater.errors import (
-    HeadwaterError,
-    PartitionMissingError,
-    ScannerExpiredError,
-    ScannerLimitError,
-    ScannerMissingError,
-    StorageError,
-    TableMissingError,
-    UnsupportedError,
-    error_of_code,
-)
 from headwater.read.filters import RowView
 from headwater.read.lookup import TableLookups
 from headwater.read.offsets import count_rows
@@ -52,7 +32,7 @@ from headwater.wire.messages import answer_of
 async def prove_by_key(
     audited: AuditedBucket,
     walk: LogWalk,
-    contents: ChangeContents,
+    contents: changes.ChangeContents,
     *,
     wanted: pa.RecordBatch,
     at: int,
@@ -61,11 +41,11 @@ async def prove_by_key(
     prints = contents.prints
     keys, rows = prints.keys(wanted), prints.rows(wanted)
     types = np.full(len(keys), ChangeType.INSERT, np.uint8)
-    expected = Changes(types, keys, rows, np.full(len(keys), at))
+    expected = changes.Changes(types, keys, rows, np.full(len(keys), at))
     found = await _found(audited, prints, wanted)
     await walk.go_to(await audited.offset("latest"))
     held = contents.fold.held()
-    places = lookup(held, keys)
+    places = changes.lookup(held, keys)
     # A key that is missing from whole changes was deleted since.
     is_same = np.full(len(keys), not contents.fold.is_whole)
     known = places >= 0
@@ -73,7 +53,9 @@ async def prove_by_key(
     return _judge(audited, prints, wanted, is_same=is_same, is_bad=_differ(expected, found))
 
 
-async def prove_fold_by_key(audited: AuditedBucket, walk: LogWalk, contents: ChangeContents) -> int:
+async def prove_fold_by_key(
+    audited: AuditedBucket, walk: LogWalk, contents: changes.ChangeContents
+) -> int:
     """Look up keys that the changelog names; return how many did not change meanwhile."""
     prints, sampled = contents.prints, contents.sample.rows()
     if sampled is None:
@@ -87,37 +69,37 @@ async def prove_fold_by_key(audited: AuditedBucket, walk: LogWalk, contents: Cha
     after = _placed(contents.fold.held(), keys)
     is_same = (expected.offsets == after.offsets) & (expected.types == after.types)
     if not contents.fold.is_whole:
-        is_same &= lookup(before, keys) >= 0
+        is_same &= changes.lookup(before, keys) >= 0
     return _judge(audited, prints, wanted, is_same=is_same, is_bad=_differ(expected, found))
 
 
-async def _found(audited: AuditedBucket, prints: Prints, wanted: pa.RecordBatch) -> Changes:
+async def _found(audited: AuditedBucket, prints: Prints, wanted: pa.RecordBatch) -> changes.Changes:
     """The rows found for keys, ordered by print."""
     lookups = TableLookups(audited.cluster, audited.table)
     table = await lookups.lookup(wanted.select(list(prints.key)))
     batches = table.combine_chunks().to_batches()
     if not batches:
-        return NO_CHANGES
+        return changes.NO_CHANGES
     keys, rows = prints.keys(batches[0]), prints.rows(batches[0])
     order = np.argsort(keys, kind="stable")
     types = np.full(len(keys), ChangeType.INSERT, np.uint8)
-    return Changes(types, keys[order], rows[order], order)
+    return changes.Changes(types, keys[order], rows[order], order)
 
 
-def _placed(held: Changes, keys: Words) -> Changes:
+def _placed(held: changes.Changes, keys: Words) -> changes.Changes:
     """The change of each key; a delete if there is none."""
-    places = lookup(held, keys)
+    places = changes.lookup(held, keys)
     types = np.full(len(keys), ChangeType.DELETE, np.uint8)
     rows, offsets = np.zeros(len(keys), np.uint64), np.full(len(keys), -1, np.int64)
     known = places >= 0
     types[known], rows[known] = held.types[places[known]], held.rows[places[known]]
     offsets[known] = held.offsets[places[known]]
-    return Changes(types, keys, rows, offsets)
+    return changes.Changes(types, keys, rows, offsets)
 
 
-def _differ(expected: Changes, found: Changes) -> Mask:
+def _differ(expected: changes.Changes, found: changes.Changes) -> Mask:
     """Tell for each key whether a lookup returned a wrong row, none, or one too many."""
-    places: Longs = lookup(found, expected.keys)
+    places: Longs = changes.lookup(found, expected.keys)
     is_found = places >= 0
     is_wanted = expected.types != ChangeType.DELETE
     is_other = np.zeros(len(places), np.bool_)
@@ -171,7 +153,9 @@ class StateProof:
 # ---- quick: the number of rows
 
 
-async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCounts) -> StateProof:
+async def prove_count(
+    audited: AuditedBucket, walk: LogWalk, counts: changes.ChangeCounts
+) -> StateProof:
     """Compare the number of rows with what inserts and deletes leave.
 
     The number counts only if nothing was written meanwhile, and a difference only if it persists.
@@ -181,7 +165,7 @@ async def prove_count(audited: AuditedBucket, walk: LogWalk, counts: ChangeCount
         before = await offset_of_state(audited)
         try:
             told = await _told_count(audited)
-        except UnsupportedError:
+        except errors.UnsupportedError:
             proof.notes.append("the servers do not report the number of rows")
             return proof
         end = await offset_of_state(audited)
@@ -208,7 +192,7 @@ async def _told_count(audited: AuditedBucket) -> int:
     return await count_rows(audited.cluster, audited.table, buckets={audited.place: audited.bucket})
 
 
-def _tell_count(audited: AuditedBucket, told: int, counts: ChangeCounts, end: int) -> None:
+def _tell_count(audited: AuditedBucket, told: int, counts: changes.ChangeCounts, end: int) -> None:
     audited.bad(
         Check.STATE,
         f"The state holds {told:,} rows, but the changelog up to offset {end} leaves "
@@ -222,16 +206,18 @@ def _tell_count(audited: AuditedBucket, told: int, counts: ChangeCounts, end: in
 # ---- deep: every row
 
 
-async def prove_rows(audited: AuditedBucket, walk: LogWalk, contents: ChangeContents) -> StateProof:
+async def prove_rows(
+    audited: AuditedBucket, walk: LogWalk, contents: changes.ChangeContents
+) -> StateProof:
     """Compare every row with the last change of its key; an interrupted scan starts again."""
     for _ in range(LOOKS_MAX - 1):
-        with suppress(ScannerMissingError, ScannerExpiredError):
+        with suppress(errors.ScannerMissingError, errors.ScannerExpiredError):
             return await _prove_rows(audited, walk, contents)
     return await _prove_rows(audited, walk, contents)
 
 
 async def _prove_rows(
-    audited: AuditedBucket, walk: LogWalk, contents: ChangeContents
+    audited: AuditedBucket, walk: LogWalk, contents: changes.ChangeContents
 ) -> StateProof:
     """Compare every row with the last change of its key, at one offset of the log.
 
@@ -249,14 +235,14 @@ async def _prove_rows(
                 proof.notes.append("the state is behind the log and was not compared")
                 return proof
             await walk.go_to(scan.log_offset)
-            sample = Sample()
+            sample = changes.Sample()
             fold = contents.fold
-            compare = StateCompare(contents.prints, fold.held(), fold.is_whole)
+            compare = changes.StateCompare(contents.prints, fold.held(), fold.is_whole)
             async for rows in _rows(audited, first, parts):
                 await aside(compare.take, rows)
                 sample.take(rows)
         compare.finish()
-    except UnsupportedError:
+    except errors.UnsupportedError:
         proof.notes.append("the servers cannot return all rows: some were looked up")
         proof.lookup_count = await prove_fold_by_key(audited, walk, contents)
         return proof
@@ -279,7 +265,7 @@ async def _rows(
         part = await anext(parts, None)
 
 
-def _tell(audited: AuditedBucket, compare: StateCompare, at: int) -> None:
+def _tell(audited: AuditedBucket, compare: changes.StateCompare, at: int) -> None:
     for wrong, tally in compare.tallies.items():
         key = f", the first with the key {tally.key}" if tally.key else ""
         audited.bad(
@@ -290,7 +276,7 @@ def _tell(audited: AuditedBucket, compare: StateCompare, at: int) -> None:
         )
 
 
-def _rows_text(tally: Tally) -> str:
+def _rows_text(tally: changes.Tally) -> str:
     return f"{tally.count:,} rows" if tally.count > 1 else "1 row"
 
 
@@ -298,7 +284,7 @@ _ONE = {"differ": "differs", "exist": "exists", "are": "is", "them": "it"}
 _SINGULAR = re.compile(rf"\b({'|'.join(_ONE)})\b")
 
 
-def _verb(wrong: Wrong, tally: Tally) -> str:
+def _verb(wrong: changes.Wrong, tally: changes.Tally) -> str:
     text = str(wrong)
     if tally.count > 1:
         return text
@@ -316,9 +302,9 @@ async def offset_of_state(audited: AuditedBucket) -> int | None:
     """
     try:
         found = await _scanned_offset(audited)
-    except UnsupportedError:
+    except errors.UnsupportedError:
         found = None
-    except ScannerLimitError:
+    except errors.ScannerLimitError:
         return None
     return await audited.offset("latest") if found is None else found
 
@@ -340,12 +326,12 @@ async def _scanned_offset(audited: AuditedBucket) -> int | None:
             what=f"Asking for the state of {audited.bucket}",
         )
         answer = answer_of(pb.ScanKvResponse, body)
-        fault = error_of_code(answer.error_code, answer.error_message)
+        fault = errors.error_of_code(answer.error_code, answer.error_message)
         if not answer.error_code:
             return answer.log_offset
-        if isinstance(fault, ScannerLimitError):
+        if isinstance(fault, errors.ScannerLimitError):
             raise fault
-        if not isinstance(fault, StorageError):
+        if not isinstance(fault, errors.StorageError):
             return None
         if attempt == DAMAGED_READS_MAX:
             raise fault
@@ -355,9 +341,9 @@ async def _scanned_offset(audited: AuditedBucket) -> int | None:
     return None
 
 
-def unreadable_state(audited: AuditedBucket, fault: HeadwaterError) -> None:
+def unreadable_state(audited: AuditedBucket, fault: errors.HeadwaterError) -> None:
     """Report that the state of a bucket cannot be read, unless it was dropped."""
-    if isinstance(fault, TableMissingError | PartitionMissingError):
+    if isinstance(fault, errors.TableMissingError | errors.PartitionMissingError):
         raise fault
     audited.bad(
         Check.READABLE,
@@ -372,11 +358,11 @@ def unreadable_state(audited: AuditedBucket, fault: HeadwaterError) -> None:
 # Comparing the state with lake and log together, if the log alone is incomplete.
 
 _SAID = {
-    Wrong.OTHER: "differ between the state and lake plus log",
-    Wrong.EXTRA: "are in the state but in neither lake nor log",
-    Wrong.MISSING: "are in lake and log but not in the state",
-    Wrong.TWICE: "are in the state more than once",
-    Wrong.DELETED: "are in the state although they were deleted",
+    changes.Wrong.OTHER: "differ between the state and lake plus log",
+    changes.Wrong.EXTRA: "are in the state but in neither lake nor log",
+    changes.Wrong.MISSING: "are in lake and log but not in the state",
+    changes.Wrong.TWICE: "are in the state more than once",
+    changes.Wrong.DELETED: "are in the state although they were deleted",
 }
 
 
@@ -392,10 +378,10 @@ async def prove_with_lake(table: AsyncTable, notes: Notes) -> tuple[int, str]:
         partitions = await table.partitions() if table.info.is_partitioned else None
         prints = Prints(union.value.table, through_lake=True)
         held = await _held(union, prints, partitions)
-        compare = StateCompare(prints, held, is_whole=True)
+        compare = changes.StateCompare(prints, held, is_whole=True)
         async for rows in state.scan(partitions=partitions):
             await aside(compare.take, rows)
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         return 0, f"lake and log cannot be read together: {fault.message}"
     compare.finish()
     for wrong, tally in compare.tallies.items():
@@ -416,7 +402,7 @@ async def prove_with_lake(table: AsyncTable, notes: Notes) -> tuple[int, str]:
 
 async def _held(
     view: AsyncView, prints: Prints, partitions: Sequence[dict[str, str]] | None
-) -> Changes:
+) -> changes.Changes:
     """The prints of all rows of a view, in key order."""
     keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
 
@@ -429,4 +415,4 @@ async def _held(
     all_keys, all_rows = np.concatenate(keys), np.concatenate(rows)
     order = np.argsort(all_keys)
     types = np.full(len(order), ChangeType.INSERT, np.uint8)
-    return Changes(types, all_keys[order], all_rows[order], np.zeros(len(order), np.int64))
+    return changes.Changes(types, all_keys[order], all_rows[order], np.zeros(len(order), np.int64))

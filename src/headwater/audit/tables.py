@@ -3,38 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headwater.audit.changes import (
-    ChangeContents,
-    ChangeCounts,
-    ChangeFold,
-    ChangeRules,
-    RowContents,
-)
+from headwater import errors
+from headwater.audit import changes, states
 from headwater.audit.cursors import audit_cursors
 from headwater.audit.lakes.lake_audit import audit_lake
 from headwater.audit.logs import AuditedBucket, Contents, LogWalk, NoContents
 from headwater.audit.report import AuditReport, Check, Finding, Notes, Proof, Watch, no_watch
-from headwater.audit.states import (
-    StateProof,
-    offset_of_state,
-    prove_count,
-    prove_rows,
-    prove_with_lake,
-    unreadable_state,
-)
 from headwater.client.client import AsyncClient
 from headwater.client.sync.client import Client
 from headwater.client.table import AsyncTable
 from headwater.cluster.paths import table_path
 from headwater.config.options import CHANGELOG_IMAGE, ChangelogImage
-from headwater.errors import (
-    DatabaseMissingError,
-    HeadwaterError,
-    PartitionMissingError,
-    RemoteLogError,
-    TableMissingError,
-)
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 from headwater.read.offsets import buckets_of
 from headwater.read.position import has_lake
 
@@ -64,9 +44,11 @@ class TableTally:
         self.row_count += walk.check.row_count
         self.batch_count += walk.check.batch_count
         for part in walk.unread:
-            self.log_notes.append(REMOTE if isinstance(part.fault, RemoteLogError) else EXPIRED)
+            self.log_notes.append(
+                REMOTE if isinstance(part.fault, errors.RemoteLogError) else EXPIRED
+            )
 
-    def take_state(self, proof: StateProof) -> None:
+    def take_state(self, proof: states.StateProof) -> None:
         """Add what was compared of a state."""
         self.state_count += proof.row_count
         self.lookup_count += proof.lookup_count
@@ -99,9 +81,9 @@ async def _audit_bucket(audited: AuditedBucket, tally: TableTally, *, deep: bool
             await audit_keyed(audited, tally, start=start, end=end)
         else:
             await _audit_rows(audited, tally, start=start, end=end, deep=deep)
-    except (TableMissingError, PartitionMissingError):
+    except (errors.TableMissingError, errors.PartitionMissingError):
         tally.log_notes.append("a bucket was dropped while it was read")
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         audited.bad(
             Check.READABLE, f"The bucket cannot be read: {fault.message}", remedy=fault.hint
         )
@@ -113,7 +95,7 @@ async def _audit_bucket(audited: AuditedBucket, tally: TableTally, *, deep: bool
 async def _audit_rows(
     audited: AuditedBucket, tally: TableTally, *, start: int, end: int, deep: bool
 ) -> None:
-    contents = RowContents(audited) if deep else None
+    contents = changes.RowContents(audited) if deep else None
     reading: Contents = contents or NoContents()
     walk = LogWalk(audited, start=start, contents=reading)
     await walk.go_to(end)
@@ -126,17 +108,17 @@ async def _audit_rows(
 
 async def _audit_counts(audited: AuditedBucket, tally: TableTally, *, start: int, end: int) -> None:
     """Compare the number of rows, if the changelog records inserts."""
-    counts = ChangeCounts(is_whole=start == 0)
+    counts = changes.ChangeCounts(is_whole=start == 0)
     walk = LogWalk(audited, start=start, contents=counts)
     await walk.go_to(end)
     try:
-        await offset_of_state(audited)
+        await states.offset_of_state(audited)
         if not _shows_before(audited):
             tally.state_notes.append("its changelog does not record inserts: only --deep proves it")
         elif counts.is_whole:
-            tally.take_state(await prove_count(audited, walk, counts))
-    except HeadwaterError as fault:
-        unreadable_state(audited, fault)
+            tally.take_state(await states.prove_count(audited, walk, counts))
+    except errors.HeadwaterError as fault:
+        states.unreadable_state(audited, fault)
     tally.is_cut |= not counts.is_whole
     tally.take_log(walk)
 
@@ -145,14 +127,14 @@ async def _audit_changes(
     audited: AuditedBucket, tally: TableTally, *, start: int, end: int
 ) -> None:
     """Compare every row with the last change of its key."""
-    rules = ChangeRules(shows_before=_shows_before(audited))
-    contents = ChangeContents(audited, rules=rules, is_whole=start == 0)
+    rules = changes.ChangeRules(shows_before=_shows_before(audited))
+    contents = changes.ChangeContents(audited, rules=rules, is_whole=start == 0)
     walk = LogWalk(audited, start=start, contents=contents)
     await walk.go_to(end)
     try:
-        tally.take_state(await prove_rows(audited, walk, contents))
-    except HeadwaterError as fault:
-        unreadable_state(audited, fault)
+        tally.take_state(await states.prove_rows(audited, walk, contents))
+    except errors.HeadwaterError as fault:
+        states.unreadable_state(audited, fault)
     contents.fold.held()
     _tell_misfits(audited, contents.fold)
     tally.is_cut |= not contents.fold.is_whole
@@ -165,7 +147,7 @@ def _shows_before(audited: AuditedBucket) -> bool:
     return image is ChangelogImage.FULL
 
 
-def _tell_misfits(audited: AuditedBucket, fold: ChangeFold) -> None:
+def _tell_misfits(audited: AuditedBucket, fold: changes.ChangeFold) -> None:
     if not fold.misfits:
         return
     first = min(fold.misfits, key=lambda each: each.offset)
@@ -197,7 +179,7 @@ def _prove_logs(table: AsyncTable, tally: TableTally, notes: Notes, *, deep: boo
 
 async def _prove_states(table: AsyncTable, tally: TableTally, notes: Notes, *, deep: bool) -> None:
     if tally.is_cut and deep and has_lake(table.info):
-        count, why_not = await prove_with_lake(table, notes)
+        count, why_not = await states.prove_with_lake(table, notes)
         tally.state_notes.append(f"{CUT}: {why_not or f'{count:,} rows compared with the lake'}")
     elif tally.is_cut:
         seen = "only keys that changed since were compared" if deep else "it was not compared"
@@ -259,9 +241,9 @@ async def all_tables(client: AsyncClient, notes: Notes) -> list[TablePath]:
     for database in await client.list_databases():
         try:
             found += [TablePath(database, name) for name in await client.list_tables(database)]
-        except DatabaseMissingError:
+        except errors.DatabaseMissingError:
             continue
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             message = f"The tables of {database} cannot be listed: {fault.message}"
             notes.bad(Finding(check=Check.READABLE, message=message, remedy=fault.hint))
     return found
@@ -272,9 +254,9 @@ async def audit_table(client: AsyncClient, path: TablePath, notes: Notes, *, dee
     try:
         table = await client.table(path)
         await _audit_parts(table, notes, deep=deep)
-    except TableMissingError:
+    except errors.TableMissingError:
         return  # It was dropped meanwhile.
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         notes.bad(
             Finding(
                 check=Check.READABLE,

@@ -21,28 +21,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg import manifest as ice_manifest
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.manifest import (
-    DATA_FILE_TYPE,
-    DEFAULT_READ_VERSION,
-    MANIFEST_LIST_FILE_SCHEMAS,
-    DataFile,
-    DataFileContent,
-    ManifestContent,
-    ManifestEntryStatus,
-    ManifestFile,
-    ManifestWriter,
-    ManifestWriterV2,
-    read_manifest_list,
-    write_manifest_list,
-)
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from headwater.errors import CorruptFileError, LakeTableDiffersError
 from headwater.lake.files import decoded
 from headwater.lake.iceberg.files import PATH_FIELD_ID, local_path, new_id, settle
 from headwater.lake.iceberg.manifests import DeletesWriter, entries_of
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 
 CATALOG_NAME = "catalog.sqlite"
 _FORMAT_VERSION = 2
@@ -52,8 +39,13 @@ _POINT = (
     " WHERE table_namespace = ? AND table_name = ? AND metadata_location = ?"
 )
 _PLACES = ("write.data.path", "write.metadata.path")
-_DATA_FILE = [each.name for each in DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields]
-_MANIFEST = [each.name for each in MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION].fields]
+_DATA_FILE = [
+    each.name for each in ice_manifest.DATA_FILE_TYPE[ice_manifest.DEFAULT_READ_VERSION].fields
+]
+_MANIFEST = [
+    each.name
+    for each in ice_manifest.MANIFEST_LIST_FILE_SCHEMAS[ice_manifest.DEFAULT_READ_VERSION].fields
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +119,8 @@ class _Moving:
     move: Move
     location: str
     io: PyArrowFileIO = field(default_factory=PyArrowFileIO)
-    _manifests: dict[str, ManifestFile] = field(default_factory=dict)
-    _deletes: dict[str, DataFile] = field(default_factory=dict)
+    _manifests: dict[str, ice_manifest.ManifestFile] = field(default_factory=dict)
+    _deletes: dict[str, ice_manifest.DataFile] = field(default_factory=dict)
     _written: list[str] = field(default_factory=list)
 
     def write(self) -> str:
@@ -167,11 +159,12 @@ class _Moving:
         """Rewrite a snapshot's manifest list, and return its new location."""
         before = self.move(str(snapshot["manifest-list"]))
         manifests = [
-            self._manifest(each, metadata) for each in read_manifest_list(self.io.new_input(before))
+            self._manifest(each, metadata)
+            for each in ice_manifest.read_manifest_list(self.io.new_input(before))
         ]
         location = self._beside(before, f"snap-{snapshot['snapshot-id']}-0-{new_id()}.avro")
         parent = snapshot.get("parent-snapshot-id")
-        with write_manifest_list(
+        with ice_manifest.write_manifest_list(
             format_version=2,
             output_file=self.io.new_output(location),
             snapshot_id=_whole(snapshot["snapshot-id"]),
@@ -182,15 +175,21 @@ class _Moving:
             writer.add_manifests(manifests)
         return location
 
-    def _manifest(self, manifest: ManifestFile, metadata: TableMetadata) -> ManifestFile:
+    def _manifest(
+        self, manifest: ice_manifest.ManifestFile, metadata: TableMetadata
+    ) -> ice_manifest.ManifestFile:
         """Rewrite a manifest, once for all snapshots that share it."""
         if (known := self._manifests.get(manifest.manifest_path)) is not None:
             return known
         old_path = manifest.manifest_path
         manifest[_MANIFEST.index("manifest_path")] = self.move(old_path)
-        kind = DeletesWriter if manifest.content == ManifestContent.DELETES else ManifestWriterV2
+        kind = (
+            DeletesWriter
+            if manifest.content == ice_manifest.ManifestContent.DELETES
+            else ice_manifest.ManifestWriterV2
+        )
         location = self._beside(manifest.manifest_path, f"{new_id()}-m0.avro")
-        writer: ManifestWriter = kind(
+        writer: ice_manifest.ManifestWriter = kind(
             metadata.specs()[manifest.partition_spec_id],
             metadata.schema(),
             self.io.new_output(location),
@@ -199,7 +198,7 @@ class _Moving:
         )
         with writer:
             for entry in entries_of(self.io, manifest, discard_deleted=False):
-                is_live = entry.status != ManifestEntryStatus.DELETED
+                is_live = entry.status != ice_manifest.ManifestEntryStatus.DELETED
                 entry.data_file = self._file(entry.data_file, is_live=is_live)
                 writer.add_entry(entry)
         manifest[_MANIFEST.index("manifest_path")] = location
@@ -207,10 +206,10 @@ class _Moving:
         self._manifests[old_path] = manifest
         return manifest
 
-    def _file(self, file: DataFile, *, is_live: bool) -> DataFile:
+    def _file(self, file: ice_manifest.DataFile, *, is_live: bool) -> ice_manifest.DataFile:
         """Translate a file's path; a file whose rows contain paths is rewritten."""
         location = self.move(file.file_path)
-        if file.content != DataFileContent.POSITION_DELETES:
+        if file.content != ice_manifest.DataFileContent.POSITION_DELETES:
             file[_DATA_FILE.index("file_path")] = location
             return file
         known = self._deletes.get(location)
@@ -218,7 +217,9 @@ class _Moving:
             known = self._deletes[location] = self._deletes_file(file, location, is_live=is_live)
         return known
 
-    def _deletes_file(self, file: DataFile, location: str, *, is_live: bool) -> DataFile:
+    def _deletes_file(
+        self, file: ice_manifest.DataFile, location: str, *, is_live: bool
+    ) -> ice_manifest.DataFile:
         for bounds in (file.lower_bounds, file.upper_bounds):
             if bounds and PATH_FIELD_ID in bounds:
                 bounds[PATH_FIELD_ID] = self.move(bounds[PATH_FIELD_ID].decode()).encode()

@@ -7,20 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.command import (
-    TIMEOUT_DEFAULT_S,
-    At,
-    Debug,
-    Lake,
-    Password,
-    Shown,
-    Timeout,
-    User,
-    Wait,
-    listed,
-    secret_values,
-    warn_of_password,
-)
+from headwater.cli import command
 from headwater.cli.commands import ending
 from headwater.cli.names import table_names
 from headwater.cli.output import Output
@@ -76,14 +63,14 @@ def audit(
     *,
     deep: Deep = False,
     json: AsJson = False,
-    lake: Lake = None,
-    at: At = ADDRESS_DEFAULT,
-    user: User = None,
-    password: Password = None,
-    timeout: Timeout = TIMEOUT_DEFAULT_S,
-    wait: Wait = False,
-    output: Shown = Output.TABLE,
-    debug: Debug = False,
+    lake: command.Lake = None,
+    at: command.At = ADDRESS_DEFAULT,
+    user: command.User = None,
+    password: command.Password = None,
+    timeout: command.Timeout = command.TIMEOUT_DEFAULT_S,
+    wait: command.Wait = False,
+    output: command.Shown = Output.TABLE,
+    debug: command.Debug = False,
 ) -> None:
     """Check that nothing is lost, duplicated or damaged.
 
@@ -95,7 +82,7 @@ def audit(
     Example: headwater audit orders --deep --at ./data
     """
     with ending(debug=debug):
-        warn_of_password(password)
+        command.warn_of_password(password)
         target = parse_target(at)
         if isinstance(target, DataDirectory):
             check_directory(target, creates=False)
@@ -104,9 +91,9 @@ def audit(
             credentials=check_credentials(target, user=user, password=password),
             timeout_s=timeout,
             waits=wait,
-            tables=listed(tables),
+            tables=command.listed(tables),
             is_deep=deep,
-            lake=secret_values(lake or (), what="lake option"),
+            lake=command.secret_values(lake or (), what="lake option"),
             output=Output.JSON if json else output,
         )
         # Imported here because only this command needs it.

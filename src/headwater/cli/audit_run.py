@@ -11,6 +11,7 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 
+from headwater import errors
 from headwater.audit.files.catalog import CatalogSeen
 from headwater.audit.files.lake import note_lake_gone
 from headwater.audit.files.repair import Begin, Cure, Cut, Rebuild, prepared
@@ -34,15 +35,6 @@ from headwater.cli.output import GAP, Document, Output, clean, form_of, table_of
 from headwater.cli.target import DataDirectory, opened
 from headwater.cli.upkeep import RepairOptions
 from headwater.cluster.paths import table_path
-from headwater.errors import (
-    AccessError,
-    DirectoryInUseError,
-    HeadwaterError,
-    MissingError,
-    RequestError,
-    StorageError,
-    TableMissingError,
-)
 from headwater.runtime.clock import SystemClock
 from headwater.server.catalog.lock import DirectoryLock
 
@@ -75,12 +67,12 @@ Counts = Counter[tuple[Check, str | None]]
 
 def report_text(report: AuditReport) -> str:
     """Format the whole report."""
-    errors: Counts = Counter(
+    failures: Counts = Counter(
         (each.check, each.table) for each in report.findings if each.severity is Severity.ERROR
     )
     # Stable, so that the checks of a table stay in order.
     proofs = sorted(report.proofs, key=lambda proof: (proof.table is None, proof.table or ""))
-    lines = [*_table([_cells(proof, errors) for proof in proofs])]
+    lines = [*_table([_cells(proof, failures) for proof in proofs])]
     for finding in sorted(report.findings, key=_order):
         lines += ["", *_finding_lines(finding)]
     return clean_lines([*lines, "", verdict(report)])
@@ -89,7 +81,7 @@ def report_text(report: AuditReport) -> str:
 def verdict(report: AuditReport) -> str:
     """Summarise in one line whether all is well."""
     counts = Counter(each.severity for each in report.findings)
-    errors, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
+    failures, warnings = counts[Severity.ERROR], counts[Severity.WARNING]
     tables = len({proof.table for proof in report.proofs if proof.table is not None})
     looked = f"{_counted(tables, 'table')} in {report.duration_s:.1f} s"
     told = f", {_counted(warnings, 'warning')}" if warnings else ""
@@ -97,7 +89,7 @@ def verdict(report: AuditReport) -> str:
         return f"Clean: no errors{told}; {looked}."
     place = report.first_error.place
     first = f" The first is at {place}." if place else ""
-    return f"Not clean: {_counted(errors, 'error')}{told}; {looked}.{first}"
+    return f"Not clean: {_counted(failures, 'error')}{told}; {looked}.{first}"
 
 
 def finding_documents(findings: Iterable[Finding]) -> list[Document]:
@@ -122,8 +114,8 @@ def clean_lines(lines: Iterable[str]) -> str:
     return "".join(f"{clean(line)}\n" for line in lines)
 
 
-def _cells(proof: Proof, errors: Counts) -> tuple[str, str, str, str, str]:
-    count = errors[proof.check, proof.table]
+def _cells(proof: Proof, failures: Counts) -> tuple[str, str, str, str, str]:
+    count = failures[proof.check, proof.table]
     outcome = _counted(count, "error") if count else "ok"
     if proof.note and not count and not proof.amount:
         outcome = f"not proven: {proof.note}"
@@ -160,13 +152,18 @@ def _counted(count: int, noun: str) -> str:
 
 # Audits: the files of a directory first, then the storage.
 
-BAD = BRANCHES[StorageError]
+BAD = BRANCHES[errors.StorageError]
 """The exit code of an audit that found errors."""
 _NOT_OPENED = (
     "not opened, since that would repair, and so hide, some of the damage to its files; audit "
     "again once they are repaired or served"
 )
-_MISTAKES = (AccessError, DirectoryInUseError, MissingError, RequestError)
+_MISTAKES = (
+    errors.AccessError,
+    errors.DirectoryInUseError,
+    errors.MissingError,
+    errors.RequestError,
+)
 
 
 def run_audit(options: AuditOptions) -> None:
@@ -188,14 +185,14 @@ def _audit_directory(directory: Path, options: AuditOptions, notes: Notes) -> No
     """Read the files while nobody has them open, before opening repairs some of them."""
     if not is_storage(directory):
         # Before the lock is taken, since that would leave a file.
-        raise MissingError(
+        raise errors.MissingError(
             f"{directory} is not a data directory: there is nothing to audit.",
             hint="Pass the data directory of a server or program with --at.",
         )
     try:
         lock = DirectoryLock.take(directory)
-    except DirectoryInUseError as fault:
-        raise DirectoryInUseError(
+    except errors.DirectoryInUseError as fault:
+        raise errors.DirectoryInUseError(
             fault.message,
             hint="Audit it through the process that has it open: headwater audit --at HOST:PORT",
         ) from fault
@@ -215,22 +212,22 @@ def _check_names(catalog: CatalogSeen, options: AuditOptions, notes: Notes) -> N
         return
     for path in map(table_path, options.tables):
         if catalog.find(str(path)) is None:
-            raise TableMissingError(f"There is no table '{path}'.")
+            raise errors.TableMissingError(f"There is no table '{path}'.")
 
 
 def _storage_report(options: AuditOptions, notes: Notes, watch: Watch) -> AuditReport:
     """Audit the storage, unless its files are bad: opening would repair, and so hide, some."""
-    errors = _errors(notes)
-    if not errors:
+    failures = _errors(notes)
+    if not failures:
         return _audit_storage(options, watch)
     untouched = Proof(check=Check.READABLE, unit="tables", note=_NOT_OPENED)
-    elsewhere = () if _errors(_wanted(notes, options)) else (_unproven(errors),)
+    elsewhere = () if _errors(_wanted(notes, options)) else (_unproven(failures),)
     return AuditReport(findings=elsewhere, proofs=(untouched,), is_deep=options.is_deep)
 
 
-def _unproven(errors: Sequence[Finding]) -> Finding:
+def _unproven(failures: Sequence[Finding]) -> Finding:
     """Explain why the requested tables are not proven although their files are good."""
-    names = ", ".join(sorted({str(each.table) for each in errors}))
+    names = ", ".join(sorted({str(each.table) for each in failures}))
     return Finding(
         check=Check.READABLE,
         message="The tables are not proven: the files of other tables are bad, those of "
@@ -259,7 +256,7 @@ def _audit_storage(options: AuditOptions, watch: Watch) -> AuditReport:
             )
     except _MISTAKES:
         raise
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         if not isinstance(options.target, DataDirectory):
             raise
         # The files have been read, and may show why.

@@ -31,23 +31,11 @@ from headwater.config.options import DATALAKE_ENABLED, LakeFormat
 from headwater.errors import LakeSnapshotMissingError
 from headwater.lake.lakes import Lakes, lake_format, open_lake
 from headwater.lake.spi import Cleaned, LakeSnapshot, Retention
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 from headwater.runtime.clock import SystemClock
 from headwater.runtime.events import configure_events
 from headwater.runtime.loops import run
-from headwater.tiering.progress import (
-    Copied,
-    LakeTarget,
-    Listener,
-    News,
-    Stepped,
-    TurnBegan,
-    TurnEnded,
-    TurnFailed,
-    UpkeepDone,
-    Waits,
-    identity_in,
-)
+from headwater.tiering import progress
 from headwater.tiering.service import TieringJob, run_job
 from headwater.tiering.status import TableLakeStatus, lake_status
 from headwater.tiering.target import (
@@ -74,46 +62,46 @@ COLUMN_TYPES = {
 }
 
 
-def line_of(news: News) -> str | None:
+def line_of(news: progress.News) -> str | None:
     """Format the line for people when a round is over; None for passing news."""
     match news:
-        case TurnEnded():
+        case progress.TurnEnded():
             return f"{news.path}: {_round_text(news)}"
-        case TurnFailed():
+        case progress.TurnFailed():
             what = "upkeep failed" if news.is_upkeep else "failed"
             return f"{news.path}: {what}: {fault_text(news.fault)}"
-        case UpkeepDone():
+        case progress.UpkeepDone():
             done = _kept_text(news)
             return f"{news.path}: {done}" if done else None
-        case Waits():
+        case progress.Waits():
             return f"waiting: {news.reason}; asking again at {_clock_text(news)}"
-        case TurnBegan() | Stepped() | Copied():
+        case progress.TurnBegan() | progress.Stepped() | progress.Copied():
             return None
         case other:
             assert_never(other)
 
 
-def status_of(news: News) -> str | None:
+def status_of(news: progress.News) -> str | None:
     """Describe what is going on at the moment; None for what is over."""
     match news:
-        case TurnBegan():
+        case progress.TurnBegan():
             return f"{news.path}: begins"
-        case Stepped():
+        case progress.Stepped():
             return f"{news.path}: {news.step.value}"
-        case Copied():
+        case progress.Copied():
             return f"{news.path}: {news.tasks_done} of {news.tasks} tasks done, {news.rows:,} rows"
-        case Waits():
+        case progress.Waits():
             return f"waiting until {_clock_text(news)}: {news.reason}"
-        case TurnEnded() | TurnFailed() | UpkeepDone():
+        case progress.TurnEnded() | progress.TurnFailed() | progress.UpkeepDone():
             return None
         case other:
             assert_never(other)
 
 
-def document_of(news: News) -> Document | None:
+def document_of(news: progress.News) -> Document | None:
     """Build the row for programs when a round is over; None for all else."""
     match news:
-        case TurnEnded():
+        case progress.TurnEnded():
             report = news.report
             return {
                 "table": str(news.path),
@@ -126,7 +114,7 @@ def document_of(news: News) -> Document | None:
                 "rows_left": report.rows_left,
                 "error": None,
             }
-        case TurnFailed() if not news.is_upkeep:
+        case progress.TurnFailed() if not news.is_upkeep:
             return {
                 "table": str(news.path),
                 "status": "failed",
@@ -137,7 +125,7 @@ def document_of(news: News) -> Document | None:
             return None
 
 
-def _clock_text(news: Waits) -> str:
+def _clock_text(news: progress.Waits) -> str:
     return datetime.fromtimestamp(news.until_ms / 1000, UTC).astimezone().strftime("%H:%M:%S")
 
 
@@ -160,7 +148,7 @@ def sized(count: int) -> str:
     return f"{size:.1f} TB"
 
 
-def _round_text(news: TurnEnded) -> str:
+def _round_text(news: progress.TurnEnded) -> str:
     report = news.report
     seconds = f"{news.seconds:.1f} s"
     if not report.tiered:
@@ -179,7 +167,7 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _kept_text(news: UpkeepDone) -> str:
+def _kept_text(news: progress.UpkeepDone) -> str:
     done = {
         "files rewritten": news.files_rewritten,
         "snapshots dropped": news.snapshots_dropped,
@@ -193,11 +181,11 @@ def _kept_text(news: UpkeepDone) -> str:
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TOLD_HERE = ("tiering failed", "upkeep failed", "not tiered")
 
-Work: TypeAlias = Callable[[TieringJob, Listener], Coroutine[object, object, None]]
+Work: TypeAlias = Callable[[TieringJob, progress.Listener], Coroutine[object, object, None]]
 """Runs a job, and reports its progress."""
 
 
-def work_here(job: TieringJob, listener: Listener) -> Coroutine[object, object, None]:
+def work_here(job: TieringJob, listener: progress.Listener) -> Coroutine[object, object, None]:
     """Run a job in this process."""
     return run_job(job, listener=listener)
 
@@ -265,12 +253,12 @@ class Teller:
         self._is_waiting = False
         self._form: Form | None = None if output is Output.TABLE else form_of(output, look())
 
-    def hear(self, news: News) -> None:
+    def hear(self, news: progress.News) -> None:
         """Print what is over, and show what is going on."""
-        if isinstance(news, TurnFailed) and not news.is_upkeep:
+        if isinstance(news, progress.TurnFailed) and not news.is_upkeep:
             self.faults.append(news.fault)
-        is_old = isinstance(news, Waits) and self._is_waiting
-        self._is_waiting = isinstance(news, Waits)
+        is_old = isinstance(news, progress.Waits) and self._is_waiting
+        self._is_waiting = isinstance(news, progress.Waits)
         # Once for each wait, however often the server is asked meanwhile.
         if not is_old and (line := line_of(news)) is not None:
             note(line)
@@ -322,7 +310,7 @@ class LakeTables:
         table = self.client.table(name).info
         storage_id = self.client.lake.heartbeat().storage_id
         ensure = ensured_fluss_target if has_system_columns else ensured_target
-        ensure(self._lakes, table, identity=identity_in(storage_id, table))
+        ensure(self._lakes, table, identity=progress.identity_in(storage_id, table))
 
     def compact(self, name: str) -> int:
         """Compact, tell the server, and return how many files were rewritten."""
@@ -384,11 +372,11 @@ class LakeTables:
     def _lakes(self) -> Lakes:
         return Lakes(config=self.config)
 
-    def _target(self, name: str) -> LakeTarget:
+    def _target(self, name: str) -> progress.LakeTarget:
         table = self.client.table(name).info
         return found_target(self._lakes, table)
 
-    def _head(self, target: LakeTarget) -> LakeSnapshot:
+    def _head(self, target: progress.LakeTarget) -> LakeSnapshot:
         path = target.table.path
         is_there = target.lake.catalog().exists(path)
         head = target.lake.committer(target.spec).head() if is_there else None
@@ -409,7 +397,7 @@ class LakeTables:
         return bool(DATALAKE_ENABLED.of(properties))
 
 
-async def _report(client: AsyncClient, target: LakeTarget, head: LakeSnapshot) -> None:
+async def _report(client: AsyncClient, target: progress.LakeTarget, head: LakeSnapshot) -> None:
     if head.boundary is None:
         return
     assignment = TieringAssignment(

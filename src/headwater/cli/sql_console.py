@@ -17,20 +17,11 @@ import duckdb
 import pyarrow as pa
 
 import headwater.duckdb
+from headwater.cli import sql
 from headwater.cli.command import CommandSession, note, write
 from headwater.cli.commands import LinesError, tell
 from headwater.cli.names import shown_databases
 from headwater.cli.output import Output
-from headwater.cli.sql import (
-    RESERVED,
-    SqlWrite,
-    completions,
-    hint_in,
-    is_blank,
-    is_complete,
-    quoted_name,
-    write_in,
-)
 from headwater.cluster.paths import DEFAULT_DATABASE
 from headwater.errors import RequestError
 from headwater.runtime.clock import SystemClock
@@ -103,7 +94,7 @@ class Shell:
         """Run what was typed; return whether to continue."""
         if text.lstrip().startswith("."):
             return self._do(text)
-        if not is_blank(text):
+        if not sql.is_blank(text):
             self._guarded(lambda: self.statements.run(text))
         return True
 
@@ -147,7 +138,7 @@ def _typed() -> str | None:
             lines = []
             continue
         text = "\n".join(lines)
-        if is_complete(text) or is_blank(text) or text.lstrip().startswith("."):
+        if sql.is_complete(text) or sql.is_blank(text) or text.lstrip().startswith("."):
             return text
 
 
@@ -200,7 +191,7 @@ def _completer(statements: Statements) -> Callable[[str, int], str | None]:
     def complete(word: str, number: int) -> str | None:
         if number == 0:
             try:
-                found[:] = completions(word, statements.names())
+                found[:] = sql.completions(word, statements.names())
             except Exception:  # noqa: BLE001 - a key press must not end the shell
                 found.clear()
         return found[number] if number < len(found) else None
@@ -285,9 +276,9 @@ class Console:
 
     def run(self, text: str) -> None:
         """Run statements one after the other, each on the current tables."""
-        if is_blank(text):
+        if sql.is_blank(text):
             return
-        if hint := hint_in(text):
+        if hint := sql.hint_in(text):
             raise RequestError(
                 f"DuckDB does not support hints, so {hint!r} would have no effect.",
                 hint="Give a position with fluss_read('DATABASE', 'TABLE', as_of := ...), and "
@@ -319,14 +310,14 @@ class Console:
             (name for (name,) in rows), key=lambda name: (name != DEFAULT_DATABASE, name)
         )
         # New objects go to the first schema, which belongs to the session.
-        path = ",".join([_OWN, *(f"{ALIAS}.{quoted_name(name)}" for name in found)])
+        path = ",".join([_OWN, *(f"{ALIAS}.{sql.quoted_name(name)}" for name in found)])
         self.connection.execute("set search_path = '{}'".format(path.replace("'", "''")))
 
     def _check_reads(self, statement: duckdb.Statement) -> None:
         """Reject a statement that seems to write to the storage, but would be lost at the end."""
         if statement.type not in _WRITING:
             return
-        found = write_in(statement.query)
+        found = sql.write_in(statement.query)
         if found is None or found.is_temporary or found.name[0].lower() in self._own(found):
             return
         first = found.verb.split()[0]
@@ -335,7 +326,7 @@ class Console:
             hint=f"Use: {_INSTEAD.get(found.verb) or _INSTEAD[first]}.",
         )
 
-    def _own(self, found: SqlWrite) -> set[str]:
+    def _own(self, found: sql.SqlWrite) -> set[str]:
         """List what may be written to: temporary tables, and attached databases."""
         query = (
             "select database_name from duckdb_databases() where not internal and database_name"
@@ -383,7 +374,7 @@ class Console:
     def _keywords_in(self, text: str) -> str:
         """Say which columns need quotes because their names are keywords."""
         columns = (name.strip('"') for name in self.names() if name.startswith('"'))
-        names = [name for name in columns if name in RESERVED]
+        names = [name for name in columns if name in sql.RESERVED]
         bare = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"", " ", text)
         found = [name for name in names if re.search(rf"\b{name}\b", bare, re.IGNORECASE)]
         quoted = " and ".join(f'"{name}"' for name in found)
@@ -423,7 +414,7 @@ class Console:
         """List the tables as they are typed."""
         client = self.session.client
         return [
-            f"{quoted_name(database)}.{quoted_name(name)}"
+            f"{sql.quoted_name(database)}.{sql.quoted_name(name)}"
             for database in sorted(shown_databases(client))
             for name in sorted(client.list_tables(database))
         ]
@@ -441,7 +432,7 @@ class Console:
             tables = self.tables()
             databases = dict.fromkeys(f"{table.split('.')[0]}." for table in tables)
             functions = ["fluss_read(", "fluss_tables(", "fluss_offsets(", "fluss_snapshots("]
-            columns = [quoted_name(name) for (name,) in rows]
+            columns = [sql.quoted_name(name) for (name,) in rows]
             self._names = [*tables, *databases, *columns, *functions]
         return self._names
 
@@ -461,7 +452,7 @@ def _told(advice: Callable[[], str]) -> Iterator[None]:
 
 
 def _named(table: str) -> str:
-    return ".".join(quoted_name(part) for part in table_in(table).split("."))
+    return ".".join(sql.quoted_name(part) for part in table_in(table).split("."))
 
 
 def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -7,20 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.command import (
-    TIMEOUT_DEFAULT_S,
-    At,
-    Debug,
-    Password,
-    Shown,
-    Timeout,
-    User,
-    Wait,
-    listed,
-    seconds,
-    secret_values,
-    warn_of_password,
-)
+from headwater.cli import command
 from headwater.cli.commands import ending
 from headwater.cli.names import table_names
 from headwater.cli.output import Output
@@ -64,7 +51,7 @@ Once = Annotated[
 Poll = Annotated[
     float,
     typer.Option(
-        parser=seconds,
+        parser=command.seconds,
         metavar="DURATION",
         help="Time before the server is asked for a table again: seconds, or '5 s'.",
     ),
@@ -142,13 +129,13 @@ def tier(
     master: Master = "local[*]",
     remote: Remote = None,
     spark: SparkSettings = None,
-    at: At = ADDRESS_DEFAULT,
-    user: User = None,
-    password: Password = None,
-    timeout: Timeout = TIMEOUT_DEFAULT_S,
-    wait: Wait = False,
-    output: Shown = Output.TABLE,
-    debug: Debug = False,
+    at: command.At = ADDRESS_DEFAULT,
+    user: command.User = None,
+    password: command.Password = None,
+    timeout: command.Timeout = command.TIMEOUT_DEFAULT_S,
+    wait: command.Wait = False,
+    output: command.Shown = Output.TABLE,
+    debug: command.Debug = False,
 ) -> None:
     """Copy new rows of tables into their lake tables, until stopped.
 
@@ -160,7 +147,7 @@ def tier(
     Example: headwater tier clicks --once --at ./data
     """
     with ending(debug=debug):
-        warn_of_password(password)
+        command.warn_of_password(password)
         target = parse_target(at)
         if isinstance(target, DataDirectory):
             check_directory(target, creates=False)
@@ -169,9 +156,9 @@ def tier(
             credentials=check_credentials(target, user=user, password=password),
             timeout_s=timeout,
             waits=wait,
-            tables=listed(tables),
+            tables=command.listed(tables),
             is_once=once,
-            lake=secret_values(lake or (), what="lake option"),
+            lake=command.secret_values(lake or (), what="lake option"),
             settings=TieringSettings(
                 poll_interval_s=poll, rows_max=rows_max, begins_anew=begin_anew
             ),
@@ -180,7 +167,7 @@ def tier(
             else SparkOptions(
                 master=master,
                 remote=remote,
-                config=secret_values(spark or (), what="Spark setting"),
+                config=command.secret_values(spark or (), what="Spark setting"),
             ),
             output=output,
         )

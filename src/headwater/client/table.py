@@ -12,6 +12,7 @@ from itertools import count
 
 import pyarrow as pa
 
+from headwater import errors
 from headwater.client.cursors.cursor import AsyncCursor, open_cursor
 from headwater.client.cursors.source import CursorOptions, TableSource
 from headwater.client.scan import AsyncScan
@@ -23,18 +24,10 @@ from headwater.cluster.cluster import Cluster
 from headwater.cluster.schema_in import OptionValue, option_text
 from headwater.epochs.epoch_writer import EpochWriter
 from headwater.epochs.intake import Epoch, EpochReceipt, Meaning
-from headwater.errors import (
-    LeaderMissingError,
-    NotPartitionedError,
-    NotPrimaryKeyTableError,
-    RequestError,
-)
+from headwater.model import DataType, LogPosition, TableInfo, TablePath
 from headwater.model.arrow import arrow_schema
-from headwater.model.bucket import LogPosition
-from headwater.model.path import TablePath, complete_spec, name_of_spec, spec_of_name
-from headwater.model.table import TableInfo
+from headwater.model.path import complete_spec, name_of_spec, spec_of_name
 from headwater.model.type_text import parse_type
-from headwater.model.types import DataType
 from headwater.read.filters import Where
 from headwater.read.log_scan import LogScan
 from headwater.read.lookup import TableLookups
@@ -54,23 +47,10 @@ from headwater.read.virtual import (
 )
 from headwater.rows.columns import chosen, names, shown
 from headwater.runtime.tasks import CALLS_PER_TURN
+from headwater.write import rows_in
 from headwater.write.pipeline import Appender, Upserter
 from headwater.write.receipts import Receipt
-from headwater.write.rows_in import (
-    KeyLike,
-    KeysLike,
-    RowsLike,
-    WantedSchema,
-    are_few,
-    batch_of,
-    batches_of,
-    columns_in,
-    is_whole,
-    joined,
-    key_in,
-    keys_in,
-    wanted_batches,
-)
+from headwater.write.rows_in import KeyLike, KeysLike, RowsLike
 from headwater.write.short import Caller, ShortWriter
 from headwater.write.target import WriteContext
 
@@ -100,8 +80,8 @@ class AsyncTable:
         self.is_keyed = info.is_keyed and self._virtual is None
         """Whether the table has a primary key."""
         self._rows = arrow_schema(info.schema)
-        self._wanted = WantedSchema.of(self._rows)
-        self._wanted_keys = WantedSchema.of(self._rows, columns=info.schema.primary_key)
+        self._wanted = rows_in.WantedSchema.of(self._rows)
+        self._wanted_keys = rows_in.WantedSchema.of(self._rows, columns=info.schema.primary_key)
         self._appender: Appender | None = None
         self._upserter: Upserter | None = None
         self._epochs: EpochWriter | None = None
@@ -151,12 +131,14 @@ class AsyncTable:
         one, use `writer`.
         """
         self._check_real("append")
-        if not is_whole(rows):
+        if not rows_in.is_whole(rows):
             async with self.writer() as writer:
                 await writer.write(rows)
                 return await writer.flush()
         appender = self._get_appender()
-        return await appender.append([each async for each in batches_of(rows, self._wanted)])
+        return await appender.append(
+            [each async for each in rows_in.batches_of(rows, self._wanted)]
+        )
 
     async def upsert(
         self, rows: RowsLike, *, columns: str | Sequence[str] | None = None
@@ -168,13 +150,17 @@ class AsyncTable:
         """
         self._check_real("upsert")
         upserter, targets = self._get_upserter(), chosen(columns)
-        wanted = self._wanted if targets is None else WantedSchema.of(self._rows, columns=targets)
-        if not is_whole(rows):
+        wanted = (
+            self._wanted
+            if targets is None
+            else rows_in.WantedSchema.of(self._rows, columns=targets)
+        )
+        if not rows_in.is_whole(rows):
             upserter = Upserter(self._cluster, self.info, self._writers)
-            async for batch in batches_of(rows, wanted):
+            async for batch in rows_in.batches_of(rows, wanted):
                 await upserter.submit(batch, columns=targets)
             return await upserter.flush()
-        batches = [each async for each in batches_of(rows, wanted)]
+        batches = [each async for each in rows_in.batches_of(rows, wanted)]
         return await upserter.upsert(batches, columns=targets)
 
     async def upsert_if(self, rows: pa.RecordBatch, only_if: Sequence[LogPosition]) -> Receipt:
@@ -185,7 +171,7 @@ class AsyncTable:
         """Delete the rows with these keys; missing keys are ignored."""
         self._check_real("delete")
         upserter, key = self._get_upserter(), self.info.schema.primary_key
-        batches = batches_of(keys_in(keys, key), self._wanted_keys)
+        batches = rows_in.batches_of(rows_in.keys_in(keys, key), self._wanted_keys)
         return await upserter.delete([each async for each in batches])
 
     def short_writer(self, caller: Caller) -> ShortWriter | None:
@@ -235,7 +221,7 @@ class AsyncTable:
 
     def _get_appender(self) -> Appender:
         if self.info.is_keyed:
-            raise RequestError(
+            raise errors.RequestError(
                 f"{self.path} has a primary key, so rows cannot be appended to it.",
                 hint="Use upsert.",
             )
@@ -254,7 +240,7 @@ class AsyncTable:
         """Get the row with a key, or None; pass a key of one column as its value."""
         found = self.get_now(key, may_wait=False)
         if found is None:
-            keys = key_in(key, self.info.schema.primary_key)
+            keys = rows_in.key_in(key, self.info.schema.primary_key)
             found = (await self.lookup(keys)).to_pylist()
         elif next(self._short_gets) % CALLS_PER_TURN == 0:
             # Others have their turn as well, though nothing was waited for.
@@ -271,7 +257,7 @@ class AsyncTable:
             return lookups.one.find(key, may_wait=may_wait)
         if not may_wait:
             return None
-        rows = self.lookup_now(key_in(key, self.info.schema.primary_key))
+        rows = self.lookup_now(rows_in.key_in(key, self.info.schema.primary_key))
         return None if rows is None else rows.to_pylist()
 
     def lookup_now(
@@ -283,14 +269,14 @@ class AsyncTable:
     ) -> pa.Table | None:
         """Return the rows with a few keys from the caller's thread; None leaves it to `lookup`."""
         lookups = self._get_lookups()
-        if not are_few(keys, SHORT_KEYS_MAX):
+        if not rows_in.are_few(keys, SHORT_KEYS_MAX):
             return None
         if lookups.one is not None and columns is None and not keep_missing and type(keys) is list:
             found = lookups.one.find_all(keys)
             if found is not None:
                 return found
-        rows = keys_in(keys, self.info.schema.primary_key)
-        batch = joined(wanted_batches(rows, self._wanted_keys), self._wanted_keys)
+        rows = rows_in.keys_in(keys, self.info.schema.primary_key)
+        batch = rows_in.joined(rows_in.wanted_batches(rows, self._wanted_keys), self._wanted_keys)
         return lookups.lookup_now(batch, columns=chosen(columns), keep_missing=keep_missing)
 
     async def lookup(
@@ -308,7 +294,7 @@ class AsyncTable:
         auto-increment column.
         """
         lookups, key = self._get_lookups(), self.info.schema.primary_key
-        batch = await batch_of(keys_in(keys, key), self._wanted_keys)
+        batch = await rows_in.batch_of(rows_in.keys_in(keys, key), self._wanted_keys)
         return await lookups.lookup(
             batch, columns=chosen(columns), keep_missing=keep_missing, insert_missing=insert_missing
         )
@@ -320,15 +306,15 @@ class AsyncTable:
         lookups = self._get_lookups()
         descriptor = self.info.descriptor
         usual = (*descriptor.partition_keys, *descriptor.bucket_keys)
-        given = keys_in(prefixes, usual)
-        wanted = WantedSchema.of(self._rows, columns=columns_in(given) or usual)
-        batch = await batch_of(given, wanted)
+        given = rows_in.keys_in(prefixes, usual)
+        wanted = rows_in.WantedSchema.of(self._rows, columns=rows_in.columns_in(given) or usual)
+        batch = await rows_in.batch_of(given, wanted)
         return await lookups.prefix_lookup(batch, columns=chosen(columns))
 
     def _get_lookups(self) -> TableLookups:
         self._check_real("lookup")
         if not self.info.is_keyed:
-            raise NotPrimaryKeyTableError(
+            raise errors.NotPrimaryKeyTableError(
                 f"{self.path} has no primary key, so rows cannot be looked up in it.",
                 hint="Scan it, with a filter.",
             )
@@ -504,7 +490,7 @@ class AsyncTable:
 
     def _check_partitioned(self) -> None:
         if not self.info.is_partitioned:
-            raise NotPartitionedError(f"{self.path} has no partitions.")
+            raise errors.NotPartitionedError(f"{self.path} has no partitions.")
 
     def _partition_names(
         self, partitions: Iterable[Mapping[str, str]] | None
@@ -547,7 +533,9 @@ class AsyncTable:
     async def _refresh_from(self, schema_id: int) -> None:
         await self.refresh()
         if self.info.schema_id == schema_id:
-            raise LeaderMissingError(f"Not every server knows the new columns of {self.path} yet.")
+            raise errors.LeaderMissingError(
+                f"Not every server knows the new columns of {self.path} yet."
+            )
 
     async def set_options(self, options: Mapping[str, OptionValue]) -> None:
         """Set options."""

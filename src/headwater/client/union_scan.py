@@ -10,18 +10,12 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from headwater import errors
 from headwater.client.scan import AsyncScan, BatchSource, ScanExplanation
 from headwater.client.view import AsyncView, Partitions, check_limit
 from headwater.cluster.cluster import Cluster
-from headwater.errors import (
-    LakeSnapshotMissingError,
-    LogGapError,
-    PartitionMissingError,
-    PositionMissingError,
-    RequestError,
-)
+from headwater.model import TableInfo
 from headwater.model.path import complete_spec, name_of_spec
-from headwater.model.table import TableInfo
 from headwater.read.filters import RowView, Where
 from headwater.read.log_scan import LogScan, RangeScan
 from headwater.read.offsets import Offsets, Start, buckets_of, count_rows
@@ -35,7 +29,12 @@ from headwater.read.view import PositionQuery
 
 # Retention, expiry and others can delete what was found a moment before.
 ATTEMPTS = 3
-LOST = (PositionMissingError, LakeSnapshotMissingError, PartitionMissingError, LogGapError)
+LOST = (
+    errors.PositionMissingError,
+    errors.LakeSnapshotMissingError,
+    errors.PartitionMissingError,
+    errors.LogGapError,
+)
 
 
 class UnionScan:
@@ -161,7 +160,7 @@ def check_columns(table: TableInfo, wish: PositionQuery) -> None:
         return
     token = read_token(wish.token, path=table.path, table_id=table.table_id)
     if token.schema_id != table.schema_id:
-        raise RequestError(
+        raise errors.RequestError(
             f"{table.path} had other columns when the token was taken.",
             hint="Scan the view of the token: (await table.view(token=…)).scan()",
         )
@@ -210,14 +209,14 @@ class _Scans:
         """Return the rows between two positions of a log; by default from its start."""
         asked = self._asked
         if self._table.is_keyed:
-            raise RequestError(
+            raise errors.RequestError(
                 f"{self._table.path} has a primary key, so it is scanned at one position, "
                 "without bounds.",
                 hint=f"Use 'as_of' or 'offsets', or scan {self._table.path}$changelog between"
                 " offsets.",
             )
         if not asked.wish.is_newest or asked.wish.mode == "lake":
-            raise RequestError(
+            raise errors.RequestError(
                 "'start' and 'end' bound the log, so they cannot be combined with another "
                 "position.",
                 hint="Leave them out, or give the position by 'end' alone.",

@@ -9,11 +9,9 @@ from headwater.client.scan import AsyncScan
 from headwater.cluster.cluster import Cluster
 from headwater.errors import LakeSnapshotMissingError, RequestError
 from headwater.lake.split import LakeFile, LakeSplit
+from headwater.model import LakeBucket, OffsetRange, TableInfo, TablePath
 from headwater.model.arrow import arrow_schema
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
-from headwater.model.path import TablePath, complete_spec, name_of_spec
-from headwater.model.table import TableInfo
+from headwater.model.path import complete_spec, name_of_spec
 from headwater.model.types import DoubleType, FloatType
 from headwater.read.explain import Explanation, explained
 from headwater.read.filters import Filter, RowView, Where

@@ -7,26 +7,13 @@ from typing import Self
 
 import pyarrow as pa
 
-from headwater.errors import (
-    ClosedError,
-    HeadwaterError,
-    InvalidValueError,
-    NotPrimaryKeyTableError,
-    RequestError,
-)
+from headwater import errors
 from headwater.rows.columns import shown
+from headwater.write import rows_in
 from headwater.write.pipeline import Appender, Upserter
 from headwater.write.receipts import Receipt
 from headwater.write.row_buffer import RowBuffer, RowParser, RowRun
-from headwater.write.rows_in import (
-    INLINE_ROWS_MAX,
-    KeysLike,
-    RowsLike,
-    Scalar,
-    WantedSchema,
-    batches_of,
-    keys_in,
-)
+from headwater.write.rows_in import KeysLike, RowsLike
 from headwater.write.target import WriteContext
 
 
@@ -54,8 +41,8 @@ class AsyncWriter:
         self._writer = writer
         self._work = writers.work
         self._key = tuple(key)
-        self._rows = WantedSchema.of(schema)
-        self._keys = WantedSchema.of(schema, columns=self._key)
+        self._rows = rows_in.WantedSchema.of(schema)
+        self._keys = rows_in.WantedSchema.of(schema, columns=self._key)
         self._row_form = RowParser(self._rows)
         self._key_form = RowParser(self._keys) if self._key else None
         self._held = RowBuffer(
@@ -68,7 +55,7 @@ class AsyncWriter:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._cutting = asyncio.Lock()
         self._gathering: asyncio.Task[None] | None = None
-        self._refused: InvalidValueError | None = None
+        self._refused: errors.InvalidValueError | None = None
 
     def __repr__(self) -> str:
         return shown(self, self.name)
@@ -84,7 +71,7 @@ class AsyncWriter:
         form = self._key_form
         if form is None or isinstance(keys, tuple):
             return False
-        if len(self._key) == 1 and isinstance(keys, Scalar):
+        if len(self._key) == 1 and isinstance(keys, rows_in.Scalar):
             keys = {self._key[0]: keys}
         return self._hold(form, keys)
 
@@ -102,7 +89,7 @@ class AsyncWriter:
             try:
                 self._loop.call_soon_threadsafe(self._begin)
             except RuntimeError:
-                raise ClosedError("The client is closed, so the writer is too.") from None
+                raise errors.ClosedError("The client is closed, so the writer is too.") from None
         return True
 
     # ---- writing
@@ -114,7 +101,7 @@ class AsyncWriter:
         await self._ready()
         if self.take(rows):
             return
-        async for batch in batches_of(rows, self._rows):
+        async for batch in rows_in.batches_of(rows, self._rows):
             await self._cut()
             await self._check()
             await self._writer.put(batch)
@@ -138,7 +125,7 @@ class AsyncWriter:
         if self.take_delete(keys):
             return
         assert isinstance(self._writer, Upserter)
-        async for batch in batches_of(keys_in(keys, self._key), self._keys):
+        async for batch in rows_in.batches_of(rows_in.keys_in(keys, self._key), self._keys):
             await self._cut()
             await self._check()
             await self._writer.put_delete(batch)
@@ -146,7 +133,7 @@ class AsyncWriter:
     def check_log(self) -> None:
         """Reject appends to a table with a primary key."""
         if self._key:
-            raise RequestError(
+            raise errors.RequestError(
                 f"{self.name} has a primary key, so rows cannot be appended to it.",
                 hint="Use upsert.",
             )
@@ -154,7 +141,7 @@ class AsyncWriter:
     def check_keyed(self, done: str) -> None:
         """Reject what needs a primary key."""
         if not self._key:
-            raise NotPrimaryKeyTableError(
+            raise errors.NotPrimaryKeyTableError(
                 f"Rows are {done} by key, but {self.name} has no primary key.",
                 hint="Append rows; drop the table or its partitions to remove them.",
             )
@@ -207,7 +194,7 @@ class AsyncWriter:
         if self._refused is not None:
             self._writer.pipeline.refuse(len(run.rows), self._refused)
             return
-        is_quick = len(run.rows) <= INLINE_ROWS_MAX
+        is_quick = len(run.rows) <= rows_in.INLINE_ROWS_MAX
         batch, fault = run.batch() if is_quick else await asyncio.to_thread(run.batch)
         if batch is not None:
             await self._put(batch, bytes(run.deletes[: batch.num_rows]))
@@ -243,5 +230,5 @@ class AsyncWriter:
             # Accepted rows are written anyway, and their outcome must not get lost.
             try:
                 await self.flush()
-            except HeadwaterError as other:
+            except errors.HeadwaterError as other:
                 fault.add_note(f"The writer also failed: {other}")

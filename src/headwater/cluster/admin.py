@@ -7,22 +7,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster, read_descriptor
 from headwater.cluster.paths import wire_path
 from headwater.config.client import ACKS_ALL
 from headwater.config.options import DATALAKE_FORMAT, LakeFormat
-from headwater.errors import (
-    DatabaseMissingError,
-    LeaderMissingError,
-    RequestError,
-    ServerFaultError,
-    TableMissingError,
-    TimedOutError,
-)
-from headwater.model.path import PartitionSpec, TablePath, complete_spec, name_of_spec
-from headwater.model.table import TableDescriptor, TableInfo, descriptor_to_json
+from headwater.model import DataType, TableDescriptor, TableInfo, TablePath
+from headwater.model.path import PartitionSpec, complete_spec, name_of_spec
+from headwater.model.table import descriptor_to_json
 from headwater.model.type_json import type_to_json
-from headwater.model.types import DataType
 from headwater.wire import fluss_pb2 as pb
 
 SET, RESET = 0, 1
@@ -91,8 +84,8 @@ class Admin:
     async def _visible(self, path: TablePath) -> TableInfo:
         try:
             return await self._cluster.table(path)
-        except TableMissingError as fault:
-            raise LeaderMissingError(f"Not every server knows {path} yet.") from fault
+        except errors.TableMissingError as fault:
+            raise errors.LeaderMissingError(f"Not every server knows {path} yet.") from fault
 
     async def drop_table(self, path: TablePath, *, missing_ok: bool) -> None:
         """Drop a table and its rows."""
@@ -191,7 +184,7 @@ async def newest_table(cluster: Cluster, table: TableInfo) -> TableInfo:
     request = pb.GetTableInfoRequest(table_path=wire_path(table.path))
     answer = await cluster.ask(request, pb.GetTableInfoResponse, coordinator=True)
     if answer.table_id != table.table_id:
-        raise TableMissingError(
+        raise errors.TableMissingError(
             f"{table.path} was dropped, and a new table has the same name.",
             hint="Get the table again.",
         )
@@ -219,7 +212,7 @@ async def find_table(cluster: Cluster, path: TablePath) -> TableInfo | None:
     """Return a table, or None if it does not exist."""
     try:
         return await cluster.table(path)
-    except (TableMissingError, DatabaseMissingError):
+    except (errors.TableMissingError, errors.DatabaseMissingError):
         return None
 
 
@@ -228,13 +221,13 @@ async def ensure_table(
 ) -> TableInfo:
     """Return an internal table, creating it if necessary; `whose` names its users in errors."""
     if cluster.settings.acks != ACKS_ALL:
-        raise RequestError(
+        raise errors.RequestError(
             f"{whose} need to know that their writes are durable.",
             hint=f"Use `acks={ACKS_ALL}` in the settings of the client.",
         )
     try:
         return await find_table(cluster, path) or await _make(cluster, path, descriptor)
-    except ServerFaultError as fault:
+    except errors.ServerFaultError as fault:
         # Apache Fluss fails if several clients create a table at once, and one of them succeeds.
         return await _made_by_others(cluster, path, fault)
 
@@ -246,17 +239,19 @@ async def _make(cluster: Cluster, path: TablePath, descriptor: TableDescriptor) 
     return await admin.create_table(path, described, exists_ok=True)
 
 
-async def _made_by_others(cluster: Cluster, path: TablePath, fault: ServerFaultError) -> TableInfo:
+async def _made_by_others(
+    cluster: Cluster, path: TablePath, fault: errors.ServerFaultError
+) -> TableInfo:
     async def look() -> TableInfo:
         try:
             found = await find_table(cluster, path)
-        except ServerFaultError:  # It is half created.
+        except errors.ServerFaultError:  # It is half created.
             found = None
         if found is None:
-            raise LeaderMissingError(f"There is no table {path} yet.")
+            raise errors.LeaderMissingError(f"There is no table {path} yet.")
         return found
 
     try:
         return await cluster.retries.run(look, what="Waiting", timeout_s=MADE_WITHIN_S)
-    except TimedOutError:
+    except errors.TimedOutError:
         raise fault from None

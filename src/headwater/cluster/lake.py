@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from headwater.cluster.cluster import Cluster
 from headwater.cluster.paths import table_path, wire_path
 from headwater.errors import LakeMissingError, LakeSnapshotMissingError, error_of_code
-from headwater.model.boundary import LakeBucket, TieringEpoch
-from headwater.model.path import TablePath
+from headwater.model import LakeBucket, TablePath
+from headwater.model.boundary import TieringEpoch
 from headwater.wire import fluss_pb2 as pb
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from headwater.cluster.cluster import Cluster
 from headwater.errors import HeadwaterError, TimedOutError, moves_leader
-from headwater.model.bucket import TableBucket
+from headwater.model import TableBucket
 from headwater.wire.limits import BUCKETS_MAX
 
 T = TypeVar("T")

@@ -4,15 +4,10 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Protocol
 
+from headwater import errors
 from headwater.cluster.links import Address
-from headwater.errors import (
-    DatabaseMissingError,
-    HeadwaterError,
-    InvalidTableError,
-    RequestError,
-    TableMissingError,
-)
-from headwater.model.path import TablePath, check_table_path
+from headwater.model import TablePath
+from headwater.model.path import check_table_path
 from headwater.wire import fluss_pb2 as pb
 
 DEFAULT_DATABASE = "fluss"
@@ -27,7 +22,7 @@ def table_path(name: str | TablePath) -> TablePath:
         return check_table_path(name)
     parts = name.split(".")
     if len(parts) > _PARTS:
-        raise InvalidTableError(
+        raise errors.InvalidTableError(
             f"{name!r} is not a table name.", hint="Write database.table, with one dot."
         )
     database, table = parts if len(parts) == _PARTS else (DEFAULT_DATABASE, name)
@@ -44,7 +39,7 @@ def parse_addresses(given: str | Sequence[str]) -> tuple[Address, ...]:
     texts = given.split(",") if isinstance(given, str) else list(given)
     addresses = tuple(_address(text.strip()) for text in texts if text.strip())
     if not addresses:
-        raise RequestError("No server is given.", hint="Give one as host:port.")
+        raise errors.RequestError("No server is given.", hint="Give one as host:port.")
     return addresses
 
 
@@ -53,11 +48,13 @@ def _address(text: str) -> Address:
     if not colon:
         return Address(text, DEFAULT_PORT)
     if not host or not port.isdigit() or int(port) > PORT_MAX:
-        raise RequestError(f"{text!r} is not a server address.", hint="Give one as host:port.")
+        raise errors.RequestError(
+            f"{text!r} is not a server address.", hint="Give one as host:port."
+        )
     return Address(host.strip("[]"), int(port))
 
 
-Missing = DatabaseMissingError | TableMissingError
+Missing = errors.DatabaseMissingError | errors.TableMissingError
 
 _NEAR_MAX = 3
 _NEAR_ENOUGH = 0.5
@@ -80,7 +77,7 @@ async def advised(fault: Missing, path: TablePath, lists: Lists) -> Missing:
     """Add a suggestion of existing names to a server's error about a missing table."""
     try:
         hint = await _hint(path, lists)
-    except HeadwaterError:
+    except errors.HeadwaterError:
         return fault  # Listing failed; the original error matters more.
     return type(fault)(fault.message, hint=hint)
 
@@ -88,7 +85,7 @@ async def advised(fault: Missing, path: TablePath, lists: Lists) -> Missing:
 async def _hint(path: TablePath, lists: Lists) -> str:
     try:
         tables = await lists.list_tables(path.database)
-    except DatabaseMissingError:
+    except errors.DatabaseMissingError:
         databases = await lists.list_databases()
         near = near_names(path.database, databases, what="databases")
         return f"There is no database '{path.database}'. {near}".rstrip()

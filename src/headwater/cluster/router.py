@@ -7,17 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater import errors
 from headwater.config.options import DATALAKE_FORMAT, LakeFormat
-from headwater.errors import (
-    InvalidOptionError,
-    InvalidPartitionError,
-    InvalidValueError,
-    UnsupportedError,
-)
+from headwater.model import DataType, TableDescriptor
 from headwater.model.partition_values import partition_texts
 from headwater.model.path import check_partition_value, partition_name
-from headwater.model.table import TableDescriptor
-from headwater.model.types import DataType
 from headwater.rows.buckets import BucketFunction, Buckets, buckets_of
 from headwater.rows.keys import Encoder, key_encoder
 
@@ -45,7 +39,7 @@ class TableKeys:
             return None
         lake = DATALAKE_FORMAT.of(descriptor.properties)
         if lake is LakeFormat.HUDI:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 "Rows cannot be written to a table in Hudi's format: its bucket hash is not "
                 "supported.",
                 hint="Write with a client of Apache Fluss.",
@@ -86,13 +80,15 @@ def _is_signed(descriptor: TableDescriptor) -> bool:
         case "pyfluss":
             return False
         case other:
-            raise InvalidOptionError(f"'{BUCKET_HASH}' must be java or pyfluss, not {other!r}.")
+            raise errors.InvalidOptionError(
+                f"'{BUCKET_HASH}' must be java or pyfluss, not {other!r}."
+            )
 
 
 def _check_present(names: Sequence[str], columns: Sequence[pa.Array]) -> None:
     for name, column in zip(names, columns, strict=True):
         if column.null_count:
-            raise InvalidValueError(
+            raise errors.InvalidValueError(
                 f"The bucket key '{name}' contains {column.null_count} nulls.",
                 hint="Set every bucket-key column in every row.",
             )
@@ -170,7 +166,7 @@ def _coded_texts(batch: pa.RecordBatch, name: str, data_type: DataType) -> tuple
     """Return the distinct texts of a partition column, and for each row the index of its text."""
     column = batch.column(name)
     if column.null_count:
-        raise InvalidPartitionError(
+        raise errors.InvalidPartitionError(
             f"The partition column '{name}' contains {column.null_count} nulls.",
             hint="Set every partition column in every row.",
         )

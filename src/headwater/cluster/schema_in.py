@@ -13,32 +13,10 @@ from typing import Protocol, TypeAlias, TypeGuard, runtime_checkable
 import pyarrow as pa
 
 from headwater.errors import InvalidTableError, RequestError
-from headwater.model.schema import Column, Schema, check_schema, with_column_ids
-from headwater.model.table import AGGREGATE_PREFIX, TableDescriptor, with_aggregates
+from headwater.model import Column, Schema, TableDescriptor, types
+from headwater.model.schema import check_schema, with_column_ids
+from headwater.model.table import AGGREGATE_PREFIX, with_aggregates
 from headwater.model.type_text import parse_type
-from headwater.model.types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    MapType,
-    RowField,
-    RowType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
 from headwater.rows.columns import names
 from headwater.rows.frames import is_pandas, pandas_schema, polars_schema
 
@@ -46,27 +24,27 @@ from headwater.rows.frames import is_pandas, pandas_schema, polars_schema
 
 _COMMENT = b"comment"
 _PRECISIONS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-_ARROW_PLAIN: dict[pa.DataType, DataType] = {
-    pa.bool_(): BooleanType(),
-    pa.int8(): TinyIntType(),
-    pa.int16(): SmallIntType(),
-    pa.int32(): IntType(),
-    pa.int64(): BigIntType(),
+_ARROW_PLAIN: dict[pa.DataType, types.DataType] = {
+    pa.bool_(): types.BooleanType(),
+    pa.int8(): types.TinyIntType(),
+    pa.int16(): types.SmallIntType(),
+    pa.int32(): types.IntType(),
+    pa.int64(): types.BigIntType(),
     # An unsigned type becomes the next larger signed one, which can hold all of its values.
-    pa.uint8(): SmallIntType(),
-    pa.uint16(): IntType(),
-    pa.uint32(): BigIntType(),
-    pa.float16(): FloatType(),
-    pa.float32(): FloatType(),
-    pa.float64(): DoubleType(),
-    pa.string(): StringType(),
-    pa.large_string(): StringType(),
-    pa.string_view(): StringType(),
-    pa.binary(): BytesType(),
-    pa.large_binary(): BytesType(),
-    pa.binary_view(): BytesType(),
-    pa.date32(): DateType(),
-    pa.date64(): DateType(),
+    pa.uint8(): types.SmallIntType(),
+    pa.uint16(): types.IntType(),
+    pa.uint32(): types.BigIntType(),
+    pa.float16(): types.FloatType(),
+    pa.float32(): types.FloatType(),
+    pa.float64(): types.DoubleType(),
+    pa.string(): types.StringType(),
+    pa.large_string(): types.StringType(),
+    pa.string_view(): types.StringType(),
+    pa.binary(): types.BytesType(),
+    pa.large_binary(): types.BytesType(),
+    pa.binary_view(): types.BytesType(),
+    pa.date32(): types.DateType(),
+    pa.date64(): types.DateType(),
 }
 _HINTS: dict[pa.DataType, str] = {
     pa.uint64(): "Use DECIMAL(20, 0), or BIGINT if the numbers stay below 2**63.",
@@ -79,7 +57,7 @@ def column_of_field(field: pa.Field) -> Column:
     return Column(name=field.name, type=_field_type(field, field.name), comment=_comment(field))
 
 
-def data_type_of(kind: pa.DataType, *, path: str) -> DataType:
+def data_type_of(kind: pa.DataType, *, path: str) -> types.DataType:
     """Convert an Arrow type to a data type; an unsupported one is an error."""
     kind = _unpacked(kind)
     if (plain := _ARROW_PLAIN.get(kind)) is not None:
@@ -104,37 +82,39 @@ def _unpacked(kind: pa.DataType) -> pa.DataType:
             return kind
 
 
-def _precise_type(kind: pa.DataType) -> DataType | None:
+def _precise_type(kind: pa.DataType) -> types.DataType | None:
     if pa.types.is_timestamp(kind):
         precision = _PRECISIONS[kind.unit]
-        timestamp = TimestampType if kind.tz is None else TimestampLtzType
+        timestamp = types.TimestampType if kind.tz is None else types.TimestampLtzType
         return timestamp(precision=precision)
     if pa.types.is_time(kind):
-        return TimeType(precision=_PRECISIONS[kind.unit])
+        return types.TimeType(precision=_PRECISIONS[kind.unit])
     if pa.types.is_decimal(kind):
-        return DecimalType(precision=kind.precision, scale=kind.scale)
+        return types.DecimalType(precision=kind.precision, scale=kind.scale)
     if pa.types.is_fixed_size_binary(kind):
-        return BinaryType(length=kind.byte_width)
+        return types.BinaryType(length=kind.byte_width)
     return None
 
 
-def _arrow_nested_type(kind: pa.DataType, path: str) -> DataType | None:
+def _arrow_nested_type(kind: pa.DataType, path: str) -> types.DataType | None:
     if pa.types.is_struct(kind):
-        return RowType(fields=tuple(_row_field(field, path) for field in kind))
+        return types.RowType(fields=tuple(_row_field(field, path) for field in kind))
     if pa.types.is_map(kind):
         key = _field_type(kind.key_field, f"{path}.key")
-        return MapType(key=key.not_null(), value=_field_type(kind.item_field, f"{path}.value"))
+        return types.MapType(
+            key=key.not_null(), value=_field_type(kind.item_field, f"{path}.value")
+        )
     if hasattr(kind, "value_field"):
-        return ArrayType(element=_field_type(kind.value_field, f"{path}.item"))
+        return types.ArrayType(element=_field_type(kind.value_field, f"{path}.item"))
     return None
 
 
-def _row_field(field: pa.Field, path: str) -> RowField:
+def _row_field(field: pa.Field, path: str) -> types.RowField:
     data_type = _field_type(field, f"{path}.{field.name}")
-    return RowField(name=field.name, type=data_type, description=_comment(field))
+    return types.RowField(name=field.name, type=data_type, description=_comment(field))
 
 
-def _field_type(field: pa.Field, path: str) -> DataType:
+def _field_type(field: pa.Field, path: str) -> types.DataType:
     data_type = data_type_of(field.type, path=path)
     return data_type if field.nullable else data_type.not_null()
 
@@ -146,21 +126,21 @@ def _comment(field: pa.Field) -> str | None:
 
 # Spark types, read from their JSON form.
 
-_SPARK_PLAIN: dict[str, DataType] = {
-    "boolean": BooleanType(),
-    "byte": TinyIntType(),
-    "short": SmallIntType(),
-    "integer": IntType(),
-    "long": BigIntType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "string": StringType(),
-    "binary": BytesType(),
-    "date": DateType(),
-    "decimal": DecimalType(precision=10, scale=0),
+_SPARK_PLAIN: dict[str, types.DataType] = {
+    "boolean": types.BooleanType(),
+    "byte": types.TinyIntType(),
+    "short": types.SmallIntType(),
+    "integer": types.IntType(),
+    "long": types.BigIntType(),
+    "float": types.FloatType(),
+    "double": types.DoubleType(),
+    "string": types.StringType(),
+    "binary": types.BytesType(),
+    "date": types.DateType(),
+    "decimal": types.DecimalType(precision=10, scale=0),
     # Spark has microseconds.
-    "timestamp": TimestampLtzType(precision=6),
-    "timestamp_ntz": TimestampType(precision=6),
+    "timestamp": types.TimestampLtzType(precision=6),
+    "timestamp_ntz": types.TimestampType(precision=6),
 }
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)\Z")
 _TIME = re.compile(r"time\((\d)\)\Z")
@@ -177,59 +157,61 @@ def columns_of_struct(struct: object) -> tuple[Column, ...]:
     )
 
 
-def _fields(struct: Mapping[str, object], path: str) -> tuple[RowField, ...]:
+def _fields(struct: Mapping[str, object], path: str) -> tuple[types.RowField, ...]:
     fields = struct.get("fields")
     if not isinstance(fields, Sequence):
         raise InvalidTableError("The Spark schema has no fields.")
     return tuple(_field(_object(field), path) for field in fields)
 
 
-def _field(field: Mapping[str, object], path: str) -> RowField:
+def _field(field: Mapping[str, object], path: str) -> types.RowField:
     name = str(field.get("name"))
     where = f"{path}.{name}" if path else name
     metadata = _object(field.get("metadata") or {})
     declared = metadata.get(_DECLARED, field.get("type"))
     data_type = _nullable(_type(declared, where), field.get("nullable", True))
     comment = metadata.get("comment")
-    return RowField(
+    return types.RowField(
         name=name, type=data_type, description=comment if isinstance(comment, str) else None
     )
 
 
-def _type(json: object, path: str) -> DataType:
+def _type(json: object, path: str) -> types.DataType:
     if isinstance(json, Mapping):
         return _spark_nested_type(json, path)
     text = str(json)
     if text in _SPARK_PLAIN:
         return _SPARK_PLAIN[text]
     if found := _DECIMAL.match(text):
-        return DecimalType(precision=int(found[1]), scale=int(found[2]))
+        return types.DecimalType(precision=int(found[1]), scale=int(found[2]))
     if found := _TIME.match(text):
-        return TimeType(precision=int(found[1]))
+        return types.TimeType(precision=int(found[1]))
     if found := _TEXT.match(text):
-        return CharType(length=int(found[2])) if found[1] == "char" else StringType()
+        return types.CharType(length=int(found[2])) if found[1] == "char" else types.StringType()
     raise InvalidTableError(
         f"The column '{path}' has the Spark type {text[:80]}, which is not supported.",
         hint="Cast it to another type first.",
     )
 
 
-def _spark_nested_type(json: Mapping[str, object], path: str) -> DataType:
+def _spark_nested_type(json: Mapping[str, object], path: str) -> types.DataType:
     match json.get("type"):
         case "array":
             element = _type(json.get("elementType"), f"{path}.item")
-            return ArrayType(element=_nullable(element, json.get("containsNull", True)))
+            return types.ArrayType(element=_nullable(element, json.get("containsNull", True)))
         case "map":
             key = _type(json.get("keyType"), f"{path}.key").not_null()
             value = _type(json.get("valueType"), f"{path}.value")
-            return MapType(key=key, value=_nullable(value, json.get("valueContainsNull", True)))
+            return types.MapType(
+                key=key, value=_nullable(value, json.get("valueContainsNull", True))
+            )
         case "struct":
-            return RowType(fields=_fields(json, path))
+            return types.RowType(fields=_fields(json, path))
         case other:
             return _type(f"{other}", path)
 
 
-def _nullable(data_type: DataType, nullable: object) -> DataType:
+def _nullable(data_type: types.DataType, nullable: object) -> types.DataType:
     return data_type if nullable is not False else data_type.not_null()
 
 
@@ -264,7 +246,7 @@ class SparkStruct(Protocol):
         """Export the type as JSON."""
 
 
-TypeLike: TypeAlias = str | DataType | pa.DataType
+TypeLike: TypeAlias = str | types.DataType | pa.DataType
 SchemaLike: TypeAlias = (
     Schema | ArrowSchema | HasArrowSchema | SparkStruct | Mapping[str, TypeLike] | Iterable[object]
 )
@@ -336,7 +318,7 @@ def _column(name: object, kind: object) -> Column:
     return Column(name=name, type=_data_type(kind, name))
 
 
-def _data_type(kind: object, name: str) -> DataType:
+def _data_type(kind: object, name: str) -> types.DataType:
     if isinstance(kind, str):
         try:
             return parse_type(kind)
@@ -352,8 +334,8 @@ def _data_type(kind: object, name: str) -> DataType:
     )
 
 
-def _is_data_type(kind: object) -> TypeGuard[DataType]:
-    return isinstance(kind, DataType)
+def _is_data_type(kind: object) -> TypeGuard[types.DataType]:
+    return isinstance(kind, types.DataType)
 
 
 # New tables.

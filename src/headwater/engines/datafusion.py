@@ -15,19 +15,10 @@ from datafusion.catalog import CatalogProvider, Schema, SchemaProvider, Table
 
 from headwater.client.sync.client import Client
 from headwater.client.sync.scan import View
+from headwater.engines import storages
 from headwater.engines.arrow import FileRows, RowsDataset, RowSource, SplitRows, TailRows
-from headwater.engines.storages import (
-    Source,
-    StoragePlace,
-    ViewPosition,
-    ViewRequest,
-    changed_in,
-    opened,
-    told,
-    view_of,
-)
 from headwater.errors import HeadwaterError
-from headwater.model.schema import Column
+from headwater.model import Column
 from headwater.read.plan import local_path
 from headwater.read.split import FileGroup, NativePlan
 from headwater.read.view import MODES
@@ -144,7 +135,7 @@ def _lake(
         if not group.is_touched:
             yield from frames
             continue
-        changed = view.changed_keys(changed_in(plan.tail, group))
+        changed = view.changed_keys(storages.changed_in(plan.tail, group))
         for frame in frames:
             yield _without(session, frame, changed, key=plan.key)
 
@@ -162,7 +153,7 @@ def _without(
 T = TypeVar("T")
 
 
-def table_of(source: Source, asked: ViewRequest) -> Table:
+def table_of(source: storages.Source, asked: storages.ViewRequest) -> Table:
     """Return the rows of a table, at the position that was asked for.
 
     DataFusion calls this while it plans a query, when it can be asked nothing in its thread. The
@@ -170,7 +161,7 @@ def table_of(source: Source, asked: ViewRequest) -> Table:
     """
     session = SessionContext()
     return in_words(
-        lambda: elsewhere(lambda: data_frame(session, view_of(source, asked)).into_view())
+        lambda: elsewhere(lambda: data_frame(session, storages.view_of(source, asked)).into_view())
     )
 
 
@@ -179,7 +170,7 @@ def in_words(work: Callable[[], T]) -> T:
     try:
         return work()
     except HeadwaterError as fault:
-        raise ValueError(told(fault)) from fault
+        raise ValueError(storages.told(fault)) from fault
 
 
 # The table function `fluss_read` of DataFusion.
@@ -199,7 +190,7 @@ _ONLY_SHORT = 2
 class FlussRead:
     """Read tables: of the storage that each call names, or of the one that is installed."""
 
-    at: StoragePlace | None = None
+    at: storages.StoragePlace | None = None
     lake: Mapping[str, str] | None = field(default=None, repr=False)
 
     def __call__(self, *arguments: Expr) -> Table:
@@ -217,9 +208,9 @@ class FlussRead:
             raise ValueError(f"{NAME} was called with {len(given)} arguments. {_WAYS}")
         return self._read(_named(given[0], "bootstrap"), given[1:])
 
-    def _read(self, at: StoragePlace, given: _Texts) -> Table:
+    def _read(self, at: storages.StoragePlace, given: _Texts) -> Table:
         database, table, *position = given
-        asked = ViewRequest(
+        asked = storages.ViewRequest(
             table=f"{_part(database)}.{_part(table)}",
             position=_position(*position),
             lake=self.lake,
@@ -238,8 +229,8 @@ def _is_short(given: _Texts) -> bool:
     return third is None or third.lower() in MODES or not Path(first).is_dir()
 
 
-def _position(mode: str | None = None, token: str | None = None) -> ViewPosition:
-    return ViewPosition(mode=(mode or "union").lower(), token=token or None)
+def _position(mode: str | None = None, token: str | None = None) -> storages.ViewPosition:
+    return storages.ViewPosition(mode=(mode or "union").lower(), token=token or None)
 
 
 def _part(name: str | None) -> str:
@@ -279,13 +270,13 @@ class CallableNames(list[str]):
 class Storage(CatalogProvider):
     """Be the databases of a storage."""
 
-    at: StoragePlace
+    at: storages.StoragePlace
     lake: Mapping[str, str] | None = field(default=None, repr=False)
 
     @property
     def client(self) -> Client:
         """Return what reaches the storage."""
-        return opened(self.at, lake=self.lake)
+        return storages.opened(self.at, lake=self.lake)
 
     def schema_names(self) -> set[str]:
         """Return the names of the databases."""
@@ -314,4 +305,4 @@ class Database(SchemaProvider):
 
     def table(self, name: str) -> Table | None:
         """Return the rows of a table as they are now."""
-        return table_of(self.storage.client, ViewRequest(table=f"{self.name}.{name}"))
+        return table_of(self.storage.client, storages.ViewRequest(table=f"{self.name}.{name}"))

@@ -11,7 +11,7 @@ from headwater.client.sync.scan import View
 from headwater.engines.storages import changed_in, told
 from headwater.errors import HeadwaterError
 from headwater.lake.split import LakeFile
-from headwater.model.schema import Column
+from headwater.model import Column
 from headwater.read.plan import local_path
 from headwater.read.split import FileGroup, NativePlan
 

@@ -16,22 +16,7 @@ import pyarrow.compute as pc
 
 from headwater.epochs.intake import ChunkedRows, Meaning, PlaceRows
 from headwater.kv.hashes import hash_keys
-from headwater.model.schema import Schema
-from headwater.model.table import TableInfo
-from headwater.model.types import (
-    ArrayType,
-    BigIntType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    MapType,
-    RowType,
-    TimestampLtzType,
-    TimestampType,
-)
+from headwater.model import Schema, TableInfo, types
 from headwater.rows.compacted.coders import RowEncoder
 from headwater.rows.keys import Encoder
 from headwater.rows.row_bytes import Longs, Mask, RowBytes, Words, starts_of
@@ -47,7 +32,7 @@ BATCH_BYTES_MAX = 2 * 1024 * 1024
 GROUP_ROWS_MAX = 4 * BATCH_ROWS_MAX
 GROUP_BYTES_MAX = 4 * BATCH_BYTES_MAX
 
-_NESTED = (ArrayType, MapType, RowType)
+_NESTED = (types.ArrayType, types.MapType, types.RowType)
 _BITS = 8
 
 
@@ -116,7 +101,7 @@ def cuts_of(
     return batches
 
 
-def is_nested(kind: DataType) -> bool:
+def is_nested(kind: types.DataType) -> bool:
     """Tell whether values of a type contain other values."""
     return isinstance(kind, _NESTED)
 
@@ -147,11 +132,11 @@ def _of_large_groups(starts: Mask, sizes: Longs) -> Mask:
 
 # Compared first: times, so that rows stay close to the order of events; then columns that
 # distinguish many rows and are cheap to compare. Never change this: retries depend on it.
-_FIRST: tuple[tuple[type[DataType], ...], ...] = (
-    (TimestampType, TimestampLtzType, DateType),
-    (BigIntType, IntType, DecimalType),
+_FIRST: tuple[tuple[type[types.DataType], ...], ...] = (
+    (types.TimestampType, types.TimestampLtzType, types.DateType),
+    (types.BigIntType, types.IntType, types.DecimalType),
 )
-_FLOATS = (FloatType, DoubleType)
+_FLOATS = (types.FloatType, types.DoubleType)
 # Two keys whose hashes both agree are taken as equal.
 _SEEDS = (0, 0x5EED)
 
@@ -251,7 +236,7 @@ def _changes(hashes: Words) -> Mask:
     return changes
 
 
-def _rank(kind: DataType) -> int:
+def _rank(kind: types.DataType) -> int:
     for rank, kinds in enumerate(_FIRST):
         if isinstance(kind, kinds):
             return rank

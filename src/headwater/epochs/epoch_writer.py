@@ -25,8 +25,7 @@ from headwater.epochs.ledger import (
     SinkLedger,
 )
 from headwater.errors import PartitionMissingError, RequestError
-from headwater.model.bucket import LogPosition, TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import LogPosition, TableBucket, TableInfo
 from headwater.read.offsets import Place, check_positions, list_ends
 from headwater.write.rows_in import RowsLike
 from headwater.write.target import WriteContext, WritePartitions

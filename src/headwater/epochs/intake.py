@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from headwater.cluster.router import Router
 from headwater.errors import InvalidTargetColumnError, InvalidValueError, NotPrimaryKeyTableError
+from headwater.model import TableInfo
 from headwater.model.arrow import arrow_schema
-from headwater.model.table import TableInfo
 from headwater.read.offsets import Offsets, Place
 from headwater.rows.admission import check_nulls, columns_to_check
 from headwater.rows.row_bytes import Longs, Mask

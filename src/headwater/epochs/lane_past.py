@@ -8,24 +8,13 @@ from collections.abc import AsyncIterator, Sequence
 
 import pyarrow as pa
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
 from headwater.epochs.batches import LaneBatches
 from headwater.epochs.lane_sender import Assignment, LaneHistory
 from headwater.epochs.ledger import SinkLedger, Trail
-from headwater.errors import (
-    DamagedRangeError,
-    EpochDiffersError,
-    HeadwaterError,
-    InvalidProjectionError,
-    LeaderMissingError,
-    LogDivergedError,
-    OffsetOutOfRangeError,
-    error_of_code,
-    moves_leader,
-)
+from headwater.model import LogPosition, OffsetRange, TableBucket, TableInfo
 from headwater.model.arrow import arrow_schema
-from headwater.model.bucket import LogPosition, OffsetRange, TableBucket
-from headwater.model.table import TableInfo
 from headwater.read.filters import RowView
 from headwater.read.log import BatchOrigin, FetchedBatch, LogReader, stored_batches, with_records
 from headwater.read.offsets import Place, list_offsets
@@ -92,27 +81,27 @@ class StoredLog:
             end = batches[-1].header.end_offset
             self.seen = LogPosition(self._bucket, end, followed.lineage.writer_before(end))
             return batches
-        except InvalidProjectionError:
+        except errors.InvalidProjectionError:
             if not self._projects:
                 raise
             # Some servers cannot project batches that were written before a column was added.
             self._projects = False
             return await self._fetch_once(offset)
-        except HeadwaterError as fault:
-            if moves_leader(fault):
+        except errors.HeadwaterError as fault:
+            if errors.moves_leader(fault):
                 self._cluster.stale(self._bucket)
             raise
 
     async def _batches(self, answer: BucketAnswer, offset: int) -> Sequence[FetchedBatch]:
         fields = answer.fields
         if fields.error_code:
-            raise error_of_code(fields.error_code, fields.error_message)
+            raise errors.error_of_code(fields.error_code, fields.error_message)
         chunk_bytes = self._size.share_of(1)
         full = await with_records(answer, offset=offset, chunk_bytes=chunk_bytes)
         batches = stored_batches(full.records)
         if not batches:
             # The range ends at the log end that the leader reported; this server is behind.
-            raise LeaderMissingError("The log is shorter than the leader reported.")
+            raise errors.LeaderMissingError("The log is shorter than the leader reported.")
         return batches
 
 
@@ -149,7 +138,7 @@ class LogVerifier:
             await self._reader.prepare([stored])
             if await asyncio.to_thread(self._has_rows_of, stored, batches.rows(number)):
                 return
-        raise EpochDiffersError(
+        raise errors.EpochDiffersError(
             f"Rows in the log of {self._bucket} from an earlier attempt differ from the rows "
             "given now: that attempt gave other rows, or wrote an epoch that the storage has "
             "forgotten since it was restored.",
@@ -175,7 +164,7 @@ async def check_sent(
     sent = sent_checksum(stored.data, stored.header)
     if sent is None or sent == await asyncio.to_thread(_kv_crc, stored, batches, number):
         return
-    raise EpochDiffersError(
+    raise errors.EpochDiffersError(
         f"Rows in {bucket} from an earlier attempt differ from the rows given now: that "
         "attempt gave the rows of a key in another order, or wrote an epoch that the "
         "storage has forgotten since it was restored.",
@@ -247,7 +236,7 @@ class LanePast:
             async for stored in log.batches(await self._range()):
                 if trail.step(stored.header):
                     return True
-        except (OffsetOutOfRangeError, DamagedRangeError):
+        except (errors.OffsetOutOfRangeError, errors.DamagedRangeError):
             return True
         return False
 
@@ -274,8 +263,8 @@ class LanePast:
                     await verifier.check(stored, batches, number)
                 elif self._doubts:
                     await check_sent(stored, batches, number, bucket=self._key.bucket)
-        except OffsetOutOfRangeError as fault:
-            raise OffsetOutOfRangeError(
+        except errors.OffsetOutOfRangeError as fault:
+            raise errors.OffsetOutOfRangeError(
                 f"Cannot tell whether rows of epoch {self._epoch} of sink "
                 f"'{self._key.sink}' are written: the log of {self._key.bucket} no longer "
                 f"has offset {wanted.start}.",
@@ -292,7 +281,7 @@ class LanePast:
         buckets = {place: self._key.bucket}
         found = await list_offsets(self._cluster, self._table, "latest", buckets=buckets)
         if found[place] < start:
-            raise LogDivergedError(
+            raise errors.LogDivergedError(
                 f"The log of {self._key.bucket} ends at {found[place]}, but {start} was "
                 "already written: the storage was restored from a copy meanwhile.",
                 hint="Retry the epoch.",

@@ -5,19 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
 from headwater.epochs.batches import LaneBatches
 from headwater.epochs.ledger import TURNS_MAX, LaneKey, LanePosition, LaneStanding
-from headwater.errors import (
-    CorruptBatchError,
-    DuplicateSequenceError,
-    EpochDiffersError,
-    HeadwaterError,
-    LogDivergedError,
-    SequenceError,
-    moves_leader,
-)
-from headwater.model.bucket import UNKNOWN, LogPosition
+from headwater.model import LogPosition
+from headwater.model.bucket import UNKNOWN
 from headwater.wire.messages import Part
 from headwater.write.batches import Answer, Lane, Payload
 from headwater.write.send import Courier, Parcel
@@ -159,9 +152,9 @@ class LaneSender:
         parcel = Parcel(bucket, self._lane, records, deadline, partial(_tell, heard))
         self._courier.send(node, parcel)
         answer = await heard
-        if answer.fault is None or isinstance(answer.fault, SequenceError):
+        if answer.fault is None or isinstance(answer.fault, errors.SequenceError):
             return answer
-        if moves_leader(answer.fault):
+        if errors.moves_leader(answer.fault):
             self._cluster.stale(bucket)
         raise answer.fault
 
@@ -171,14 +164,14 @@ class LaneSender:
         match answer.fault:
             case None:
                 await self._taken(answer, batches)
-            case DuplicateSequenceError():
+            case errors.DuplicateSequenceError():
                 await self._passed(self._end, batches)
             case fault:
                 await self._refused(fault, batches)
 
     async def _taken(self, answer: Answer, batches: LaneBatches) -> None:
         if answer.offset == _UNKNOWN:
-            raise CorruptBatchError(f"A batch for {self._task.key.bucket} was skipped.")
+            raise errors.CorruptBatchError(f"A batch for {self._task.key.bucket} was skipped.")
         end = self._lane.end_offset(answer.offset, batches.row_count(self._done))
         self._hold(LogPosition(self._task.key.bucket, end, answer.incarnation))
         if end <= self._task.log_end:
@@ -208,7 +201,7 @@ class LaneSender:
         if held is None or held.position < position.position:
             self._holds[position.incarnation] = position
 
-    async def _refused(self, fault: HeadwaterError, batches: LaneBatches) -> None:
+    async def _refused(self, fault: errors.HeadwaterError, batches: LaneBatches) -> None:
         """Find out why a number was rejected: another attempt is ahead, or the writer forgotten."""
         self._misses += 1
         if self._misses > 1:
@@ -228,12 +221,12 @@ class LaneSender:
         self._is_noted = found.is_noted
         self._hold(found.seen)
         if found.count > len(batches):
-            raise EpochDiffersError(
+            raise errors.EpochDiffersError(
                 f"An earlier attempt wrote {found.count} batches to "
                 f"{self._task.key.bucket}, but this one has {len(batches)}."
             )
         if found.count < self._done:
-            raise LogDivergedError(
+            raise errors.LogDivergedError(
                 f"{self._done} batches were written to {self._task.key.bucket}, but only "
                 f"{found.count} are there now: the storage was restored from a copy "
                 "meanwhile.",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from headwater.errors import CorruptFileError, InvalidTableError, PositionMissingError
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 
 # Telling damaged lake files from files that cannot be reached.
 

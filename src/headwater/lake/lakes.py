@@ -9,7 +9,7 @@ from headwater.config.options import DATALAKE_FORMAT
 from headwater.errors import LakeNotAllowedError, UnsupportedError
 from headwater.lake.options import names_code
 from headwater.lake.spi import LakeStorage, LakeTableSpec
-from headwater.model.table import TableInfo
+from headwater.model import TableInfo
 
 GROUP = "headwater.lake"
 

@@ -25,10 +25,9 @@ import pyarrow as pa
 
 from headwater.errors import LakeRowsDeletedError
 from headwater.lake.split import LakeSplit
-from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary
-from headwater.model.path import TablePath
+from headwater.model import Boundary, Schema, TablePath
+from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.model.predicate import Predicate
-from headwater.model.schema import Schema
 
 # A table as a lake format sees it.
 

@@ -5,14 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 
-from headwater.errors import (
-    CorruptFileError,
-    DamagedRangeError,
-    OffsetOutOfRangeError,
-    RetryLaterError,
-    StoppingError,
-    StorageError,
-)
+from headwater import errors
 from headwater.log.scan import BadPlace, ReadLimits, StoredBatch, iterate_segment, read_whole, scan
 from headwater.log.segment import LogShape, Mark, Segment
 from headwater.log.state import LogState
@@ -125,14 +118,16 @@ class Reader:
             with self._state.syncing:
                 pass  # A rename or removal of the file is visible in the shape by now.
         if self._state.is_closed:
-            raise StoppingError(f"The log in {self._state.directory} is closed.")
-        raise StorageError(f"The file with offset {offset} in {self._state.directory} is missing.")
+            raise errors.StoppingError(f"The log in {self._state.directory} is closed.")
+        raise errors.StorageError(
+            f"The file with offset {offset} in {self._state.directory} is missing."
+        )
 
     def _raise_damaged(self, offset: int) -> None:
         damage = self._state.shape.damage_at(offset)
         if damage is None:
-            raise OffsetOutOfRangeError(f"Offset {offset} is not in the log.")
-        raise DamagedRangeError(
+            raise errors.OffsetOutOfRangeError(f"Offset {offset} is not in the log.")
+        raise errors.DamagedRangeError(
             f"Offset {offset} cannot be read: {self._state.directory}/{damage.file} is "
             f"damaged from offset {damage.start} on: {damage.reason.rstrip('.')}.",
             hint=f"Restore the file from a copy, or continue at offset {damage.end}.",
@@ -164,7 +159,7 @@ class Reader:
 
     def _set_aside(self, segment: Segment, bad: BadPlace) -> None:
         if not self._state.set_aside(segment, bad):
-            raise CorruptFileError(
+            raise errors.CorruptFileError(
                 f"{segment.path} is damaged at offset {bad.offset}: {bad.reason}."
             )
 
@@ -185,18 +180,18 @@ def _reporting(segment: Segment) -> Iterator[None]:
         yield
     except OSError as error:
         if is_passing(error):
-            raise RetryLaterError(
+            raise errors.RetryLaterError(
                 f"{segment.path} cannot be read right now: {error}.",
                 hint=("Try again. If this persists, raise the limit of open files (ulimit -n)."),
             ) from error
-        raise StorageError(
+        raise errors.StorageError(
             f"Reading {segment.path} failed with {error}.", hint="Check the disk."
         ) from error
 
 
 def _require_inside(offset: int, start_offset: int, up_to: int) -> None:
     if not start_offset <= offset <= up_to:
-        raise OffsetOutOfRangeError(
+        raise errors.OffsetOutOfRangeError(
             f"Offset {offset} is not in the log, which holds offsets {start_offset} to {up_to}.",
             hint="Read from the earliest or the latest offset.",
         )

@@ -9,14 +9,7 @@ from dataclasses import dataclass
 
 from headwater.errors import CorruptBatchError
 from headwater.log.segment import Mark, Segment, extend_chain, fits
-from headwater.rows.log_batch import (
-    HEADER_BYTES,
-    LENGTH_END,
-    MAGIC_STATISTICS,
-    BatchHeader,
-    check_crc,
-    read_header,
-)
+from headwater.rows import log_batch
 from headwater.store.disk import File
 
 # base offset, length, magic, last offset delta, record count
@@ -61,27 +54,35 @@ class Window:
 
     def step(self, position: int, expected: int) -> Step | BadPlace:
         """Step over the batch at a position, which must start at the expected offset."""
-        at = self._fetch(position, HEADER_BYTES)
-        if len(self._chunk) - at < HEADER_BYTES:
+        at = self._fetch(position, log_batch.HEADER_BYTES)
+        if len(self._chunk) - at < log_batch.HEADER_BYTES:
             return BadPlace(expected, position, "the file ends inside a batch header")
         base, length, magic, delta, count = _STEP.unpack_from(self._chunk, at)
-        end = position + LENGTH_END + length
-        fits = base == expected and magic <= MAGIC_STATISTICS and delta == max(count - 1, 0)
-        if not fits or end < position + HEADER_BYTES or end > self._end:
+        end = position + log_batch.LENGTH_END + length
+        fits = (
+            base == expected and magic <= log_batch.MAGIC_STATISTICS and delta == max(count - 1, 0)
+        )
+        if not fits or end < position + log_batch.HEADER_BYTES or end > self._end:
             return BadPlace(expected, position, "a batch header does not continue the one before")
         return Step(base, position, base + delta + 1, end)
 
     def seek(self, position: int, expected: int, *, offset: int) -> Step | BadPlace:
         """Walk to the batch that contains an offset."""
         while True:
-            at = self._fetch(position, HEADER_BYTES)
-            if len(self._chunk) - at < HEADER_BYTES:
+            at = self._fetch(position, log_batch.HEADER_BYTES)
+            if len(self._chunk) - at < log_batch.HEADER_BYTES:
                 break
             base, length, magic, delta, count = _STEP.unpack_from(self._chunk, at)
-            is_sound = base == expected and magic <= MAGIC_STATISTICS and delta >= count - 1
-            if not is_sound or length < HEADER_BYTES - LENGTH_END or base + delta >= offset:
+            is_sound = (
+                base == expected and magic <= log_batch.MAGIC_STATISTICS and delta >= count - 1
+            )
+            if (
+                not is_sound
+                or length < log_batch.HEADER_BYTES - log_batch.LENGTH_END
+                or base + delta >= offset
+            ):
                 break
-            position += LENGTH_END + length
+            position += log_batch.LENGTH_END + length
             expected = base + delta + 1
         # Either the batch is found or it is damaged; a step tells.
         return self.step(position, expected)
@@ -108,7 +109,7 @@ class Window:
 def is_intact(batch: bytes | memoryview) -> bool:
     """Tell whether a batch's checksum matches."""
     try:
-        check_crc(batch, read_header(batch))
+        log_batch.check_crc(batch, log_batch.read_header(batch))
     except CorruptBatchError:
         return False
     return True
@@ -133,7 +134,7 @@ class ReadLimits:
 class StoredBatch:
     """A stored batch of which only the header has been read."""
 
-    header: BatchHeader
+    header: log_batch.BatchHeader
     verified: bool
     position: int
     window: Window
@@ -148,14 +149,14 @@ class StoredBatch:
         data = self.read(0, self.header.size)
         if len(data) < self.header.size:
             raise CorruptBatchError("The file is shorter than the batch.")
-        check_crc(data, self.header)
+        log_batch.check_crc(data, self.header)
 
 
 def read_whole(
     segment: Segment, file: File, *, start: Mark, wanted: ReadLimits
 ) -> memoryview | BadPlace:
     """Read whole batches, starting with the one that contains the wanted offset."""
-    ahead = CHUNK_BYTES + wanted.bytes_max + HEADER_BYTES
+    ahead = CHUNK_BYTES + wanted.bytes_max + log_batch.HEADER_BYTES
     window = Window(file, end=segment.size, chunk_bytes=ahead)
     first = window.seek(start.position, start.offset, offset=wanted.offset)
     if isinstance(first, BadPlace):
@@ -193,7 +194,9 @@ def iterate_segment(
             yield from _overstated(segment, window, step)
             return
         if step.offset_end > offset:
-            header = read_header(window.bytes(position, position + HEADER_BYTES))
+            header = log_batch.read_header(
+                window.bytes(position, position + log_batch.HEADER_BYTES)
+            )
             yield StoredBatch(header, segment.is_verified(position), position, window)
         position, expected = step.position_end, step.offset_end
 
@@ -253,7 +256,7 @@ def scan(
     end: int,
     interval_bytes: int,
     expected: Sequence[Mark] = (),
-    visit: Callable[[BatchHeader, bytes], None] = lambda _, __: None,
+    visit: Callable[[log_batch.BatchHeader, bytes], None] = lambda _, __: None,
 ) -> Scanned:
     """Verify the batches from a mark to a position, up to the first bad one.
 
@@ -268,7 +271,7 @@ def scan(
                 chunk_start = walk.tail.position
                 chunk = _read(file, chunk_start, end)
                 at = 0
-            header = read_header(chunk, at)
+            header = log_batch.read_header(chunk, at)
             batch = chunk[at : at + header.size]
             walk.step(header, batch)
         except CorruptBatchError as error:
@@ -289,7 +292,7 @@ class _Walk:
         self._interval_bytes = interval_bytes
         self._expected = {mark.position: mark for mark in expected}
 
-    def step(self, header: BatchHeader, batch: bytes) -> None:
+    def step(self, header: log_batch.BatchHeader, batch: bytes) -> None:
         """Accept the next batch, or raise what is wrong with it."""
         if len(batch) < header.size:
             raise CorruptBatchError(f"a batch of {header.size} bytes ends after {len(batch)}")
@@ -299,7 +302,7 @@ class _Walk:
             )
         if header.commit_timestamp < self.tail.timestamp_ms:
             raise CorruptBatchError(f"the commit timestamp goes back to {header.commit_timestamp}")
-        check_crc(batch, header)
+        log_batch.check_crc(batch, header)
         if self._is_mark_due():
             self.marks.append(self.tail)
         chain = 0 if self.tail is self.marks[-1] else self.tail.chain
@@ -338,7 +341,11 @@ class _Walk:
 
 def _needed(chunk: bytes, at: int) -> int:
     """Bytes needed for the next batch, or for a header if that is not complete yet."""
-    return read_header(chunk, at).size if len(chunk) - at >= HEADER_BYTES else HEADER_BYTES
+    return (
+        log_batch.read_header(chunk, at).size
+        if len(chunk) - at >= log_batch.HEADER_BYTES
+        else log_batch.HEADER_BYTES
+    )
 
 
 def _read(file: File, position: int, end: int) -> bytes:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from headwater.errors import CorruptFileError
 from headwater.log.segment import CHECKPOINT, Mark, decode_marks, encode_marks, index_name
 from headwater.log.writers import KeptBatch, Owned, WriterState
-from headwater.model.bucket import NO_LINEAGE, Lineage, Start
+from headwater.model import Lineage
+from headwater.model.bucket import NO_LINEAGE, Start
 from headwater.rows.row_bytes import crc32c
 from headwater.store.disk import Disk
 

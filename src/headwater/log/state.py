@@ -9,12 +9,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headwater.errors import (
-    BucketFencedError,
-    HeadwaterError,
-    RetryLaterError,
-    StoppingError,
-)
+from headwater import errors
 from headwater.log.recovery import Recovered
 from headwater.log.scan import BadPlace
 from headwater.log.segment import (
@@ -29,7 +24,7 @@ from headwater.log.segment import (
 )
 from headwater.log.small_files import Checkpoint
 from headwater.log.writers import Owned, Writers, WriterState
-from headwater.model.bucket import Lineage
+from headwater.model import Lineage
 from headwater.runtime.events import Events
 from headwater.store.disk import Disk, Part, is_passing
 
@@ -69,12 +64,12 @@ class LogState:
     def refuse_if_stopped(self) -> None:
         """Raise if the log accepts no more writes."""
         if self._fenced:
-            raise BucketFencedError(
+            raise errors.BucketFencedError(
                 f"The log in {self.directory} stopped: {self._fenced}.",
                 hint=("Check the disk, then restart the server; it recovers what is durable."),
             )
         if self.is_closed:
-            raise StoppingError(f"The log in {self.directory} is closed.")
+            raise errors.StoppingError(f"The log in {self.directory} is closed.")
 
     def close(self) -> None:
         """Accept no more writes and release the file; running reads continue."""
@@ -145,17 +140,17 @@ class LogState:
             _events.error("segment set aside", directory=self.directory, damage=str(damage))
             return True
 
-    def failed(self, what: str, error: OSError) -> HeadwaterError:
+    def failed(self, what: str, error: OSError) -> errors.HeadwaterError:
         """Make the error to raise; anything but a temporary failure stops the log for good."""
         if error.errno in _FULL:
-            return RetryLaterError(
+            return errors.RetryLaterError(
                 f"The disk is full: {what} in {self.directory} was undone.",
                 hint="Free some space; writers retry by themselves.",
             )
         if is_passing(error):
             return _not_now(f"{what} in {self.directory}", error)
         self.fence(f"{what} failed with {error}")
-        return BucketFencedError(
+        return errors.BucketFencedError(
             f"The log in {self.directory} stopped, because {what} failed with {error}.",
             hint="Check the disk, then restart the server; it recovers what is durable.",
         )
@@ -206,8 +201,8 @@ class LogState:
         return path
 
 
-def _not_now(what: str, error: OSError) -> RetryLaterError:
-    return RetryLaterError(
+def _not_now(what: str, error: OSError) -> errors.RetryLaterError:
+    return errors.RetryLaterError(
         f"The server cannot do {what} right now: {error}.",
         hint="It is retried. If this persists, raise the limit of open files (ulimit -n).",
     )

@@ -6,25 +6,8 @@ from enum import StrEnum
 from typing import Self
 
 from headwater.errors import InvalidTableError
+from headwater.model import types
 from headwater.model.type_json import Json, object_of, text_of, texts_of
-from headwater.model.types import (
-    BigIntType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
 
 DELIMITER_DEFAULT = ","
 DELIMITER = "delimiter"
@@ -80,7 +63,7 @@ class AggregateFunction:
         """The text between joined values."""
         return DELIMITER_DEFAULT if self.delimiter is None else self.delimiter
 
-    def check(self, data_type: DataType) -> None:
+    def check(self, data_type: types.DataType) -> None:
         """Reject a column type that the function cannot fold."""
         accepted = _ACCEPTED.get(self.kind)
         if accepted is None or isinstance(data_type, accepted):
@@ -94,29 +77,36 @@ class AggregateFunction:
 
 _JOINING = (AggregateKind.LISTAGG, AggregateKind.STRING_AGG)
 _NUMBERS = (
-    TinyIntType,
-    SmallIntType,
-    IntType,
-    BigIntType,
-    FloatType,
-    DoubleType,
-    DecimalType,
+    types.TinyIntType,
+    types.SmallIntType,
+    types.IntType,
+    types.BigIntType,
+    types.FloatType,
+    types.DoubleType,
+    types.DecimalType,
 )
-_TEXTS = (StringType, CharType)
-_ORDERED = (*_TEXTS, *_NUMBERS, DateType, TimeType, TimestampType, TimestampLtzType)
+_TEXTS = (types.StringType, types.CharType)
+_ORDERED = (
+    *_TEXTS,
+    *_NUMBERS,
+    types.DateType,
+    types.TimeType,
+    types.TimestampType,
+    types.TimestampLtzType,
+)
 
 # Functions that are not listed support every type.
-_ACCEPTED: dict[AggregateKind, tuple[type[DataType], ...]] = {
+_ACCEPTED: dict[AggregateKind, tuple[type[types.DataType], ...]] = {
     AggregateKind.SUM: _NUMBERS,
     AggregateKind.PRODUCT: _NUMBERS,
     AggregateKind.MAX: _ORDERED,
     AggregateKind.MIN: _ORDERED,
     AggregateKind.LISTAGG: _TEXTS,
     AggregateKind.STRING_AGG: _TEXTS,
-    AggregateKind.BOOL_AND: (BooleanType,),
-    AggregateKind.BOOL_OR: (BooleanType,),
-    AggregateKind.RBM32: (BytesType,),
-    AggregateKind.RBM64: (BytesType,),
+    AggregateKind.BOOL_AND: (types.BooleanType,),
+    AggregateKind.BOOL_OR: (types.BooleanType,),
+    AggregateKind.RBM32: (types.BytesType,),
+    AggregateKind.RBM64: (types.BytesType,),
 }
 
 

@@ -9,24 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import InvalidPartitionError
-from headwater.model.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
+from headwater.model import types
 
 PartitionValue: TypeAlias = str | bool | int | float | bytes | date | time | datetime
 
@@ -40,24 +23,24 @@ _FLOATS = {"NaN": float("nan"), "Inf": float("inf"), "-Inf": float("-inf")}
 _TEXT_OF_INFINITY = {float("inf"): "Inf", float("-inf"): "-Inf"}
 
 
-def partition_texts(values: pa.Array, data_type: DataType) -> list[str]:
+def partition_texts(values: pa.Array, data_type: types.DataType) -> list[str]:
     """Format values, none of them null, as Apache Fluss does."""
     match data_type:
-        case BooleanType():
+        case types.BooleanType():
             return ["true" if value else "false" for value in values.to_pylist()]
-        case BytesType() | BinaryType():
+        case types.BytesType() | types.BinaryType():
             return [value.hex() for value in values.to_pylist()]
-        case FloatType() | DoubleType():
+        case types.FloatType() | types.DoubleType():
             return [_float_text(value) for value in values.to_numpy()]
-        case DateType():
+        case types.DateType():
             return [_date_text(days) for days in values.cast(pa.int32()).to_pylist()]
-        case TimeType() | TimestampType() | TimestampLtzType():
+        case types.TimeType() | types.TimestampType() | types.TimestampLtzType():
             return _clock_texts(values)
         case _:
             return [str(value) for value in values.to_pylist()]
 
 
-def partition_value(text: str, data_type: DataType) -> PartitionValue:
+def partition_value(text: str, data_type: types.DataType) -> PartitionValue:
     """Parse a value from a partition name, to the microsecond."""
     read = _READERS.get(type(data_type))
     if read is None:
@@ -177,20 +160,20 @@ def _read_instant(text: str) -> datetime:
     return _read_timestamp(text).replace(tzinfo=UTC)
 
 
-_READERS: dict[type[DataType], Callable[[str], PartitionValue]] = {
-    BooleanType: _read_bool,
-    TinyIntType: _read_int,
-    SmallIntType: _read_int,
-    IntType: _read_int,
-    BigIntType: _read_int,
-    FloatType: _read_float,
-    DoubleType: _read_float,
-    StringType: str,
-    CharType: str,
-    BytesType: bytes.fromhex,
-    BinaryType: bytes.fromhex,
-    DateType: date.fromisoformat,
-    TimeType: _read_time,
-    TimestampType: _read_timestamp,
-    TimestampLtzType: _read_instant,
+_READERS: dict[type[types.DataType], Callable[[str], PartitionValue]] = {
+    types.BooleanType: _read_bool,
+    types.TinyIntType: _read_int,
+    types.SmallIntType: _read_int,
+    types.IntType: _read_int,
+    types.BigIntType: _read_int,
+    types.FloatType: _read_float,
+    types.DoubleType: _read_float,
+    types.StringType: str,
+    types.CharType: str,
+    types.BytesType: bytes.fromhex,
+    types.BinaryType: bytes.fromhex,
+    types.DateType: date.fromisoformat,
+    types.TimeType: _read_time,
+    types.TimestampType: _read_timestamp,
+    types.TimestampLtzType: _read_instant,
 }

@@ -5,12 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from headwater.errors import (
-    InvalidNameError,
-    InvalidPartitionError,
-    InvalidTableError,
-    NotPartitionedError,
-)
+from headwater import errors
 
 NAME_LENGTH_MAX = 200
 RESERVED_PREFIX = "__"
@@ -34,7 +29,7 @@ class TablePath:
 def check_database_name(name: str) -> str:
     """Check that a name is allowed for a database, and return it."""
     if reason := _fault(name):
-        raise InvalidNameError(f"Database name {_shown(name)} {reason}.")
+        raise errors.InvalidNameError(f"Database name {_shown(name)} {reason}.")
     return name
 
 
@@ -42,21 +37,21 @@ def check_table_path(path: TablePath) -> TablePath:
     """Check that the names in a path are allowed, and return it."""
     check_database_name(path.database)
     if reason := _fault(path.table):
-        raise InvalidTableError(f"Table name {_shown(path.table)} {reason}.")
+        raise errors.InvalidTableError(f"Table name {_shown(path.table)} {reason}.")
     return path
 
 
 def check_partition_value(value: str) -> str:
     """Check that a value can be part of a partition name, and return it."""
     if reason := _fault(value):
-        raise InvalidPartitionError(f"Partition value {_shown(value)} {reason}.")
+        raise errors.InvalidPartitionError(f"Partition value {_shown(value)} {reason}.")
     return value
 
 
 def check_free_name(what: str, name: str) -> None:
     """Reject control characters in names that may contain anything else, such as column names."""
     if found := _CONTROL.search(name):
-        raise InvalidTableError(
+        raise errors.InvalidTableError(
             f"{what} {_shown(name)} contains a control character, {found[0]!r}."
         )
 
@@ -66,7 +61,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
     for key, value in properties.items():
         check_free_name("The option", key)
         if found := _CONTROL_IN_TEXT.search(value):
-            raise InvalidTableError(
+            raise errors.InvalidTableError(
                 f"The value of the option '{key}' contains a control character, {found[0]!r}."
             )
 
@@ -112,7 +107,7 @@ def spec_of_name(name: str, keys: Sequence[str]) -> PartitionSpec:
     _check_partitioned(keys)
     values = partition_values(name)
     if len(values) != len(keys):
-        raise InvalidPartitionError(
+        raise errors.InvalidPartitionError(
             f"The partition name '{name[:80]}' has {len(values)} values.",
             hint=f"Give one value for each of {', '.join(keys)}.",
         )
@@ -123,7 +118,7 @@ def complete_spec(spec: Mapping[str, str], keys: Sequence[str]) -> PartitionSpec
     """Sort a spec by the partition keys; reject missing and unknown keys."""
     ordered = partial_spec(spec, keys)
     if missing := [key for key in keys if key not in spec]:
-        raise InvalidPartitionError(
+        raise errors.InvalidPartitionError(
             f"The partition has no value for {', '.join(missing)}.",
             hint=f"Give one for each of {', '.join(keys)}.",
         )
@@ -134,7 +129,7 @@ def partial_spec(spec: Mapping[str, str], keys: Sequence[str]) -> PartitionSpec:
     """Sort a spec of some of the partition keys; reject unknown keys."""
     _check_partitioned(keys)
     if unknown := sorted(key[:80] for key in spec if key not in keys):
-        raise InvalidPartitionError(
+        raise errors.InvalidPartitionError(
             f"The table is not partitioned by {', '.join(unknown)}.",
             hint=f"Its partition keys are {', '.join(keys)}.",
         )
@@ -150,4 +145,4 @@ def check_spec_values(spec: PartitionSpec) -> PartitionSpec:
 
 def _check_partitioned(keys: Sequence[str]) -> None:
     if not keys:
-        raise NotPartitionedError("The table is not partitioned.")
+        raise errors.NotPartitionedError("The table is not partitioned.")

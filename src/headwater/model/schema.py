@@ -5,17 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from headwater.errors import InvalidTableError
+from headwater.model import type_json
 from headwater.model.aggregate import AggregateFunction, aggregate_from_json, aggregate_to_json
-from headwater.model.type_json import (
-    Json,
-    int_of,
-    list_of,
-    object_of,
-    text_of,
-    type_from_json,
-    type_to_json,
-    with_nested_ids,
-)
 from headwater.model.types import ArrayType, DataType, MapType, RowType
 
 COLUMN_COUNT_MAX = 4096
@@ -74,7 +65,7 @@ def with_column_ids(schema: Schema) -> Schema:
     next_id, columns = 0, []
     for column in schema.columns:
         column_id, next_id = next_id, next_id + 1
-        data_type, next_id = with_nested_ids(column.type, next_id)
+        data_type, next_id = type_json.with_nested_ids(column.type, next_id)
         columns.append(replace(column, column_id=column_id, type=data_type))
     return replace(schema, columns=tuple(columns), highest_field_id=next_id - 1)
 
@@ -105,9 +96,9 @@ def _nested_ids(data_type: DataType) -> Iterator[int]:
             return
 
 
-def schema_to_json(schema: Schema) -> dict[str, Json]:
+def schema_to_json(schema: Schema) -> dict[str, type_json.Json]:
     """Write a schema in the JSON form of the protocol."""
-    json: dict[str, Json] = {
+    json: dict[str, type_json.Json] = {
         "version": 1,
         "columns": [_column_to_json(column) for column in schema.columns],
     }
@@ -119,8 +110,11 @@ def schema_to_json(schema: Schema) -> dict[str, Json]:
     return json
 
 
-def _column_to_json(column: Column) -> Json:
-    json: dict[str, Json] = {"name": column.name, "data_type": type_to_json(column.type)}
+def _column_to_json(column: Column) -> type_json.Json:
+    json: dict[str, type_json.Json] = {
+        "name": column.name,
+        "data_type": type_json.type_to_json(column.type),
+    }
     if column.comment is not None:
         json["comment"] = column.comment
     if column.aggregate is not None:
@@ -129,31 +123,31 @@ def _column_to_json(column: Column) -> Json:
     return json
 
 
-def schema_from_json(json: Json) -> Schema:
+def schema_from_json(json: type_json.Json) -> Schema:
     """Read a schema from the JSON form of the protocol and check it."""
-    node = object_of(json, what="schema")
+    node = type_json.object_of(json, what="schema")
     schema = Schema(
-        columns=tuple(_column_from_json(column) for column in list_of(node, "columns")),
-        primary_key=names_of(list_of(node, "primary_key")),
-        auto_increment=names_of(list_of(node, "auto_increment_column")),
-        highest_field_id=int_of(node, "highest_field_id", default=UNASSIGNED),
+        columns=tuple(_column_from_json(column) for column in type_json.list_of(node, "columns")),
+        primary_key=names_of(type_json.list_of(node, "primary_key")),
+        auto_increment=names_of(type_json.list_of(node, "auto_increment_column")),
+        highest_field_id=type_json.int_of(node, "highest_field_id", default=UNASSIGNED),
     )
     return check_schema(schema)
 
 
-def _column_from_json(json: Json) -> Column:
-    node = object_of(json, what="column")
+def _column_from_json(json: type_json.Json) -> Column:
+    node = type_json.object_of(json, what="column")
     comment = node.get("comment")
     return Column(
-        name=text_of(node, "name"),
-        type=type_from_json(node.get("data_type")),
-        column_id=int_of(node, "id", default=UNASSIGNED),
+        name=type_json.text_of(node, "name"),
+        type=type_json.type_from_json(node.get("data_type")),
+        column_id=type_json.int_of(node, "id", default=UNASSIGNED),
         comment=comment if isinstance(comment, str) else None,
         aggregate=aggregate_from_json(node.get("agg_function")),
     )
 
 
-def names_of(json: list[Json]) -> tuple[str, ...]:
+def names_of(json: list[type_json.Json]) -> tuple[str, ...]:
     """Check that JSON is a list of names, and return it."""
     if not all(isinstance(name, str) for name in json):
         raise InvalidTableError("Expected a list of column names.")

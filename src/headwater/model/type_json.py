@@ -5,78 +5,55 @@ from json import dumps, loads
 from typing import TypeAlias
 
 from headwater.errors import InvalidTableError
-from headwater.model.types import (
-    NESTING_MAX,
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    MapType,
-    RowField,
-    RowType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
+from headwater.model import types
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 _PlainType: TypeAlias = (
-    BooleanType
-    | TinyIntType
-    | SmallIntType
-    | IntType
-    | BigIntType
-    | FloatType
-    | DoubleType
-    | StringType
-    | BytesType
-    | DateType
+    types.BooleanType
+    | types.TinyIntType
+    | types.SmallIntType
+    | types.IntType
+    | types.BigIntType
+    | types.FloatType
+    | types.DoubleType
+    | types.StringType
+    | types.BytesType
+    | types.DateType
 )
 
 _PLAIN: Mapping[str, type[_PlainType]] = {
-    "BOOLEAN": BooleanType,
-    "TINYINT": TinyIntType,
-    "SMALLINT": SmallIntType,
-    "INTEGER": IntType,
-    "BIGINT": BigIntType,
-    "FLOAT": FloatType,
-    "DOUBLE": DoubleType,
-    "STRING": StringType,
-    "BYTES": BytesType,
-    "DATE": DateType,
+    "BOOLEAN": types.BooleanType,
+    "TINYINT": types.TinyIntType,
+    "SMALLINT": types.SmallIntType,
+    "INTEGER": types.IntType,
+    "BIGINT": types.BigIntType,
+    "FLOAT": types.FloatType,
+    "DOUBLE": types.DoubleType,
+    "STRING": types.StringType,
+    "BYTES": types.BytesType,
+    "DATE": types.DateType,
 }
-_ROOTS: Mapping[type[DataType], str] = {
+_ROOTS: Mapping[type[types.DataType], str] = {
     **{kind: root for root, kind in _PLAIN.items()},
-    CharType: "CHAR",
-    BinaryType: "BINARY",
-    DecimalType: "DECIMAL",
-    TimeType: "TIME_WITHOUT_TIME_ZONE",
-    TimestampType: "TIMESTAMP_WITHOUT_TIME_ZONE",
-    TimestampLtzType: "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
-    ArrayType: "ARRAY",
-    MapType: "MAP",
-    RowType: "ROW",
+    types.CharType: "CHAR",
+    types.BinaryType: "BINARY",
+    types.DecimalType: "DECIMAL",
+    types.TimeType: "TIME_WITHOUT_TIME_ZONE",
+    types.TimestampType: "TIMESTAMP_WITHOUT_TIME_ZONE",
+    types.TimestampLtzType: "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+    types.ArrayType: "ARRAY",
+    types.MapType: "MAP",
+    types.RowType: "ROW",
 }
 
 
-def type_root(data_type: DataType) -> str:
+def type_root(data_type: types.DataType) -> str:
     """Name the type without its parameters."""
     return _ROOTS[type(data_type)]
 
 
-def type_to_json(data_type: DataType) -> dict[str, Json]:
+def type_to_json(data_type: types.DataType) -> dict[str, Json]:
     """Write a data type in the JSON form of the protocol."""
     json: dict[str, Json] = {"type": type_root(data_type)}
     if not data_type.nullable:
@@ -85,25 +62,25 @@ def type_to_json(data_type: DataType) -> dict[str, Json]:
     return json
 
 
-def _parameters(data_type: DataType) -> dict[str, Json]:
+def _parameters(data_type: types.DataType) -> dict[str, Json]:
     match data_type:
-        case CharType(length=length) | BinaryType(length=length):
+        case types.CharType(length=length) | types.BinaryType(length=length):
             return {"length": length}
-        case DecimalType(precision=precision, scale=scale):
+        case types.DecimalType(precision=precision, scale=scale):
             return {"precision": precision, "scale": scale}
-        case TimeType() | TimestampType() | TimestampLtzType():
+        case types.TimeType() | types.TimestampType() | types.TimestampLtzType():
             return {"precision": data_type.precision}
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             return {"element_type": type_to_json(element)}
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             return {"key_type": type_to_json(key), "value_type": type_to_json(value)}
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             return {"fields": [_field_to_json(field) for field in fields]}
         case _:
             return {}
 
 
-def _field_to_json(field: RowField) -> Json:
+def _field_to_json(field: types.RowField) -> Json:
     json: dict[str, Json] = {"name": field.name, "field_type": type_to_json(field.type)}
     if field.description is not None:
         json["description"] = field.description
@@ -111,56 +88,56 @@ def _field_to_json(field: RowField) -> Json:
     return json
 
 
-def type_from_json(json: Json, *, depth: int = 0) -> DataType:
+def type_from_json(json: Json, *, depth: int = 0) -> types.DataType:
     """Read a data type from the JSON form of the protocol."""
-    if depth > NESTING_MAX:
-        raise InvalidTableError(f"Types can be nested at most {NESTING_MAX} levels deep.")
+    if depth > types.NESTING_MAX:
+        raise InvalidTableError(f"Types can be nested at most {types.NESTING_MAX} levels deep.")
     node = object_of(json, what="data type")
     data_type = _bare_type(node, depth)
     return data_type if node.get("nullable", True) is not False else data_type.not_null()
 
 
-def _bare_type(node: Mapping[str, Json], depth: int) -> DataType:
+def _bare_type(node: Mapping[str, Json], depth: int) -> types.DataType:
     root = text_of(node, "type")
     if root in _PLAIN:
         return _PLAIN[root]()
     match root:
         case "CHAR":
-            return CharType(length=int_of(node, "length"))
+            return types.CharType(length=int_of(node, "length"))
         case "BINARY":
-            return BinaryType(length=int_of(node, "length", default=1))
+            return types.BinaryType(length=int_of(node, "length", default=1))
         case "DECIMAL":
             scale = int_of(node, "scale", default=0)
-            return DecimalType(precision=int_of(node, "precision"), scale=scale)
+            return types.DecimalType(precision=int_of(node, "precision"), scale=scale)
         case "TIME_WITHOUT_TIME_ZONE":
-            return TimeType(precision=int_of(node, "precision", default=0))
+            return types.TimeType(precision=int_of(node, "precision", default=0))
         case "TIMESTAMP_WITHOUT_TIME_ZONE":
-            return TimestampType(precision=int_of(node, "precision", default=6))
+            return types.TimestampType(precision=int_of(node, "precision", default=6))
         case "TIMESTAMP_WITH_LOCAL_TIME_ZONE":
-            return TimestampLtzType(precision=int_of(node, "precision", default=6))
+            return types.TimestampLtzType(precision=int_of(node, "precision", default=6))
         case _:
             return _nested_type(root, node, depth + 1)
 
 
-def _nested_type(root: str, node: Mapping[str, Json], depth: int) -> DataType:
+def _nested_type(root: str, node: Mapping[str, Json], depth: int) -> types.DataType:
     match root:
         case "ARRAY":
-            return ArrayType(element=type_from_json(node.get("element_type"), depth=depth))
+            return types.ArrayType(element=type_from_json(node.get("element_type"), depth=depth))
         case "MAP":
             key = type_from_json(node.get("key_type"), depth=depth)
             value = type_from_json(node.get("value_type"), depth=depth)
-            return MapType(key=key, value=value)
+            return types.MapType(key=key, value=value)
         case "ROW":
             fields = list_of(node, "fields")
-            return RowType(fields=tuple(_field_from_json(field, depth) for field in fields))
+            return types.RowType(fields=tuple(_field_from_json(field, depth) for field in fields))
         case _:
             raise InvalidTableError(f"There is no data type '{root}'.")
 
 
-def _field_from_json(json: Json, depth: int) -> RowField:
+def _field_from_json(json: Json, depth: int) -> types.RowField:
     node = object_of(json, what="row field")
     description = node.get("description")
-    return RowField(
+    return types.RowField(
         name=text_of(node, "name"),
         type=type_from_json(node.get("field_type"), depth=depth),
         description=description if isinstance(description, str) else None,
@@ -168,30 +145,30 @@ def _field_from_json(json: Json, depth: int) -> RowField:
     )
 
 
-def with_nested_ids(data_type: DataType, next_id: int) -> tuple[DataType, int]:
+def with_nested_ids(data_type: types.DataType, next_id: int) -> tuple[types.DataType, int]:
     """Number the fields of nested rows from `next_id`; return the type and the next free id."""
     match data_type:
-        case ArrayType(element=element, nullable=nullable):
+        case types.ArrayType(element=element, nullable=nullable):
             element, next_id = with_nested_ids(element, next_id)
-            return ArrayType(element=element, nullable=nullable), next_id
-        case MapType(key=key, value=value, nullable=nullable):
+            return types.ArrayType(element=element, nullable=nullable), next_id
+        case types.MapType(key=key, value=value, nullable=nullable):
             key, next_id = with_nested_ids(key, next_id)
             value, next_id = with_nested_ids(value, next_id)
-            return MapType(key=key, value=value, nullable=nullable), next_id
-        case RowType(fields=fields, nullable=nullable):
+            return types.MapType(key=key, value=value, nullable=nullable), next_id
+        case types.RowType(fields=fields, nullable=nullable):
             numbered = []
             for field in fields:
                 own_id, next_id = next_id, next_id + 1
                 inner, next_id = with_nested_ids(field.type, next_id)
                 numbered.append(
-                    RowField(
+                    types.RowField(
                         name=field.name,
                         type=inner,
                         description=field.description,
                         field_id=own_id,
                     )
                 )
-            return RowType(fields=tuple(numbered), nullable=nullable), next_id
+            return types.RowType(fields=tuple(numbered), nullable=nullable), next_id
         case _:
             return data_type, next_id
 

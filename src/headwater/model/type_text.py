@@ -9,43 +9,20 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from headwater.errors import InvalidTableError
-from headwater.model.types import (
-    NESTING_MAX,
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    MapType,
-    RowField,
-    RowType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
+from headwater.model import types
 
-PLAIN_TYPES: dict[str, DataType] = {
-    "BOOLEAN": BooleanType(),
-    "TINYINT": TinyIntType(),
-    "SMALLINT": SmallIntType(),
-    "INT": IntType(),
-    "INTEGER": IntType(),
-    "BIGINT": BigIntType(),
-    "FLOAT": FloatType(),
-    "DOUBLE": DoubleType(),
-    "STRING": StringType(),
-    "BYTES": BytesType(),
-    "DATE": DateType(),
+PLAIN_TYPES: dict[str, types.DataType] = {
+    "BOOLEAN": types.BooleanType(),
+    "TINYINT": types.TinyIntType(),
+    "SMALLINT": types.SmallIntType(),
+    "INT": types.IntType(),
+    "INTEGER": types.IntType(),
+    "BIGINT": types.BigIntType(),
+    "FLOAT": types.FloatType(),
+    "DOUBLE": types.DoubleType(),
+    "STRING": types.StringType(),
+    "BYTES": types.BytesType(),
+    "DATE": types.DateType(),
 }
 # Type names of other systems.
 _MEANT = {
@@ -108,17 +85,17 @@ class TypeParser:
         self._tokens = list(_tokens(text))
         self._at = 0
 
-    def read_all(self) -> DataType:
+    def read_all(self) -> types.DataType:
         """Parse a type that nothing follows."""
         data_type = self._type(depth=0)
         if self._next.kind != "end":
             raise self._error(self._next, "expected nothing more")
         return data_type
 
-    def _type(self, *, depth: int) -> DataType:
+    def _type(self, *, depth: int) -> types.DataType:
         token = self._next
-        if depth > NESTING_MAX:
-            raise self._error(token, f"types are nested more than {NESTING_MAX} levels deep")
+        if depth > types.NESTING_MAX:
+            raise self._error(token, f"types are nested more than {types.NESTING_MAX} levels deep")
         data_type = self._bare_type(self._word("a type").upper(), token, depth=depth)
         if self._takes("NOT"):
             self._expect("NULL")
@@ -126,7 +103,7 @@ class TypeParser:
         self._takes("NULL")
         return data_type
 
-    def _bare_type(self, name: str, token: _Token, *, depth: int) -> DataType:
+    def _bare_type(self, name: str, token: _Token, *, depth: int) -> types.DataType:
         match name:
             case _ if name in PLAIN_TYPES:
                 if name == "DOUBLE":
@@ -152,21 +129,21 @@ class TypeParser:
         hint = f"The types are {', '.join(known)}." if meant is None else f"Write {meant}."
         return InvalidTableError(f"There is no type '{self._cut(token.text)}'.", hint=hint)
 
-    def _array(self, depth: int) -> DataType:
+    def _array(self, depth: int) -> types.DataType:
         self._expect("<")
         element = self._type(depth=depth)
         self._expect(">")
-        return ArrayType(element=element)
+        return types.ArrayType(element=element)
 
-    def _map(self, depth: int) -> DataType:
+    def _map(self, depth: int) -> types.DataType:
         self._expect("<")
         key = self._type(depth=depth)
         self._expect(",")
         value = self._type(depth=depth)
         self._expect(">")
-        return MapType(key=key, value=value)
+        return types.MapType(key=key, value=value)
 
-    def _row(self, depth: int) -> DataType:
+    def _row(self, depth: int) -> types.DataType:
         closing = ")" if self._takes("(") else ">"
         if closing == ">":
             self._expect("<")
@@ -174,15 +151,15 @@ class TypeParser:
         while self._takes(","):
             fields.append(self._field(depth))
         self._expect(closing)
-        return RowType(fields=tuple(fields))
+        return types.RowType(fields=tuple(fields))
 
-    def _field(self, depth: int) -> RowField:
+    def _field(self, depth: int) -> types.RowField:
         name = self._word("a field name", "name")
         data_type = self._type(depth=depth)
         comment = self._advance().text if self._next.kind == "comment" else None
-        return RowField(name=name, type=data_type, description=comment)
+        return types.RowField(name=name, type=data_type, description=comment)
 
-    def _sized_type(self, name: str, token: _Token) -> DataType:
+    def _sized_type(self, name: str, token: _Token) -> types.DataType:
         numbers = self._numbers()
         if name in ("TIME", "TIMESTAMP") and self._takes("WITHOUT"):
             self._expect("TIME", "ZONE")
@@ -252,44 +229,44 @@ class TypeParser:
         )
 
 
-def _char(length: int = 1) -> DataType:
-    return CharType(length=length)
+def _char(length: int = 1) -> types.DataType:
+    return types.CharType(length=length)
 
 
-def _binary(length: int = 1) -> DataType:
-    return BinaryType(length=length)
+def _binary(length: int = 1) -> types.DataType:
+    return types.BinaryType(length=length)
 
 
-def _varchar(length: int = _UNLIMITED) -> DataType:
+def _varchar(length: int = _UNLIMITED) -> types.DataType:
     if length != _UNLIMITED:
         raise InvalidTableError("strings of limited length are not supported, use STRING")
-    return StringType()
+    return types.StringType()
 
 
-def _varbinary(length: int = _UNLIMITED) -> DataType:
+def _varbinary(length: int = _UNLIMITED) -> types.DataType:
     if length != _UNLIMITED:
         raise InvalidTableError("bytes of limited length are not supported, use BYTES")
-    return BytesType()
+    return types.BytesType()
 
 
-def _decimal(precision: int = 10, scale: int = 0) -> DataType:
-    return DecimalType(precision=precision, scale=scale)
+def _decimal(precision: int = 10, scale: int = 0) -> types.DataType:
+    return types.DecimalType(precision=precision, scale=scale)
 
 
-def _time(precision: int = 0) -> DataType:
-    return TimeType(precision=precision)
+def _time(precision: int = 0) -> types.DataType:
+    return types.TimeType(precision=precision)
 
 
-def _timestamp(precision: int = 6) -> DataType:
-    return TimestampType(precision=precision)
+def _timestamp(precision: int = 6) -> types.DataType:
+    return types.TimestampType(precision=precision)
 
 
-def _timestamp_ltz(precision: int = 6) -> DataType:
-    return TimestampLtzType(precision=precision)
+def _timestamp_ltz(precision: int = 6) -> types.DataType:
+    return types.TimestampLtzType(precision=precision)
 
 
 # How many numbers a type takes, and how it is made from them.
-_SIZED_TYPES: dict[str, tuple[int, Callable[..., DataType]]] = {
+_SIZED_TYPES: dict[str, tuple[int, Callable[..., types.DataType]]] = {
     "CHAR": (1, _char),
     "BINARY": (1, _binary),
     "VARCHAR": (1, _varchar),
@@ -304,53 +281,53 @@ _SIZED_TYPES: dict[str, tuple[int, Callable[..., DataType]]] = {
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 # Of several names of a type, the first is the one that is written.
-_NAMES: dict[type[DataType], str] = {
+_NAMES: dict[type[types.DataType], str] = {
     type(each): name for name, each in reversed(PLAIN_TYPES.items())
 }
 
 
-def parse_type(text: str) -> DataType:
+def parse_type(text: str) -> types.DataType:
     """Parse a type in SQL; the error says where parsing stopped."""
     return TypeParser(text).read_all()
 
 
-def type_text(data_type: DataType) -> str:
+def type_text(data_type: types.DataType) -> str:
     """Write a type in SQL; ids of nested fields are left out."""
     text = _bare_text(data_type)
     return text if data_type.nullable else f"{text} NOT NULL"
 
 
-def _bare_text(data_type: DataType) -> str:
+def _bare_text(data_type: types.DataType) -> str:
     match data_type:
-        case CharType(length=length):
+        case types.CharType(length=length):
             return f"CHAR({length})"
-        case BinaryType(length=length):
+        case types.BinaryType(length=length):
             return f"BINARY({length})"
-        case DecimalType(precision=precision, scale=scale):
+        case types.DecimalType(precision=precision, scale=scale):
             return f"DECIMAL({precision}, {scale})"
-        case TimeType(precision=precision):
+        case types.TimeType(precision=precision):
             return f"TIME({precision})"
-        case TimestampType(precision=precision):
+        case types.TimestampType(precision=precision):
             return f"TIMESTAMP({precision})"
-        case TimestampLtzType(precision=precision):
+        case types.TimestampLtzType(precision=precision):
             return f"TIMESTAMP_LTZ({precision})"
-        case ArrayType() | MapType() | RowType():
+        case types.ArrayType() | types.MapType() | types.RowType():
             return _nested_text(data_type)
         case _:
             return _NAMES[type(data_type)]
 
 
-def _nested_text(data_type: ArrayType | MapType | RowType) -> str:
+def _nested_text(data_type: types.ArrayType | types.MapType | types.RowType) -> str:
     match data_type:
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             return f"ARRAY<{type_text(element)}>"
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             return f"MAP<{type_text(key)}, {type_text(value)}>"
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             return f"ROW<{', '.join(map(_field_text, fields))}>"
 
 
-def _field_text(field: RowField) -> str:
+def _field_text(field: types.RowField) -> str:
     doubled = field.name.replace("`", "``")
     name = field.name if _NAME.match(field.name) else f"`{doubled}`"
     if field.description is None:

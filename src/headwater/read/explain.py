@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from headwater.lake.split import UNKNOWN_BUCKET
-from headwater.model.bucket import OffsetRange
+from headwater.model import OffsetRange
 from headwater.model.type_json import Json
 from headwater.read.filters import Filter, filter_text
 from headwater.read.plan import IsTouched

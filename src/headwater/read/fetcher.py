@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from headwater.cluster.cluster import Cluster
 from headwater.errors import HeadwaterError, PartitionMissingError
-from headwater.model.bucket import OffsetRange, TableBucket
+from headwater.model import OffsetRange, TableBucket
 from headwater.read.filters import RowView
 from headwater.read.log import BatchOrigin, LogReader
 from headwater.read.offsets import LogBatch, Place

@@ -13,35 +13,14 @@ from headwater.config.options import STATISTICS_COLUMNS
 from headwater.config.table_options import statistics_columns
 from headwater.errors import InvalidOptionError, InvalidProjectionError, RequestError
 from headwater.lake.split import ColumnBounds
+from headwater.model import Column, Schema, TableInfo, types
 from headwater.model.arrow import arrow_schema
 from headwater.model.predicate import And, LeafFunction, Literal, Or, Predicate
-from headwater.model.schema import Column, Schema
-from headwater.model.table import TableInfo
-from headwater.model.types import (
-    NESTED_TYPES,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-)
-from headwater.read.literals import (
-    LISTS,
-    NULL_CHECKS,
-    Comparison,
-    Native,
-    Value,
-    bound_of,
-    literal_of,
-    scalar_of,
-)
+from headwater.read import literals
 
 # Filters: which rows a reader wants, told to the server and applied to what it sends.
 
-Term = tuple[str, str] | tuple[str, str, Value | Collection[Value]]
+Term = tuple[str, str] | tuple[str, str, literals.Value | Collection[literals.Value]]
 """A column, an operator and what to compare with, such as ("amount", ">", 10)."""
 
 Where = Term | Sequence[Term] | Sequence[Sequence[Term]]
@@ -78,7 +57,7 @@ _BETWEEN = {
 class Filter:
     """Hold tests of which all must hold, or several lists of them of which any must."""
 
-    branches: tuple[tuple[Comparison, ...], ...]
+    branches: tuple[tuple[literals.Comparison, ...], ...]
 
     @classmethod
     def of(cls, where: Where, schema: Schema) -> "Filter":
@@ -142,7 +121,7 @@ def _malformed(term: object) -> RequestError:
     )
 
 
-def _test(term: Term, schema: Schema) -> Comparison:
+def _test(term: Term, schema: Schema) -> literals.Comparison:
     given: object = term
     if not isinstance(given, Sequence) or not all(isinstance(part, str) for part in given[:2]):
         raise _malformed(term)
@@ -158,47 +137,49 @@ def _test(term: Term, schema: Schema) -> Comparison:
             f"The filter has the unknown operator '{term[1]}'.",
             hint=f"The operators are {', '.join(OPERATORS)}.",
         )
-    if len(term) != (2 if function in NULL_CHECKS else 3):
+    if len(term) != (2 if function in literals.NULL_CHECKS else 3):
         raise _malformed(term)
-    if function in NULL_CHECKS:
-        return Comparison(column, function)
+    if function in literals.NULL_CHECKS:
+        return literals.Comparison(column, function)
     assert len(term) == 3  # noqa: PLR2004 - column, operator, value
     return _with_values(column, function, term[2])
 
 
 def _with_values(
-    column: Column, function: LeafFunction, given: Value | Collection[Value]
-) -> Comparison:
-    if function in LISTS:
+    column: Column, function: LeafFunction, given: literals.Value | Collection[literals.Value]
+) -> literals.Comparison:
+    if function in literals.LISTS:
         return _listed(column, function, given)
     if given is None:
-        return Comparison(column, LeafFunction.IN)
+        return literals.Comparison(column, LeafFunction.IN)
     _check_order(column, function)
-    bound = bound_of(cast(Value, given), column)
+    bound = literals.bound_of(cast(literals.Value, given), column)
     if bound.is_exact:
-        return Comparison(column, function, (bound.value,))
+        return literals.Comparison(column, function, (bound.value,))
     # Nothing equals a literal between two values, and every other comparison has an equal.
     if function in _EQUALITIES:
         never = function is LeafFunction.EQUAL
-        return Comparison(column, LeafFunction.IN if never else LeafFunction.IS_NOT_NULL)
+        return literals.Comparison(column, LeafFunction.IN if never else LeafFunction.IS_NOT_NULL)
     return _between(column, _BETWEEN[function], int(bound.value))
 
 
-def _between(column: Column, function: LeafFunction, lower: int) -> Comparison:
+def _between(column: Column, function: LeafFunction, lower: int) -> literals.Comparison:
     try:
-        scalar_of(lower, column.type)
+        literals.scalar_of(lower, column.type)
     except (pa.ArrowInvalid, OverflowError):
         # Below all values that the column can hold.
         never = function is LeafFunction.LESS_OR_EQUAL
-        return Comparison(column, LeafFunction.IN if never else LeafFunction.IS_NOT_NULL)
-    return Comparison(column, function, (lower,))
+        return literals.Comparison(column, LeafFunction.IN if never else LeafFunction.IS_NOT_NULL)
+    return literals.Comparison(column, function, (lower,))
 
 
 def _check_order(column: Column, function: LeafFunction) -> None:
     kind = column.type
-    searches_no_text = function in _TEXT_SEARCHES and not isinstance(kind, StringType | CharType)
-    has_no_order = isinstance(kind, BooleanType) and function not in _EQUALITIES
-    if searches_no_text or has_no_order or isinstance(kind, NESTED_TYPES):
+    searches_no_text = function in _TEXT_SEARCHES and not isinstance(
+        kind, types.StringType | types.CharType
+    )
+    has_no_order = isinstance(kind, types.BooleanType) and function not in _EQUALITIES
+    if searches_no_text or has_no_order or isinstance(kind, types.NESTED_TYPES):
         spelled = next(text for text, each in OPERATORS.items() if each is function)
         raise RequestError(
             f"'{spelled}' cannot be used with '{column.name}' of type {kind}.",
@@ -206,22 +187,24 @@ def _check_order(column: Column, function: LeafFunction) -> None:
         )
 
 
-def _listed(column: Column, function: LeafFunction, given: Value | Collection[Value]) -> Comparison:
+def _listed(
+    column: Column, function: LeafFunction, given: literals.Value | Collection[literals.Value]
+) -> literals.Comparison:
     if isinstance(given, str | bytes) or not isinstance(given, Collection):
         raise RequestError(
             f"'{column.name}' is compared with {given!r}, which is not a list.",
             hint='Write ("column", "in", [value, …]).',
         )
     if function is LeafFunction.NOT_IN and None in given:
-        return Comparison(column, LeafFunction.IN)
-    bounds = [bound_of(value, column) for value in given if value is not None]
+        return literals.Comparison(column, LeafFunction.IN)
+    bounds = [literals.bound_of(value, column) for value in given if value is not None]
     values = tuple(_told_apart(dict.fromkeys(bound.value for bound in bounds if bound.is_exact)))
     if not values and given and function is LeafFunction.NOT_IN:
-        return Comparison(column, LeafFunction.IS_NOT_NULL)
-    return Comparison(column, function, values)
+        return literals.Comparison(column, LeafFunction.IS_NOT_NULL)
+    return literals.Comparison(column, function, values)
 
 
-def _told_apart(values: Iterable[Native]) -> Iterable[Native]:
+def _told_apart(values: Iterable[literals.Native]) -> Iterable[literals.Native]:
     """Leave out NaN, which equals nothing; have both zeros, which Arrow tells apart in lists."""
     for value in values:
         if isinstance(value, float) and math.isnan(value):
@@ -340,14 +323,14 @@ def bounds_text(column: Column, bounds: ColumnBounds) -> str:
     return f"{column.name} in [{low}, {high}]"
 
 
-def literal_text(literal: Literal, kind: DataType) -> str:
+def literal_text(literal: Literal, kind: types.DataType) -> str:
     """Return a literal as a person would write it."""
     match literal, kind:
-        case int(days), DateType():
+        case int(days), types.DateType():
             return str(np.datetime64(days, "D"))
-        case int(millis), TimeType():
+        case int(millis), types.TimeType():
             return str(np.datetime64(millis, "ms")).partition("T")[2]
-        case int(nanos), TimestampType() | TimestampLtzType():
+        case int(nanos), types.TimestampType() | types.TimestampLtzType():
             return _moment_text(nanos)
         case str(text), _:
             return repr(text if len(text) <= TEXT_SHOWN_MAX else f"{text[:TEXT_SHOWN_MAX]}…")
@@ -365,17 +348,19 @@ def _moment_text(nanos: int) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _test_text(test: Comparison) -> str:
+def _test_text(test: literals.Comparison) -> str:
     name, spelled = test.column.name, _SPELLED[test.function]
-    if test.function in NULL_CHECKS:
+    if test.function in literals.NULL_CHECKS:
         return f"{name} {spelled}"
     texts = [
-        literal_text(literal_of(value, test.column.type), test.column.type)
+        literal_text(literals.literal_of(value, test.column.type), test.column.type)
         for value in test.values[:VALUES_SHOWN_MAX]
     ]
     if len(test.values) > VALUES_SHOWN_MAX:
         texts.append(f"… {len(test.values)} values")
     listed = ", ".join(texts)
     return (
-        f"{name} {spelled} ({listed})" if test.function in LISTS else f"{name} {spelled} {listed}"
+        f"{name} {spelled} ({listed})"
+        if test.function in literals.LISTS
+        else f"{name} {spelled} {listed}"
     )

@@ -7,23 +7,14 @@ from itertools import compress
 from operator import not_
 from typing import Generic, TypeVar
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
-from headwater.errors import (
-    LakeAheadError,
-    LakeSnapshotMissingError,
-    LakeTableDiffersError,
-    LogGapError,
-    UnsupportedError,
-)
 from headwater.lake.lakes import lake_format, lake_spec
 from headwater.lake.spi import LakeSnapshot, LakeSource, LakeStorage
 from headwater.lake.split import UNKNOWN_BUCKET, ColumnBounds, LakeFile, LakeSplit
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
+from headwater.model import LakeBucket, OffsetRange, Schema, TableInfo
 from headwater.model.path import partition_name
 from headwater.model.predicate import And, Leaf, LeafFunction, Or, Predicate, columns_of
-from headwater.model.schema import Schema
-from headwater.model.table import TableInfo
 from headwater.model.types import DoubleType, FloatType
 from headwater.read.filters import Filter, bounds_text, filter_text
 from headwater.read.offsets import Place
@@ -119,7 +110,7 @@ class LakePlans:
     def _ask(self, table: TableInfo, ask: Callable[[LakeSource], V]) -> V | None:
         try:
             return ask(self._source(table))
-        except LakeSnapshotMissingError:
+        except errors.LakeSnapshotMissingError:
             # There is no lake table at all.
             return None
 
@@ -135,8 +126,8 @@ class LakePlans:
             if lake is None:
                 lake = lakes.of(table)
                 self._lakes.put(key, lake)
-        except UnsupportedError as fault:
-            raise UnsupportedError(
+        except errors.UnsupportedError as fault:
+            raise errors.UnsupportedError(
                 fault.message, hint=f"{fault.hint} Or read with mode='log'."
             ) from fault
         return lake
@@ -222,13 +213,13 @@ def check_seam(view: TableView, bucket: LakeBucket) -> None:
         _check_log(view, bucket, log)
         return
     if held.end > log.end:
-        raise LakeAheadError(
+        raise errors.LakeAheadError(
             f"The lake holds {shown(view, bucket)} up to offset {held.end}, but the position to"
             f" read is {log.end}.",
             hint="Read a later position, or one that an older snapshot reaches.",
         )
     if held.end < log.end and log.start > held.end:
-        raise LogGapError(
+        raise errors.LogGapError(
             f"The lake holds {shown(view, bucket)} up to offset {held.end}, but its log begins at"
             f" {log.start} by now: {log.start - held.end} offsets are in neither.",
             hint="Read what the lake holds with mode='lake', or what the log holds with"
@@ -247,7 +238,7 @@ def _check_log(view: TableView, bucket: LakeBucket, log: OffsetRange) -> None:
     # By key, servers tell the rows at the position, or say themselves that they cannot.
     if view.table.is_keyed or log.start <= log.end:
         return
-    raise LogGapError(
+    raise errors.LogGapError(
         f"The position to read is offset {log.end} of {shown(view, bucket)}, whose log begins at"
         f" {log.start} by now, and the lake does not hold it.",
         hint="Read a later position.",
@@ -266,13 +257,13 @@ def _check_buckets(view: TableView, found: Mapping[Place, PlaceContent]) -> None
     """Refuse a lake whose buckets are not those of the log: changes would miss their rows."""
     for place, held in found.items():
         if not 0 <= place.bucket < view.table.bucket_count:
-            raise LakeTableDiffersError(
+            raise errors.LakeTableDiffersError(
                 f"The lake table of {view.table.path} has a bucket {place.bucket}; the buckets of"
                 f" the table are 0 to {view.table.bucket_count - 1}.",
                 hint="Read with mode='log'; 'headwater lake drop' lets it be tiered again.",
             )
         if len(held.lake) > 1 and held.log_bucket is not None:
-            raise LakeTableDiffersError(
+            raise errors.LakeTableDiffersError(
                 f"The lake splits bucket {place.bucket} of {view.table.path} into"
                 f" {len(held.lake)} pieces, and cannot tell which of them a change is of.",
                 hint="Read with mode='log'.",

@@ -12,28 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import RequestError
+from headwater.model import Column, types
 from headwater.model.arrow import arrow_type, time_unit
 from headwater.model.predicate import Leaf, LeafFunction, Literal
-from headwater.model.schema import Column
-from headwater.model.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
 
 # Literals of a filter, as values of the column that they are compared with.
 
@@ -47,14 +28,14 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NANOS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_INT_BITS: dict[type[DataType], int] = {
-    TinyIntType: 8,
-    SmallIntType: 16,
-    IntType: 32,
-    BigIntType: 64,
-    DateType: 32,
-    TimestampType: 64,
-    TimestampLtzType: 64,
+_INT_BITS: dict[type[types.DataType], int] = {
+    types.TinyIntType: 8,
+    types.SmallIntType: 16,
+    types.IntType: 32,
+    types.BigIntType: 64,
+    types.DateType: 32,
+    types.TimestampType: 64,
+    types.TimestampLtzType: 64,
 }
 
 
@@ -69,15 +50,21 @@ class Bound:
 def bound_of(literal: Value, column: Column) -> Bound:
     """Return a literal in the units of its column, or say that they cannot be compared."""
     match column.type:
-        case StringType() | CharType() if isinstance(literal, str):
+        case types.StringType() | types.CharType() if isinstance(literal, str):
             return Bound(literal)
-        case BytesType() | BinaryType() if isinstance(literal, bytes | bytearray | memoryview):
+        case types.BytesType() | types.BinaryType() if isinstance(
+            literal, bytes | bytearray | memoryview
+        ):
             return Bound(bytes(literal))
-        case BooleanType() if isinstance(literal, bool):
+        case types.BooleanType() if isinstance(literal, bool):
             return Bound(literal)
-        case DoubleType() if isinstance(literal, int | float) and not isinstance(literal, bool):
+        case types.DoubleType() if isinstance(literal, int | float) and not isinstance(
+            literal, bool
+        ):
             return Bound(float(literal))
-        case FloatType() if isinstance(literal, int | float) and not isinstance(literal, bool):
+        case types.FloatType() if isinstance(literal, int | float) and not isinstance(
+            literal, bool
+        ):
             return Bound(_single(float(literal), column))
     exact_of = _EXACT.get(type(column.type))
     exact = None if exact_of is None else exact_of(literal, column)
@@ -89,29 +76,29 @@ def bound_of(literal: Value, column: Column) -> Bound:
     return Bound(max(math.floor(exact), low - 1), is_exact=exact.denominator == 1 and exact >= low)
 
 
-def scalar_of(value: Native, data_type: DataType) -> pa.Scalar:
+def scalar_of(value: Native, data_type: types.DataType) -> pa.Scalar:
     """Return a value in the units of its column as an Arrow scalar."""
     arrow = arrow_type(data_type)
     match data_type:
-        case DecimalType(scale=scale):
+        case types.DecimalType(scale=scale):
             return pa.scalar(_decimal(int(value), scale), arrow)
-        case DateType() | TimeType() | TimestampType() | TimestampLtzType():
+        case types.DateType() | types.TimeType() | types.TimestampType() | types.TimestampLtzType():
             whole = pa.int32() if arrow.bit_width == 32 else pa.int64()  # noqa: PLR2004
             return pa.array([value], whole).view(arrow)[0]
-        case BinaryType():
+        case types.BinaryType():
             return pa.scalar(value, pa.binary())
         case _:
             return pa.scalar(value, arrow)
 
 
-def literal_of(value: Native, data_type: DataType) -> Literal:
+def literal_of(value: Native, data_type: types.DataType) -> Literal:
     """Return a value in the units of its column in the units of the wire."""
     match data_type:
-        case DecimalType(scale=scale):
+        case types.DecimalType(scale=scale):
             return _decimal(int(value), scale)
-        case TimeType(precision=precision):
+        case types.TimeType(precision=precision):
             return int(value) * _PER_SECOND["ms"] // _PER_SECOND[time_unit(precision)]
-        case TimestampType(precision=precision) | TimestampLtzType(precision=precision):
+        case types.TimestampType(precision=precision) | types.TimestampLtzType(precision=precision):
             return int(value) * (_NANOS // _PER_SECOND[time_unit(precision)])
         case _:
             return value
@@ -137,7 +124,7 @@ def _scaled(literal: Value, column: Column) -> Fraction | None:
     # The nearest float to 0.1 is not 0.1, so floats would hardly ever be equal to anything.
     if isinstance(literal, float) or (exact := _whole(literal, column)) is None:
         return None
-    assert isinstance(column.type, DecimalType)
+    assert isinstance(column.type, types.DecimalType)
     return exact * 10**column.type.scale
 
 
@@ -154,7 +141,7 @@ def _of_day(literal: Value, column: Column) -> Fraction | None:
         literal = _parsed(time.fromisoformat, literal)
     if not isinstance(literal, time) or literal.tzinfo is not None:
         return None
-    assert isinstance(column.type, TimeType)
+    assert isinstance(column.type, types.TimeType)
     seconds = (literal.hour * 60 + literal.minute) * 60 + literal.second
     micros = Fraction(literal.microsecond, _PER_SECOND["us"])
     return (seconds + micros) * _PER_SECOND[time_unit(column.type.precision)]
@@ -163,10 +150,10 @@ def _of_day(literal: Value, column: Column) -> Fraction | None:
 def _instant(literal: Value, column: Column) -> Fraction | None:
     if isinstance(literal, str):
         literal = _parsed(datetime.fromisoformat, literal)
-    is_local = isinstance(column.type, TimestampType)
+    is_local = isinstance(column.type, types.TimestampType)
     if not isinstance(literal, datetime) or (literal.tzinfo is None) != is_local:
         return None
-    assert isinstance(column.type, TimestampType | TimestampLtzType)
+    assert isinstance(column.type, types.TimestampType | types.TimestampLtzType)
     since = (literal.replace(tzinfo=UTC) if is_local else literal) - _EPOCH
     per_second = _PER_SECOND[time_unit(column.type.precision)]
     return Fraction(since // _MICROSECOND * per_second, _PER_SECOND["us"])
@@ -179,24 +166,24 @@ def _parsed(parse: Callable[[str], Value], text: str) -> Value:
         return None
 
 
-_EXACT: dict[type[DataType], Callable[[Value, Column], Fraction | None]] = {
-    TinyIntType: _whole,
-    SmallIntType: _whole,
-    IntType: _whole,
-    BigIntType: _whole,
-    DecimalType: _scaled,
-    DateType: _days,
-    TimeType: _of_day,
-    TimestampType: _instant,
-    TimestampLtzType: _instant,
+_EXACT: dict[type[types.DataType], Callable[[Value, Column], Fraction | None]] = {
+    types.TinyIntType: _whole,
+    types.SmallIntType: _whole,
+    types.IntType: _whole,
+    types.BigIntType: _whole,
+    types.DecimalType: _scaled,
+    types.DateType: _days,
+    types.TimeType: _of_day,
+    types.TimestampType: _instant,
+    types.TimestampLtzType: _instant,
 }
 
 
-def _limits(data_type: DataType) -> tuple[int, int]:
+def _limits(data_type: types.DataType) -> tuple[int, int]:
     match data_type:
-        case DecimalType(precision=precision):
+        case types.DecimalType(precision=precision):
             return 1 - 10**precision, 10**precision - 1
-        case TimeType(precision=precision):
+        case types.TimeType(precision=precision):
             return 0, 24 * 60 * 60 * _PER_SECOND[time_unit(precision)] - 1
         case _:
             half = 1 << _INT_BITS[type(data_type)] - 1
@@ -216,23 +203,23 @@ def _incomparable(literal: Value, column: Column) -> RequestError:
     )
 
 
-_EXPECTED: dict[type[DataType], str] = {
-    StringType: "a str",
-    CharType: "a str",
-    BytesType: "bytes",
-    BinaryType: "bytes",
-    BooleanType: "True or False",
-    FloatType: "a number",
-    DoubleType: "a number",
-    TinyIntType: "a number",
-    SmallIntType: "a number",
-    IntType: "a number",
-    BigIntType: "a number",
-    DecimalType: "an int, a Decimal or a text such as '1.5', which are exact",
-    DateType: "a datetime.date, or a text such as '2026-03-01'",
-    TimeType: "a datetime.time without a time zone",
-    TimestampType: "a datetime without a time zone",
-    TimestampLtzType: "a datetime with a time zone, such as datetime.now(UTC)",
+_EXPECTED: dict[type[types.DataType], str] = {
+    types.StringType: "a str",
+    types.CharType: "a str",
+    types.BytesType: "bytes",
+    types.BinaryType: "bytes",
+    types.BooleanType: "True or False",
+    types.FloatType: "a number",
+    types.DoubleType: "a number",
+    types.TinyIntType: "a number",
+    types.SmallIntType: "a number",
+    types.IntType: "a number",
+    types.BigIntType: "a number",
+    types.DecimalType: "an int, a Decimal or a text such as '1.5', which are exact",
+    types.DateType: "a datetime.date, or a text such as '2026-03-01'",
+    types.TimeType: "a datetime.time without a time zone",
+    types.TimestampType: "a datetime without a time zone",
+    types.TimestampLtzType: "a datetime with a time zone, such as datetime.now(UTC)",
 }
 
 
@@ -275,7 +262,7 @@ class Comparison:
             return array.is_valid()
         if self.function in LISTS:
             return self._listed(array)
-        if isinstance(self.column.type, BinaryType):
+        if isinstance(self.column.type, types.BinaryType):
             array = array.cast(pa.binary())
         if self.function in _SEARCH:
             return _SEARCH[self.function](array, str(self.values[0])).fill_null(False)
@@ -287,7 +274,7 @@ class Comparison:
             return pa.array(np.full(len(array), self.function is LeafFunction.NOT_IN))
         scalars = [scalar_of(value, self.column.type) for value in self.values]
         values = pa.array(scalars, scalars[0].type)
-        if isinstance(self.column.type, BinaryType):
+        if isinstance(self.column.type, types.BinaryType):
             array = array.cast(pa.binary())
         found = pc.is_in(array, values)
         if self.function is LeafFunction.IN:
@@ -304,12 +291,12 @@ class Comparison:
         if not 0 < len(self.values) <= IN_LITERALS_PUSHED_MAX:
             return False
         match self.column.type:
-            case BytesType() | BinaryType():
+            case types.BytesType() | types.BinaryType():
                 return False
-            case TimeType(precision=precision):
+            case types.TimeType(precision=precision):
                 # Servers know times by the millisecond.
                 return precision <= _MILLIS_PRECISION_MAX
-            case FloatType() | DoubleType():
+            case types.FloatType() | types.DoubleType():
                 # Java tells 0.0 from -0.0, and has NaN above all numbers.
                 return all(value and not math.isnan(value) for value in map(float, self.values))
             case _:

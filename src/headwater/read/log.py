@@ -8,28 +8,14 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import fs
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
-from headwater.errors import (
-    CorruptBatchError,
-    DamagedRangeError,
-    LeaderMissingError,
-    RecordTooLargeError,
-    RemoteLogError,
-)
+from headwater.model import Column, OffsetRange, Schema, TableBucket
 from headwater.model.arrow import arrow_schema
-from headwater.model.bucket import OffsetRange, TableBucket
-from headwater.model.schema import Column, Schema
 from headwater.read.filters import RowView
 from headwater.read.offsets import LogBatch
+from headwater.rows import log_batch
 from headwater.rows.join import read_parts
-from headwater.rows.log_batch import (
-    HEADER_BYTES,
-    LENGTH_END,
-    BatchHeader,
-    check_crc,
-    read_header,
-    read_sections,
-)
 from headwater.runtime.tasks import aside
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.fetch import BucketAnswer
@@ -71,12 +57,14 @@ def _read(info: pb.RemoteLogFetchInfo, *, offset: int, chunk_bytes: int) -> memo
                 found = _from(file, start, offset=offset, chunk_bytes=chunk_bytes)
         except FileNotFoundError as fault:
             # It expired meanwhile, or was moved: the leader knows what there is now.
-            raise LeaderMissingError(f"{path} is gone.") from fault
+            raise errors.LeaderMissingError(f"{path} is gone.") from fault
         except (OSError, pa.ArrowException) as fault:
             raise _unreadable(path, fault) from fault
         if found is not None:
             return found
-    raise RemoteLogError(f"No remote segment in {info.remote_log_tablet_dir} holds {offset}.")
+    raise errors.RemoteLogError(
+        f"No remote segment in {info.remote_log_tablet_dir} holds {offset}."
+    )
 
 
 def _from(
@@ -98,8 +86,8 @@ def _from(
 def _span(data: memoryview, offset: int) -> tuple[int, int]:
     """Return where the first wanted batch begins and where the last whole one ends."""
     first = end = 0
-    while len(data) - end >= HEADER_BYTES:
-        header = read_header(data, end)
+    while len(data) - end >= log_batch.HEADER_BYTES:
+        header = log_batch.read_header(data, end)
         if end + header.size > len(data):
             break
         end += header.size
@@ -110,12 +98,14 @@ def _span(data: memoryview, offset: int) -> tuple[int, int]:
 
 def _length(file: pa.NativeFile, position: int) -> int:
     """Return the bytes of the batch at a position; a file that ends within it is damaged."""
-    head = file.read_at(HEADER_BYTES, position)
+    head = file.read_at(log_batch.HEADER_BYTES, position)
     if not head:
         return 0
-    length = read_header(head).length + LENGTH_END
+    length = log_batch.read_header(head).length + log_batch.LENGTH_END
     if position + length > file.size():
-        raise CorruptBatchError(f"A remote segment ends within the batch at byte {position}.")
+        raise errors.CorruptBatchError(
+            f"A remote segment ends within the batch at byte {position}."
+        )
     return length
 
 
@@ -153,8 +143,8 @@ def _split(path: str) -> tuple[str, str, str]:
     return scheme, host, slash + within
 
 
-def _unreadable(path: str, fault: Exception) -> RemoteLogError:
-    return RemoteLogError(
+def _unreadable(path: str, fault: Exception) -> errors.RemoteLogError:
+    return errors.RemoteLogError(
         f"{path} cannot be read: {fault}.",
         hint="Give this machine access to the remote store of the cluster, with credentials "
         "where pyarrow looks for them, or start at a later offset.",
@@ -168,7 +158,7 @@ def _unreadable(path: str, fault: Exception) -> RemoteLogError:
 class FetchedBatch:
     """Hold a batch as it came."""
 
-    header: BatchHeader
+    header: log_batch.BatchHeader
     data: memoryview
 
 
@@ -195,7 +185,7 @@ def stored_batches(records: Sequence[Part]) -> list[FetchedBatch]:
     for part in records:
         batches += _whole_batches(memoryview(part))
     if not batches and any(records):
-        raise RecordTooLargeError(
+        raise errors.RecordTooLargeError(
             "The first batch of an answer was cut off.",
             hint="Raise `fetch_bucket_bytes_max` above the size of a batch.",
         )
@@ -204,8 +194,8 @@ def stored_batches(records: Sequence[Part]) -> list[FetchedBatch]:
 
 def _whole_batches(data: memoryview) -> Iterator[FetchedBatch]:
     position = 0
-    while len(data) - position >= HEADER_BYTES:
-        header = read_header(data, position)
+    while len(data) - position >= log_batch.HEADER_BYTES:
+        header = log_batch.read_header(data, position)
         if position + header.size > len(data):
             return
         yield FetchedBatch(header, data[position : position + header.size])
@@ -246,13 +236,13 @@ class LogReader:
         for batch in batches:
             header = batch.header
             if header.base_offset > offset and self._view.predicate is None:
-                raise DamagedRangeError(
+                raise errors.DamagedRangeError(
                     f"The log of {source.bucket} goes from offset {offset} to {header.base_offset}."
                 )
             offset = max(offset, header.end_offset)
             # The checksum of a projected batch is that of the whole one where Fluss serves it.
             if self._cluster.settings.checks_crc and not source.is_projected:
-                check_crc(batch.data, header)
+                log_batch.check_crc(batch.data, header)
             if header.record_count and header.base_offset < wanted.end:
                 rows = self._rows(batch, is_projected=source.is_projected)
                 part = self._cut(rows, batch, wanted=wanted, source=source)
@@ -263,13 +253,13 @@ class LogReader:
     def _rows(self, batch: FetchedBatch, *, is_projected: bool) -> pa.RecordBatch:
         header = batch.header
         adaptation = self._projected if is_projected else self._by_schema[header.schema_id]
-        start = read_sections(batch.data, header).changes_end
+        start = log_batch.read_sections(batch.data, header).changes_end
         try:
             rows = pa.ipc.read_record_batch(_copied(batch.data[start:]), adaptation.schema)
         except (pa.ArrowInvalid, OSError) as fault:
-            raise CorruptBatchError(f"A batch holds no readable rows: {fault}") from None
+            raise errors.CorruptBatchError(f"A batch holds no readable rows: {fault}") from None
         if rows.num_rows != header.record_count:
-            raise CorruptBatchError(
+            raise errors.CorruptBatchError(
                 f"A batch of {header.record_count} records holds {rows.num_rows} rows."
             )
         return _adapted(rows, adaptation, self._read_schema)
@@ -284,7 +274,7 @@ class LogReader:
         offsets = np.arange(base + low, base + low + rows.num_rows)
         changes = None
         if not header.is_append_only:
-            sections = read_sections(batch.data, header)
+            sections = log_batch.read_sections(batch.data, header)
             types = batch.data[sections.parts_end : sections.changes_end]
             changes = np.frombuffer(bytes(types), np.uint8)[low : low + rows.num_rows]
         times = None

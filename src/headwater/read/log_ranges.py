@@ -12,9 +12,7 @@ from dataclasses import replace
 
 from headwater.cluster.cluster import Cluster
 from headwater.errors import OffsetOutOfRangeError, TimedOutError
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
-from headwater.model.path import TablePath
+from headwater.model import LakeBucket, OffsetRange, TablePath
 from headwater.read.fetcher import Fetcher
 from headwater.read.filters import RowView
 from headwater.read.offsets import LogBatch, Place, list_offsets

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 from headwater.cluster.cluster import Cluster
 from headwater.errors import PositionMissingError, RequestError
-from headwater.model.bucket import OffsetRange
-from headwater.model.table import TableInfo
+from headwater.model import OffsetRange, TableInfo
 from headwater.read.filters import RowView, Where
 from headwater.read.log_ranges import LogRanges
 from headwater.read.offsets import (

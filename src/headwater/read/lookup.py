@@ -11,21 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
 from headwater.cluster.leaders import ask_leaders
 from headwater.cluster.router import Router, Share
 from headwater.config.options import DATALAKE_FORMAT, KV_FORMAT_VERSION, LakeFormat
-from headwater.errors import (
-    CorruptBatchError,
-    HeadwaterError,
-    NotPrimaryKeyTableError,
-    PartitionMissingError,
-    RequestError,
-    UnsupportedError,
-    error_of_code,
-)
-from headwater.model.bucket import TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import TableBucket, TableInfo
 from headwater.read.filters import RowView
 from headwater.read.short import OneRowReader, ShortWay
 from headwater.read.values import ValueReader
@@ -57,7 +48,7 @@ def prefix_encoder(table: TableInfo, names: Sequence[str]) -> tuple[tuple[str, .
     """
     descriptor = table.descriptor
     if not table.is_keyed:
-        raise NotPrimaryKeyTableError(f"{table.path} has no primary key.")
+        raise errors.NotPrimaryKeyTableError(f"{table.path} has no primary key.")
     key = descriptor.physical_primary_key
     bucket_key = descriptor.bucket_keys or key
     count = len([name for name in names if name not in descriptor.partition_keys])
@@ -65,13 +56,13 @@ def prefix_encoder(table: TableInfo, names: Sequence[str]) -> tuple[tuple[str, .
     is_start = set(key[:count]) | set(descriptor.partition_keys) == set(names)
     if missing or not is_start or not set(bucket_key) <= set(key[:count]):
         needed = ", ".join((*descriptor.partition_keys, *bucket_key))
-        raise RequestError(
+        raise errors.RequestError(
             f"Rows of {table.path} cannot be found by {', '.join(names) or 'nothing'}.",
             hint=f"A prefix needs {needed}, and may go on in the order {', '.join(key)}.",
         )
     version = KV_FORMAT_VERSION.of(descriptor.properties) or FIRST_KV_FORMAT
     if DATALAKE_FORMAT.of(descriptor.properties) in _LAKE_KEYS and version == FIRST_KV_FORMAT:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"The keys of {table.path} are written so that they have no prefixes.",
             hint="Create the table with 'table.kv.format-version' 2.",
         )
@@ -121,7 +112,7 @@ class Questions:
         for share in self._router.route(batch):
             try:
                 partition_id = await self._partition_id(share)
-            except PartitionMissingError:
+            except errors.PartitionMissingError:
                 if inserts:
                     raise
                 continue
@@ -271,7 +262,7 @@ class TableLookups:
 
     def __init__(self, cluster: Cluster, table: TableInfo) -> None:
         if not table.is_keyed:
-            raise NotPrimaryKeyTableError(
+            raise errors.NotPrimaryKeyTableError(
                 f"{table.path} has no primary key.", hint="Scan it instead, with a filter."
             )
         self._cluster = cluster
@@ -349,7 +340,7 @@ class TableLookups:
     def _check_columns(self, keys: pa.RecordBatch) -> None:
         needed = self._table.schema.primary_key
         if missing := [name for name in needed if name not in keys.schema.names]:
-            raise RequestError(
+            raise errors.RequestError(
                 f"The keys have no column '{missing[0]}'.",
                 hint=f"The primary key of {self._table.path} is {', '.join(needed)}.",
             )
@@ -404,7 +395,7 @@ class TableLookups:
 
         async def ask(
             node: int, buckets: list[TableBucket]
-        ) -> Mapping[TableBucket, BucketFound | HeadwaterError]:
+        ) -> Mapping[TableBucket, BucketFound | errors.HeadwaterError]:
             request = self._request([by_bucket[bucket] for bucket in buckets], kind)
             body = await self._cluster.call_node(node, kind.api, [request])
             return dict(map(self._answer, kind.decode(body)))
@@ -413,7 +404,7 @@ class TableLookups:
         answers = await ask_leaders(self._cluster, list(by_bucket), ask, what=what)
         for bucket, answer in answers.items():
             if len(answer.counts) != len(by_bucket[bucket].keys):
-                raise CorruptBatchError(
+                raise errors.CorruptBatchError(
                     f"{bucket} was asked for {len(by_bucket[bucket].keys)} keys,"
                     f" and answered {len(answer.counts)}."
                 )
@@ -425,10 +416,10 @@ class TableLookups:
 
     def _answer(
         self, answer: BucketFound | BucketFault
-    ) -> tuple[TableBucket, BucketFound | HeadwaterError]:
+    ) -> tuple[TableBucket, BucketFound | errors.HeadwaterError]:
         bucket = TableBucket(self._table.table_id, answer.bucket_id, answer.partition_id)
         if isinstance(answer, BucketFault):
-            return bucket, error_of_code(answer.code, answer.message)
+            return bucket, errors.error_of_code(answer.code, answer.message)
         return bucket, answer
 
     def _request(self, questions: Sequence[Question], kind: _Kind) -> bytes:

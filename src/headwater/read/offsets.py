@@ -9,25 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
 from headwater.cluster.leaders import ask_leaders
-from headwater.errors import (
-    HeadwaterError,
-    LogDivergedError,
-    NotPartitionedError,
-    PartitionMissingError,
-    RequestError,
-    error_of_code,
-)
-from headwater.model.bucket import (
-    NO_LINEAGE,
-    UNKNOWN,
-    Lineage,
-    LogPosition,
-    TableBucket,
-    lineage_of,
-)
-from headwater.model.table import TableInfo
+from headwater.model import Lineage, LogPosition, TableBucket, TableInfo
+from headwater.model.bucket import NO_LINEAGE, UNKNOWN, lineage_of
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
 from headwater.wire.fetch import OffsetType
@@ -88,7 +74,7 @@ async def buckets_of(
     """Return all buckets that a table has now, or those of some partitions."""
     if not table.is_partitioned:
         if partitions is not None:
-            raise NotPartitionedError(f"{table.path} has no partitions.")
+            raise errors.NotPartitionedError(f"{table.path} has no partitions.")
         return _of_partition(table, None, None)
     known = await cluster.partitions(table)
     if partitions is not None:
@@ -116,9 +102,9 @@ async def buckets_at(
     for place in places:
         if (place.partition is not None) != table.is_partitioned:
             kind = "partitioned" if table.is_partitioned else "not partitioned"
-            raise RequestError(f"{place} is not a bucket of {table.path}, which is {kind}.")
+            raise errors.RequestError(f"{place} is not a bucket of {table.path}, which is {kind}.")
         if not 0 <= place.bucket < table.bucket_count:
-            raise RequestError(
+            raise errors.RequestError(
                 f"{table.path} has no bucket {place.bucket}.",
                 hint=f"Its buckets are 0 to {table.bucket_count - 1}.",
             )
@@ -143,7 +129,7 @@ def _of_partition(
 
 def _known(partitions: Mapping[str, int], name: str, table: TableInfo) -> int:
     if name not in partitions:
-        raise PartitionMissingError(
+        raise errors.PartitionMissingError(
             f"{table.path} has no partition {name}.",
             hint=f"Its partitions are {', '.join(sorted(partitions)) or 'none'}.",
         )
@@ -193,7 +179,7 @@ async def check_positions(
     found = await _list(cluster, table, "earliest", buckets, lineage=True)
     for each in known:
         if not found[each.bucket].lineage.holds(each.position, each.incarnation):
-            raise LogDivergedError(
+            raise errors.LogDivergedError(
                 f"{table.path} does not hold the rows before offset {each.position} of bucket"
                 f" {each.bucket.bucket} any more."
             )
@@ -206,8 +192,8 @@ async def _list(
 
     async def ask(
         node: int, asked: list[TableBucket]
-    ) -> Mapping[TableBucket, LogEnd | HeadwaterError]:
-        found: dict[TableBucket, LogEnd | HeadwaterError] = {}
+    ) -> Mapping[TableBucket, LogEnd | errors.HeadwaterError]:
+        found: dict[TableBucket, LogEnd | errors.HeadwaterError] = {}
         for partition_id in dict.fromkeys(bucket.partition_id for bucket in asked):
             request = pb.ListOffsetsRequest(
                 follower_server_id=_NO_FOLLOWER,
@@ -234,7 +220,7 @@ async def count_rows(cluster: Cluster, table: TableInfo, *, buckets: Buckets) ->
 
     async def ask(
         node: int, asked: list[TableBucket]
-    ) -> Mapping[TableBucket, int | HeadwaterError]:
+    ) -> Mapping[TableBucket, int | errors.HeadwaterError]:
         request = pb.GetTableStatsRequest(
             table_id=table.table_id,
             buckets_req=[
@@ -243,7 +229,7 @@ async def count_rows(cluster: Cluster, table: TableInfo, *, buckets: Buckets) ->
             ],
         )
         body = await cluster.call_node(node, _GET_TABLE_STATS, [request.SerializeToString()])
-        found: dict[TableBucket, int | HeadwaterError] = {}
+        found: dict[TableBucket, int | errors.HeadwaterError] = {}
         for each in answer_of(pb.GetTableStatsResponse, body).buckets_resp:
             partition_id = each.partition_id if each.HasField("partition_id") else None
             bucket = TableBucket(table.table_id, each.bucket_id, partition_id)
@@ -269,12 +255,12 @@ def _moment(when: When) -> tuple[OffsetType, int | None]:
         case datetime() if when.tzinfo is not None:
             return OffsetType.TIMESTAMP, moment_ms(when)
         case datetime():
-            raise RequestError(
+            raise errors.RequestError(
                 f"{when} has no time zone, so it could mean many moments.",
                 hint="Give one, as in datetime.now(UTC) or when.astimezone().",
             )
         case _:
-            raise RequestError(
+            raise errors.RequestError(
                 f"{when!r} is not a moment of a log.",
                 hint="Use 'earliest', 'latest', a datetime, or an offset for each bucket.",
             )
@@ -282,10 +268,10 @@ def _moment(when: When) -> tuple[OffsetType, int | None]:
 
 def _fault(
     answer: pb.ListOffsetsBucketResponse | pb.TableStatsBucketResponse,
-) -> HeadwaterError | None:
+) -> errors.HeadwaterError | None:
     if not answer.error_code:
         return None
-    return error_of_code(answer.error_code, answer.error_message)
+    return errors.error_of_code(answer.error_code, answer.error_message)
 
 
 # Where a reader begins.
@@ -302,9 +288,9 @@ async def start_offsets(
         return await list_offsets(cluster, table, start, buckets=buckets)
     named = {_place(key): offset for key, offset in start.items()}
     if unknown := [place for place in named if place not in buckets]:
-        raise RequestError(f"There is no bucket {unknown[0]} to start in.")
+        raise errors.RequestError(f"There is no bucket {unknown[0]} to start in.")
     if negative := [offset for offset in named.values() if offset < 0]:
-        raise RequestError(f"Offset {negative[0]} is negative.", hint="Use 'earliest'.")
+        raise errors.RequestError(f"Offset {negative[0]} is negative.", hint="Use 'earliest'.")
     others = {place: bucket for place, bucket in buckets.items() if place not in named}
     found = await list_offsets(cluster, table, "earliest", buckets=others) if others else {}
     return {place: named[place] if place in named else found[place] for place in buckets}

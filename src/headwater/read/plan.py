@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from headwater.lake.split import UNKNOWN_BUCKET, LakeFile, LakeSplit
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
+from headwater.model import LakeBucket, OffsetRange
 from headwater.read.filters import Filter
 from headwater.read.lake import (
     FileTest,

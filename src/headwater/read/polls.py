@@ -6,18 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
 from headwater.config.client import ClientSettings
-from headwater.errors import (
-    HeadwaterError,
-    InvalidProjectionError,
-    OffsetOutOfRangeError,
-    PartitionMissingError,
-    StorageError,
-    error_of_code,
-    moves_leader,
-)
-from headwater.model.bucket import NO_LINEAGE, Lineage, Start, TableBucket, lineage_of
+from headwater.model import Lineage, TableBucket
+from headwater.model.bucket import NO_LINEAGE, Start, lineage_of
 from headwater.read.filters import RowView
 from headwater.read.log import FetchedBatch, is_remote, stored_batches, with_records
 from headwater.read.offsets import Place
@@ -100,7 +93,7 @@ class FetchFault:
     """Hold what went wrong with one bucket."""
 
     followed: Followed
-    fault: HeadwaterError
+    fault: errors.HeadwaterError
 
 
 # The request for more of several logs, written for one server.
@@ -185,7 +178,7 @@ class LogPolls:
         self.answers: deque[tuple[PollLane, list[Arrived]]] = deque()
         self.faults: deque[FetchFault | Exception] = deque()
         self.wake = asyncio.Event()
-        self.last_fault: HeadwaterError | None = None
+        self.last_fault: errors.HeadwaterError | None = None
         self.progress_at = cluster.clock.monotonic()
 
     def send(self) -> None:
@@ -233,7 +226,7 @@ class LogPolls:
     ) -> None:
         try:
             await work(group)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             for each in group:
                 self.failed(each, fault)
         except Exception as defect:  # noqa: BLE001 - the outer edge of a task; the caller is told
@@ -249,7 +242,7 @@ class LogPolls:
     async def _find_leader(self, followed: Followed) -> None:
         try:
             followed.node = await self._cluster.leader(followed.bucket)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self.failed(followed, fault)
 
     async def _fetch(self, lane: PollLane, group: Sequence[Followed]) -> None:
@@ -287,7 +280,7 @@ class LogPolls:
         offset = followed.next_offset
         try:
             return followed, await with_records(answer, offset=offset, chunk_bytes=chunk_bytes)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self.failed(followed, fault)
             return None
 
@@ -303,7 +296,7 @@ class LogPolls:
     def _bucket_received(self, followed: Followed, answer: BucketAnswer) -> list[Arrived]:
         try:
             arrived = _arrived(followed, answer)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self.failed(followed, fault)
             return []
         if not arrived.batches:
@@ -316,7 +309,7 @@ class LogPolls:
         self.followed[followed.place] = self.followed.pop(followed.place)
         return [arrived]
 
-    def read_again(self, arrived: Arrived, fault: HeadwaterError) -> None:
+    def read_again(self, arrived: Arrived, fault: errors.HeadwaterError) -> None:
         """Ask once more for what arrived and could not be read."""
         old = arrived.followed
         if self.followed.get(old.place) is not old:
@@ -326,22 +319,24 @@ class LogPolls:
         self.followed[old.place] = anew
         self.failed(anew, fault)
 
-    def failed(self, followed: Followed, fault: HeadwaterError) -> None:
+    def failed(self, followed: Followed, fault: errors.HeadwaterError) -> None:
         """Have a bucket tried again later; tell the caller what trying again will not mend."""
         if self.followed.get(followed.place) is not followed:
             return
-        if isinstance(fault, InvalidProjectionError) and followed.projects:
+        if isinstance(fault, errors.InvalidProjectionError) and followed.projects:
             # Some servers cannot cut batches that were written before a column was added.
             followed.projects = False
             return
-        if moves_leader(fault) or isinstance(fault, PartitionMissingError):
+        if errors.moves_leader(fault) or isinstance(fault, errors.PartitionMissingError):
             self._cluster.stale(followed.bucket)
             followed.node = None
         followed.failures += 1
         pause_s = self._cluster.retries.backoff_s(followed.failures)
         followed.ready_at = self._cluster.clock.monotonic() + pause_s
         self.last_fault = fault
-        is_damaged = isinstance(fault, StorageError) and followed.failures >= DAMAGED_READS_MAX
+        is_damaged = (
+            isinstance(fault, errors.StorageError) and followed.failures >= DAMAGED_READS_MAX
+        )
         if is_damaged or not fault.retriable:
             self.faults.append(FetchFault(followed, fault))
 
@@ -378,13 +373,13 @@ def _arrived(followed: Followed, answer: BucketAnswer) -> Arrived:
     )
 
 
-def _fault(followed: Followed, fields: pb.FetchLogBucketResponse) -> HeadwaterError:
-    fault = error_of_code(fields.error_code, fields.error_message)
-    if not isinstance(fault, OffsetOutOfRangeError):
+def _fault(followed: Followed, fields: pb.FetchLogBucketResponse) -> errors.HeadwaterError:
+    fault = errors.error_of_code(fields.error_code, fields.error_message)
+    if not isinstance(fault, errors.OffsetOutOfRangeError):
         return fault
     start, end = fields.log_start_offset, fields.high_watermark
     known = f"The log goes from {start} to {end}. " if max(start, end) > 0 else ""
-    return OffsetOutOfRangeError(
+    return errors.OffsetOutOfRangeError(
         f"{followed.place} has no offset {followed.next_offset}.",
         hint=f"{known}Old rows expire: start at 'earliest', or at a time.",
     )

@@ -6,25 +6,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from headwater import errors
 from headwater.cluster.admin import newest_table
 from headwater.cluster.cluster import Cluster
 from headwater.cluster.lake import LakeCoordinator, ReportedSnapshot
 from headwater.config.options import DATALAKE_ENABLED
-from headwater.errors import (
-    LakeAheadError,
-    LakeSnapshotMissingError,
-    LogDivergedError,
-    LogGapError,
-    OffsetOutOfRangeError,
-    PartitionMissingError,
-    RequestError,
-)
 from headwater.lake.lakes import lake_format
 from headwater.lake.spi import LakeSnapshot, check_kept, rows_deleted
-from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
-from headwater.model.bucket import UNKNOWN, Lineage, OffsetRange
+from headwater.model import LakeBucket, Lineage, OffsetRange, TableInfo
+from headwater.model.boundary import BOUNDARY_PROPERTY
+from headwater.model.bucket import UNKNOWN
 from headwater.model.path import complete_spec, name_of_spec
-from headwater.model.table import TableInfo
 from headwater.read.lake import LakePlans
 from headwater.read.offsets import (
     Buckets,
@@ -55,7 +47,12 @@ from headwater.read.view import (
 
 # A snapshot can expire, a log move on and a partition be dropped while they are looked at.
 _ATTEMPTS = 3
-_RACES = (LakeAheadError, LakeSnapshotMissingError, LogGapError, PartitionMissingError)
+_RACES = (
+    errors.LakeAheadError,
+    errors.LakeSnapshotMissingError,
+    errors.LogGapError,
+    errors.PartitionMissingError,
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 T = TypeVar("T")
 
@@ -153,7 +150,7 @@ class _Look:
         lake = await self._lake()
         logs = await self._logs()
         if token is not None and not logs.holds(token.ends, token.written_by):
-            raise LogDivergedError(
+            raise errors.LogDivergedError(
                 f"The token is of rows of {self._table.path} that it does not hold any more."
             )
         sought = await self._sought(logs, token)
@@ -221,7 +218,9 @@ class _Look:
         if now is None or now.table_id != table.table_id:
             return
         if lake.reported is None or now.snapshot_id != lake.reported.snapshot_id:
-            raise LogGapError(f"Rows of {table.path} went to the lake while it was looked at.")
+            raise errors.LogGapError(
+                f"Rows of {table.path} went to the lake while it was looked at."
+            )
 
     def _viewed(
         self, found: LakeSnapshot, reported: ReportedSnapshot | None
@@ -388,16 +387,16 @@ class _Look:
                 raise self._no_bucket(place)
             at = LakeBucket(bucket.partition_id, bucket.bucket)
             if not 0 <= offset <= ends[at]:
-                raise OffsetOutOfRangeError(
+                raise errors.OffsetOutOfRangeError(
                     f"Bucket {place.bucket} of {self._table.path} has no offset {offset}.",
                     hint=f"Its log ends at {ends[at]}.",
                 )
             ends[at] = offset
         return ends
 
-    def _no_bucket(self, place: Place) -> RequestError:
+    def _no_bucket(self, place: Place) -> errors.RequestError:
         table, of = self._table, "" if place.partition is None else f" of {place.partition}"
-        return RequestError(
+        return errors.RequestError(
             f"{table.path} has no bucket {place.bucket}{of}.",
             hint=f"Its buckets are 0 to {table.bucket_count - 1}"
             f"{' of each partition' if table.is_partitioned else ''}.",

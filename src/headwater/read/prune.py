@@ -12,24 +12,11 @@ from headwater.cluster.router import TableKeys
 from headwater.config.options import DATALAKE_FORMAT, LakeFormat
 from headwater.errors import InvalidPartitionError, NotPartitionedError, PartitionMissingError
 from headwater.lake.split import UNKNOWN_BUCKET
+from headwater.model import TableDescriptor, types
 from headwater.model.arrow import arrow_type
 from headwater.model.partition_values import partition_value
 from headwater.model.path import partition_values
 from headwater.model.predicate import LeafFunction
-from headwater.model.table import TableDescriptor
-from headwater.model.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TinyIntType,
-)
 from headwater.read.filters import Filter, RowView, filter_text
 from headwater.read.lake import PlaceContent, tail_of
 from headwater.read.literals import Comparison, Native, scalar_of
@@ -44,13 +31,13 @@ from headwater.rows.buckets import BucketFunction
 KEYS_MAX = 256
 # Values of these types that are equal have the same bytes.
 _EXACT_KEYS = (
-    BooleanType,
-    TinyIntType,
-    SmallIntType,
-    IntType,
-    BigIntType,
-    StringType,
-    DateType,
+    types.BooleanType,
+    types.TinyIntType,
+    types.SmallIntType,
+    types.IntType,
+    types.BigIntType,
+    types.StringType,
+    types.DateType,
 )
 _NAMING = (LeafFunction.EQUAL, LeafFunction.IN)
 # Clients of Apache Fluss disagree on the bucket of some keys, and either may have written.
@@ -110,16 +97,16 @@ def _column(values: Sequence[Native], test: Comparison) -> pa.Array:
 # In the names of partitions these are what they are in rows. Times are rounded there, and numbers
 # with a fraction have several values that are equal.
 _EXACT_PARTITIONS = (
-    BooleanType,
-    TinyIntType,
-    SmallIntType,
-    IntType,
-    BigIntType,
-    StringType,
-    CharType,
-    BytesType,
-    BinaryType,
-    DateType,
+    types.BooleanType,
+    types.TinyIntType,
+    types.SmallIntType,
+    types.IntType,
+    types.BigIntType,
+    types.StringType,
+    types.CharType,
+    types.BytesType,
+    types.BinaryType,
+    types.DateType,
 )
 
 
@@ -145,7 +132,7 @@ def wanted_buckets(buckets: Buckets, descriptor: TableDescriptor, wanted: Filter
 
 
 def matching(
-    names: Sequence[str], keys: Mapping[str, DataType], *, wanted: Filter
+    names: Sequence[str], keys: Mapping[str, types.DataType], *, wanted: Filter
 ) -> frozenset[str]:
     """Return the partitions for which a filter does not say that it wants none of their rows."""
     columns = dict(_columns(names, keys, used=wanted.columns))
@@ -161,7 +148,7 @@ def matching(
 
 
 def _columns(
-    names: Sequence[str], keys: Mapping[str, DataType], *, used: Sequence[str]
+    names: Sequence[str], keys: Mapping[str, types.DataType], *, used: Sequence[str]
 ) -> Iterable[tuple[str, pa.Array]]:
     """Yield the partition columns of which every value can be read."""
     texts = [partition_values(name) for name in names]

@@ -8,16 +8,11 @@ from typing import assert_never
 
 import pyarrow as pa
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
-from headwater.errors import (
-    CorruptFileError,
-    HeadwaterError,
-    LakeSnapshotMissingError,
-    LakeUnreachableError,
-)
 from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeFile, LakeSplit
-from headwater.model.boundary import LakeBucket
+from headwater.model import LakeBucket
 from headwater.read.filters import RowView
 from headwater.read.lake import LakePlans
 from headwater.read.merge.fold import Folded
@@ -29,7 +24,11 @@ from headwater.read.view import lost_snapshot
 
 SPLITS_AT_ONCE = 3
 # What formats say of a file that is not there.
-_UNREADABLE = (LakeUnreachableError, LakeSnapshotMissingError, CorruptFileError)
+_UNREADABLE = (
+    errors.LakeUnreachableError,
+    errors.LakeSnapshotMissingError,
+    errors.CorruptFileError,
+)
 
 
 class UnionReader:
@@ -146,7 +145,7 @@ class UnionReader:
             await self._check_kept(files.snapshot_id, fault)
             raise
 
-    async def _check_kept(self, snapshot_id: int, fault: HeadwaterError) -> None:
+    async def _check_kept(self, snapshot_id: int, fault: errors.HeadwaterError) -> None:
         """Say so if files could not be read because their snapshot expired."""
         self._plans.forget(self._table, snapshot_id)
         if await self._plans.snapshot(self._table, snapshot_id) is None:

@@ -18,11 +18,10 @@ from headwater.cluster.cluster import Cluster
 from headwater.cluster.links import DirectReads
 from headwater.cluster.router import TableKeys
 from headwater.errors import HeadwaterError, InvalidPartitionError
+from headwater.model import DataType, TableBucket, TableInfo
 from headwater.model.arrow import arrow_schema
-from headwater.model.bucket import TableBucket
 from headwater.model.path import check_partition_value, partition_name
-from headwater.model.table import TableInfo
-from headwater.model.types import BigIntType, CharType, DataType, IntType, StringType
+from headwater.model.types import BigIntType, CharType, IntType, StringType
 from headwater.rows.buckets import BucketFunction, fluss_bucket
 from headwater.rows.compacted.one_row import OneKeyEncoder, OneRowDecoder
 from headwater.wire import fluss_pb2 as pb

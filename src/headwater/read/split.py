@@ -21,9 +21,7 @@ from headwater.lake.split import (
     lake_document,
     lake_of_document,
 )
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange, TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import LakeBucket, OffsetRange, TableBucket, TableInfo
 from headwater.model.type_json import Json, int_of, object_of, text_of, type_to_json
 from headwater.read.filters import Filter, filter_text
 from headwater.read.offsets import Place

@@ -16,16 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
 from headwater.config.options import CHANGELOG_IMAGE, ChangelogImage
-from headwater.errors import (
-    NotPrimaryKeyTableError,
-    OffsetOutOfRangeError,
-    RequestError,
-    UnsupportedError,
-)
-from headwater.model.bucket import OffsetRange, TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import OffsetRange, TableBucket, TableInfo
 from headwater.read.filters import RowView, Where
 from headwater.read.log_ranges import LogRanges
 from headwater.read.offsets import Buckets, LogBatch, Offsets, Place, buckets_of, list_offsets
@@ -192,7 +186,7 @@ class StateReader:
         async with aclosing(scan.parts()) as parts:
             try:
                 first = await anext(parts, None)
-            except UnsupportedError:
+            except errors.UnsupportedError:
                 yield await self._folded()
                 return
             assert scan.log_offset is not None
@@ -259,8 +253,8 @@ class StateReader:
         half = await self._changes(OffsetRange(self._at - 1, self._at), which="first")
         return ChangeType.UPDATE_BEFORE in half.changes
 
-    def _unknown(self) -> UnsupportedError:
-        return UnsupportedError(
+    def _unknown(self) -> errors.UnsupportedError:
+        return errors.UnsupportedError(
             f"The rows of {self._view.table.path} at offset {self._at} of {self._bucket} are not"
             f" known any more: rows were updated since, and as its '{CHANGELOG_IMAGE.name}' is"
             f" {ChangelogImage.WAL}, the log does not tell what they were before.",
@@ -279,7 +273,7 @@ class StateReader:
         table = self._view.table
         earliest = await list_offsets(self._cluster, table, "earliest", buckets=buckets)
         if earliest[self._place] > 0:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 f"The servers of {table.path} cannot be asked for all rows, and the changelog of"
                 f" {self._bucket} begins at {earliest[self._place]} only.",
                 hint="Use servers of a newer version, or read $changelog.",
@@ -294,8 +288,8 @@ class StateReader:
             async with aclosing(LogRanges(self._cluster, self._whole).read([log])) as batches:
                 async for batch in batches:
                     found.add(batch)
-        except OffsetOutOfRangeError as fault:
-            raise OffsetOutOfRangeError(
+        except errors.OffsetOutOfRangeError as fault:
+            raise errors.OffsetOutOfRangeError(
                 f"The rows of {self._view.table.path} at offset {self._at} of {self._bucket} are"
                 f" not known any more: {fault.message}",
                 hint="Its log keeps no changes that are so old. Read a later moment, or give"
@@ -341,9 +335,11 @@ class TableStateScan:
         partitions: Collection[str] | None = None,
     ) -> None:
         if not table.is_keyed:
-            raise NotPrimaryKeyTableError(f"{table.path} has no primary key, so it has no state.")
+            raise errors.NotPrimaryKeyTableError(
+                f"{table.path} has no primary key, so it has no state."
+            )
         if limit is not None and limit < 0:
-            raise RequestError(f"The limit is {limit}; it must not be negative.")
+            raise errors.RequestError(f"The limit is {limit}; it must not be negative.")
         self._cluster = cluster
         self._table = table
         self._limit = limit
@@ -390,7 +386,7 @@ class TableStateScan:
         async with aclosing(scan.parts()) as values:
             try:
                 part = await anext(values, None)
-            except UnsupportedError:
+            except errors.UnsupportedError:
                 folded = await self._folded(place, bucket)
                 async for rows in folded:
                     yield rows

@@ -7,7 +7,7 @@ from typing import Self
 
 from headwater.cluster.cluster import Cluster
 from headwater.errors import RequestError
-from headwater.model.table import TableInfo
+from headwater.model import TableInfo
 from headwater.read.fetcher import Fetcher
 from headwater.read.filters import RowView, Where
 from headwater.read.offsets import (

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headwater.errors import InvalidTableError, InvalidTokenError
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
-from headwater.model.path import TablePath
+from headwater.model import LakeBucket, OffsetRange, TablePath
 from headwater.model.type_json import Json, document_of, int_of, list_of, object_of, text_of
 from headwater.read.view import TableView
 

@@ -8,19 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
-from headwater.errors import (
-    CorruptBatchError,
-    HeadwaterError,
-    RetryLaterError,
-    ScannerLimitError,
-    ScannerMissingError,
-    error_of_code,
-    moves_leader,
-)
+from headwater.model import Schema, TableBucket
 from headwater.model.arrow import arrow_schema
-from headwater.model.bucket import TableBucket
-from headwater.model.schema import Schema
 from headwater.read.filters import RowView
 from headwater.rows.compacted.coders import RowDecoder, decoder_of
 from headwater.rows.compacted.one_row import OneRowDecoder
@@ -115,7 +106,7 @@ def _distinct_versions(values: RowBytes) -> list[int]:
     if not len(values):
         return []
     if int(values.lengths.min()) < _ID_BYTES:
-        raise CorruptBatchError("A value ends inside its schema id.")
+        raise errors.CorruptBatchError("A value ends inside its schema id.")
     return sorted(set(_versions(values).tolist()))
 
 
@@ -181,11 +172,11 @@ class BucketScan:
             # Whoever gives up now still hears of the scanner, and closes it.
             opening = asyncio.get_running_loop().create_task(self._call(request))
             return await to_the_end(opening)
-        except ScannerLimitError as fault:
+        except errors.ScannerLimitError as fault:
             # Others are scanning; there will be room when they are done.
-            raise RetryLaterError(fault.message) from fault
-        except HeadwaterError as fault:
-            if moves_leader(fault):
+            raise errors.RetryLaterError(fault.message) from fault
+        except errors.HeadwaterError as fault:
+            if errors.moves_leader(fault):
                 self._cluster.stale(self._bucket)
             raise
 
@@ -194,18 +185,18 @@ class BucketScan:
         request = pb.ScanKvRequest(scanner_id=self._scanner_id, call_seq_id=self._calls)
         try:
             return await self._call(request)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self._scanner_id = b""
             if not fault.retriable:
                 raise
-            raise ScannerMissingError(
+            raise errors.ScannerMissingError(
                 f"The scan of {self._bucket} was interrupted: {fault}", hint="Start it again."
             ) from fault
 
     async def _close(self) -> None:
         # The server forgets a scanner that is not used, so this need not succeed.
         request = pb.ScanKvRequest(scanner_id=self._scanner_id, close_scanner=True)
-        with suppress(HeadwaterError):
+        with suppress(errors.HeadwaterError):
             await self._call(request, timeout_s=_CLOSE_WITHIN_S)
 
     async def _call(
@@ -217,7 +208,7 @@ class BucketScan:
         )
         answer = answer_of(pb.ScanKvResponse, body)
         if answer.error_code:
-            raise error_of_code(answer.error_code, answer.error_message)
+            raise errors.error_of_code(answer.error_code, answer.error_message)
         if not request.close_scanner:
             self._scanner_id = answer.scanner_id if answer.has_more_results else b""
         return answer

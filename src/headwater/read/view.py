@@ -7,20 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from headwater import errors
 from headwater.config.options import CHANGELOG_IMAGE, ChangelogImage
-from headwater.errors import (
-    HeadwaterError,
-    LakeAheadError,
-    LakeSnapshotMissingError,
-    LogGapError,
-    PositionMissingError,
-    RequestError,
-    UnsupportedError,
-)
 from headwater.lake.spi import LakeSnapshot
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
-from headwater.model.table import TableInfo
+from headwater.model import LakeBucket, OffsetRange, TableInfo
 from headwater.read.offsets import Place
 
 # A table at one position: the lake snapshot that is read, and how far the logs are.
@@ -95,24 +85,24 @@ class PositionQuery:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise RequestError(
+            raise errors.RequestError(
                 f"There is no mode '{self.mode}'.",
                 hint=f"The modes are {', '.join(MODES)}.",
             )
         self._check_kinds()
         named = self._named()
         if len(named) > 1:
-            raise RequestError(
+            raise errors.RequestError(
                 f"A position is named in {len(named)} ways: {', '.join(named)}.",
                 hint="Name one of them.",
             )
         if self.mode == "lake" and named and self.snapshot_id is None:
-            raise RequestError(
+            raise errors.RequestError(
                 f"mode='lake' reads the newest snapshot, which '{named[0]}' does not name.",
                 hint="Leave one of them out, or name a 'snapshot_id'.",
             )
         if self.mode == "log" and self.snapshot_id is not None:
-            raise RequestError("mode='log' reads no lake, but a 'snapshot_id' is named.")
+            raise errors.RequestError("mode='log' reads no lake, but a 'snapshot_id' is named.")
 
     def _check_kinds(self) -> None:
         """Refuse what is no position, whatever types the caller's program promises."""
@@ -125,9 +115,9 @@ class PositionQuery:
         for name, value in given.items():
             kinds, wanted = _KINDS[name]
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
-                raise RequestError(f"'{name}' is {value!r}.", hint=f"Give {wanted}.")
+                raise errors.RequestError(f"'{name}' is {value!r}.", hint=f"Give {wanted}.")
         if isinstance(self.as_of, datetime) and self.as_of.tzinfo is None:
-            raise RequestError(
+            raise errors.RequestError(
                 f"'as_of' is {self.as_of}, which has no time zone.",
                 hint="Give one, such as datetime(2026, 11, 16, 12, tzinfo=UTC).",
             )
@@ -238,12 +228,12 @@ _SHOWN_MAX = 5
 _MS = 1000
 
 
-def gap(table: TableInfo, sought: Sought, kept: Sequence[ViewedSnapshot]) -> LogGapError:
+def gap(table: TableInfo, sought: Sought, kept: Sequence[ViewedSnapshot]) -> errors.LogGapError:
     """Tell that rows are in no log any more and in no snapshot that can be read."""
     bucket = max(sought.starts, key=lambda each: sought.starts[each])
     held = [each.ranges[bucket].end for each in kept if bucket in each.ranges]
     end = f"ends at {max(held)}" if held else "does not hold it"
-    return LogGapError(
+    return errors.LogGapError(
         f"Rows of {table.path} are in neither lake nor log: the log of bucket {bucket.bucket}"
         f" begins at {sought.starts[bucket]}, and the lake {end}.",
         hint="Read what the lake holds with mode='lake', or what the log holds with mode='log'.",
@@ -252,12 +242,12 @@ def gap(table: TableInfo, sought: Sought, kept: Sequence[ViewedSnapshot]) -> Log
 
 def missing_position(
     table: TableInfo, sought: Sought, kept: Sequence[ViewedSnapshot]
-) -> PositionMissingError:
+) -> errors.PositionMissingError:
     """Tell that neither log nor snapshots reach back to a position."""
     starts = ", ".join(
         f"{_named(bucket)}: {start}" for bucket, start in sorted(sought.starts.items())[:_SHOWN_MAX]
     )
-    return PositionMissingError(
+    return errors.PositionMissingError(
         f"{table.path} cannot be read any more as it was at that position: its log begins at"
         f" {starts or 'no offset'}, and no snapshot of the lake ends at or before the position and"
         " reaches the log.",
@@ -267,38 +257,38 @@ def missing_position(
 
 def missing_snapshot(
     table: TableInfo, snapshot_id: int | None, kept: Sequence[LakeSnapshot]
-) -> LakeSnapshotMissingError:
+) -> errors.LakeSnapshotMissingError:
     """Tell that the lake does not have a snapshot, and which it has."""
     if snapshot_id is None:
-        return LakeSnapshotMissingError(
+        return errors.LakeSnapshotMissingError(
             f"The lake holds nothing of {table.path} yet.",
             hint=f"Tier it first: headwater tier {table.path} --once",
         )
-    return LakeSnapshotMissingError(
+    return errors.LakeSnapshotMissingError(
         f"The lake has no snapshot {snapshot_id} of {table.path}.", hint=_there(kept)
     )
 
 
-def lost_rows(table: TableInfo, fault: HeadwaterError) -> PositionMissingError:
+def lost_rows(table: TableInfo, fault: errors.HeadwaterError) -> errors.PositionMissingError:
     """Tell that rows of a view left the log, or a partition the table, before they were read."""
-    return PositionMissingError(
+    return errors.PositionMissingError(
         f"Rows of {table.path} are gone since the position was taken: {fault.message}",
         hint="Take a new view. Rows of the log stay as long as 'table.log.ttl' says.",
     )
 
 
-def lost_values(table: TableInfo, column: str) -> PositionMissingError:
+def lost_values(table: TableInfo, column: str) -> errors.PositionMissingError:
     """Tell that rows were written anew without a column, whose values at a position are gone."""
-    return PositionMissingError(
+    return errors.PositionMissingError(
         f"The values of '{column}' of {table.path} at that position are gone: the column was"
         " dropped since, rows were changed after that, and no lake snapshot serves the position.",
         hint="Read other columns.",
     )
 
 
-def lost_snapshot(table: TableInfo, snapshot_id: int) -> PositionMissingError:
+def lost_snapshot(table: TableInfo, snapshot_id: int) -> errors.PositionMissingError:
     """Tell that a lake snapshot expired, or its table was dropped, before all of it was read."""
-    return PositionMissingError(
+    return errors.PositionMissingError(
         f"Snapshot {snapshot_id} of the lake table of {table.path} is gone since the position was"
         " taken.",
         hint="Take a new view, or let the lake keep its snapshots longer.",
@@ -315,7 +305,7 @@ def check_reached(
     """Refuse a moment before the beginning of a log, which does not tell what was written then."""
     unknown = [bucket for bucket, end in ends.items() if 0 < starts[bucket] >= end]
     if unknown:
-        raise PositionMissingError(
+        raise errors.PositionMissingError(
             f"The log of {table.path} does not reach back to {moment}: that of"
             f" {_named(unknown[0])} begins at offset {starts[unknown[0]]}, and when the rows before"
             " it were written is not known any more.",
@@ -330,7 +320,7 @@ def check_not_ahead(
     held = {bucket: offsets.end for bucket, offsets in newest.ranges.items()}
     ahead = [bucket for bucket, end in ends.items() if held.get(bucket, 0) > end]
     if ahead:
-        raise LakeAheadError(
+        raise errors.LakeAheadError(
             f"The lake holds {_named(ahead[0])} of {table.path} up to offset"
             f" {held[ahead[0]]}, but its log ends at {ends[ahead[0]]}: the log was"
             " restored from an older copy.",
@@ -345,7 +335,7 @@ def check_image(table: TableInfo) -> None:
         return
     image = CHANGELOG_IMAGE.required(table.descriptor.properties)
     if image is ChangelogImage.WAL:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"The rows of {table.path} at an earlier position cannot be told: no lake snapshot"
             f" serves it, and the log has no rows before updates, as '{CHANGELOG_IMAGE.name}' is"
             f" {image}.",

@@ -11,14 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headwater import errors
 from headwater.cluster.schema_in import schema_of
-from headwater.errors import (
-    InvalidProjectionError,
-    InvalidTableError,
-    NotPrimaryKeyTableError,
-    UnsupportedError,
-)
-from headwater.model.bucket import TableBucket
+from headwater.model import TableBucket
 from headwater.read.filters import Filter, Where
 from headwater.read.log_scan import LogScan
 from headwater.read.offsets import LogBatch, Offsets, Place
@@ -53,12 +48,12 @@ def split_virtual(path: str) -> tuple[str, VirtualKind | None]:
     if suffix in tuple(VirtualKind):
         return table, VirtualKind(suffix)
     if suffix.split(_MARKER)[0] == _LAKE:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"{path!r} cannot be read: the lake is not available until tiering is.",
             hint=f"Read {table!r}.",
         )
     known = " and ".join(f"{_MARKER}{kind}" for kind in VirtualKind)
-    raise InvalidTableError(
+    raise errors.InvalidTableError(
         f"{path!r} ends in none of the suffixes of virtual tables.",
         hint=f"They are {known}.",
     )
@@ -67,15 +62,15 @@ def split_virtual(path: str) -> tuple[str, VirtualKind | None]:
 def check_shape(path: str, kind: VirtualKind | None, *, is_keyed: bool) -> None:
     """Refuse to read the log of a table in a shape that it does not have."""
     if kind is VirtualKind.BINLOG and not is_keyed:
-        raise NotPrimaryKeyTableError(
+        raise errors.NotPrimaryKeyTableError(
             f"{path} has no primary key, so there is no {path}{_MARKER}{kind}.",
             hint=f"Read {path}{_MARKER}{VirtualKind.CHANGELOG}.",
         )
 
 
-def read_only(path: str, kind: VirtualKind, *, wanted: str) -> UnsupportedError:
+def read_only(path: str, kind: VirtualKind, *, wanted: str) -> errors.UnsupportedError:
     """Return the refusal of anything but reading the log, such as `wanted="upsert"`."""
-    return UnsupportedError(
+    return errors.UnsupportedError(
         f"{path}{_MARKER}{kind} is a virtual table: it can be scanned and tailed, no more,"
         f" so {wanted} is refused.",
         hint=f"Use {path}.",
@@ -160,7 +155,7 @@ class _Records:
     def of(cls, batch: LogBatch) -> "_Records":
         changes = batch.changes
         if changes is None or bool((changes == ChangeType.APPEND).any()):
-            raise NotPrimaryKeyTableError(
+            raise errors.NotPrimaryKeyTableError(
                 f"The log of {batch.bucket} is not a changelog.", hint="Read it as $changelog."
             )
         return cls(batch.rows, changes, batch.offsets, batch.row_timestamps())
@@ -207,7 +202,7 @@ def _check_pairs(records: _Records) -> None:
     alone[1:] &= ~is_pair
     if alone.any():
         offset = int(records.offsets[alone.argmax()])
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"The log has only one half of the update at offset {offset}.",
             hint="Read $changelog if the table's changelog image is WAL, otherwise start earlier.",
         )
@@ -409,7 +404,7 @@ class VirtualTail:
 
 def _known(columns: Sequence[str], schema: pa.Schema) -> tuple[str, ...]:
     if unknown := [name for name in columns if name not in schema.names]:
-        raise InvalidProjectionError(
+        raise errors.InvalidProjectionError(
             f"There is no column '{unknown[0]}'.",
             hint=f"The columns are {', '.join(schema.names)}.",
         )

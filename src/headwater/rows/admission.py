@@ -8,17 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import CorruptBatchError, InvalidValueError, RecordTooLargeError
-from headwater.rows.log_batch import (
-    APPEND_ONLY,
-    HEADER_BYTES,
-    JOINED,
-    MAGIC_PLAIN,
-    BatchHeader,
-    BatchSections,
-    ChangeType,
-    check_crc,
-    read_sections,
-)
+from headwater.rows import log_batch
 from headwater.rows.message import (
     LayoutReader,
     MessageLayout,
@@ -126,7 +116,7 @@ class Expectation:
 
 def inspect(
     batch: bytes | memoryview,
-    header: BatchHeader,
+    header: log_batch.BatchHeader,
     *,
     expected: Expectation,
     limits: AdmissionLimits,
@@ -140,10 +130,10 @@ def inspect(
     """
     size = header.size
     _check_frame(batch, header, size=size, limits=limits)
-    start = HEADER_BYTES
-    if header.magic != MAGIC_PLAIN or not header.attributes & APPEND_ONLY:
+    start = log_batch.HEADER_BYTES
+    if header.magic != log_batch.MAGIC_PLAIN or not header.attributes & log_batch.APPEND_ONLY:
         # Most batches have none of these.
-        sections = read_sections(batch, header)
+        sections = log_batch.read_sections(batch, header)
         _check_statistics(
             memoryview(batch)[sections.statistics_start : sections.statistics_end],
             header,
@@ -159,7 +149,7 @@ def inspect(
 
 
 def _check_frame(
-    batch: bytes | memoryview, header: BatchHeader, *, size: int, limits: AdmissionLimits
+    batch: bytes | memoryview, header: log_batch.BatchHeader, *, size: int, limits: AdmissionLimits
 ) -> None:
     if size > limits.batch_bytes_max:
         raise RecordTooLargeError(
@@ -168,8 +158,8 @@ def _check_frame(
         )
     if len(batch) < size:
         raise CorruptBatchError(f"A batch of {size} bytes ends after {len(batch)}.")
-    check_crc(batch, header)
-    if header.attributes & JOINED:
+    log_batch.check_crc(batch, header)
+    if header.attributes & log_batch.JOINED:
         raise CorruptBatchError(
             "A client sent a record batch that is marked as joined by a server.", hint=_HINT
         )
@@ -177,7 +167,9 @@ def _check_frame(
         raise CorruptBatchError("A client sent a record batch without records.", hint=_HINT)
 
 
-def _check_statistics(statistics: memoryview, header: BatchHeader, *, schema: pa.Schema) -> None:
+def _check_statistics(
+    statistics: memoryview, header: log_batch.BatchHeader, *, schema: pa.Schema
+) -> None:
     if not len(statistics):
         return
     columns = parse_statistics(statistics, schema.types)
@@ -186,7 +178,11 @@ def _check_statistics(statistics: memoryview, header: BatchHeader, *, schema: pa
 
 
 def _check_changes(
-    batch: bytes | memoryview, header: BatchHeader, *, sections: BatchSections, append_only: bool
+    batch: bytes | memoryview,
+    header: log_batch.BatchHeader,
+    *,
+    sections: log_batch.BatchSections,
+    append_only: bool,
 ) -> None:
     if append_only and not header.is_append_only:
         raise CorruptBatchError(
@@ -196,11 +192,13 @@ def _check_changes(
     if header.is_append_only:
         return
     changes = np.frombuffer(batch, np.uint8)[sections.parts_end : sections.changes_end]
-    if changes.size and changes.max() > max(ChangeType):
+    if changes.size and changes.max() > max(log_batch.ChangeType):
         raise CorruptBatchError(f"Change type {changes.max()} is unknown.", hint=_HINT)
 
 
-def _check_layout(layout: MessageLayout, header: BatchHeader, *, expected: Expectation) -> None:
+def _check_layout(
+    layout: MessageLayout, header: log_batch.BatchHeader, *, expected: Expectation
+) -> None:
     shape = expected.shape
     if len(layout.nodes) != shape.node_count or len(layout.buffers) != shape.buffer_count:
         raise CorruptBatchError(

@@ -13,14 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import CorruptBatchError
+from headwater.rows import log_batch
 from headwater.rows.join import original_headers
-from headwater.rows.log_batch import (
-    HEADER_BYTES,
-    NO_WRITER,
-    BatchHeader,
-    build_batch,
-    read_sections,
-)
 from headwater.rows.message import PLAIN_BYTES_MAX, MessageWriter
 
 _SENT = struct.Struct("<8sII")
@@ -59,9 +53,9 @@ def frame_changelog(
 ) -> bytes:
     """Build a batch for the log around the Arrow message of its rows."""
     writer_id, sequence = writer
-    if writer_id != NO_WRITER:
+    if writer_id != log_batch.NO_WRITER:
         message = _with_checksum(message, checksum)
-    return build_batch(
+    return log_batch.build_batch(
         message,
         schema_id=schema_id,
         record_count=len(types),
@@ -71,28 +65,28 @@ def frame_changelog(
     )
 
 
-def sent_checksum(batch: bytes | memoryview, header: BatchHeader) -> int | None:
+def sent_checksum(batch: bytes | memoryview, header: log_batch.BatchHeader) -> int | None:
     """Return the checksum of the request that a batch was made from, or stored as it came.
 
     None for changelogs of older versions, which do not have it.
     """
     if header.is_append_only:
         return header.crc
-    start = HEADER_BYTES
+    start = log_batch.HEADER_BYTES
     if header.record_count:
-        start = read_sections(batch, header).changes_end
+        start = log_batch.read_sections(batch, header).changes_end
         if header.size - start < _PREFIX.size:
             return None
         start += _PREFIX.size + _PREFIX.unpack_from(batch, start)[1] - _SENT.size
-    if not HEADER_BYTES <= start <= header.size - _SENT.size:
+    if not log_batch.HEADER_BYTES <= start <= header.size - _SENT.size:
         return None
     magic, checksum, _ = _SENT.unpack_from(batch, start)
     return checksum if magic == _SENT_MAGIC else None
 
 
 def sent_batches(
-    batch: bytes | memoryview, header: BatchHeader
-) -> Iterator[tuple[BatchHeader, int | None]]:
+    batch: bytes | memoryview, header: log_batch.BatchHeader
+) -> Iterator[tuple[log_batch.BatchHeader, int | None]]:
     """Yield the headers of the batches that were joined, with what their writers sent.
 
     A joined changelog no longer has the latter.
@@ -115,12 +109,12 @@ def _with_checksum(message: bytes | memoryview, checksum: int) -> bytes:
 
 
 def read_changelog(
-    batch: bytes | memoryview, header: BatchHeader, schema: pa.Schema
+    batch: bytes | memoryview, header: log_batch.BatchHeader, schema: pa.Schema
 ) -> tuple[npt.NDArray[np.uint8], pa.RecordBatch]:
     """Return the change types and the rows of a stored batch."""
     if not header.record_count:
         return np.empty(0, np.uint8), pa.RecordBatch.from_pylist([], schema=schema)
-    sections = read_sections(batch, header)
+    sections = log_batch.read_sections(batch, header)
     if header.is_append_only:
         raise CorruptBatchError("A changelog batch has no change types.")
     view = memoryview(batch)

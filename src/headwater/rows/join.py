@@ -10,17 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import CorruptBatchError
+from headwater.model import Schema
 from headwater.model.arrow import arrow_schema
-from headwater.model.schema import Schema
-from headwater.rows.log_batch import (
-    JOINED,
-    MAGIC_STATISTICS,
-    BatchHeader,
-    BatchSections,
-    build_batch,
-    read_header,
-    read_sections,
-)
+from headwater.rows import log_batch
 from headwater.rows.message import PLAIN_BYTES_MAX, MessageWriter
 from headwater.rows.statistics import encode_statistics, statistics_columns
 
@@ -69,7 +61,7 @@ class Parts:
         return int(self.counts[:at].sum())
 
 
-def read_parts(batch: Data, header: BatchHeader) -> Parts:
+def read_parts(batch: Data, header: log_batch.BatchHeader) -> Parts:
     """Read the parts of a batch; one that was not joined is a single part."""
     if not header.is_joined:
         fields = (
@@ -80,7 +72,7 @@ def read_parts(batch: Data, header: BatchHeader) -> Parts:
             header.crc,
         )
         return Parts(*(np.array([each], np.int64) for each in fields))
-    sections = read_sections(batch, header)
+    sections = log_batch.read_sections(batch, header)
     parts = _decoded(bytes(memoryview(batch)[sections.parts_start : sections.parts_end]))
     is_sound = (
         len(parts) > 0
@@ -94,7 +86,7 @@ def read_parts(batch: Data, header: BatchHeader) -> Parts:
     return parts
 
 
-def original_headers(batch: Data, header: BatchHeader) -> Iterator[BatchHeader]:
+def original_headers(batch: Data, header: log_batch.BatchHeader) -> Iterator[log_batch.BatchHeader]:
     """Yield the headers of the batches that were joined, or of a batch that was not.
 
     Their lengths are no longer known and set to 0.
@@ -114,7 +106,7 @@ def original_headers(batch: Data, header: BatchHeader) -> Iterator[BatchHeader]:
             length=0,
             commit_timestamp=timestamp,
             crc=crc,
-            attributes=header.attributes & ~JOINED,
+            attributes=header.attributes & ~log_batch.JOINED,
             last_offset_delta=count - 1,
             writer_id=writer_id,
             sequence=sequence,
@@ -167,14 +159,14 @@ class JoinKind:
     statistics: tuple[int, ...] | None
 
 
-def kind_of(batch: Data, header: BatchHeader) -> JoinKind:
+def kind_of(batch: Data, header: log_batch.BatchHeader) -> JoinKind:
     """Work out the join kind of a batch, joined or not."""
     columns = None
-    if header.magic == MAGIC_STATISTICS:
-        sections = read_sections(batch, header)
+    if header.magic == log_batch.MAGIC_STATISTICS:
+        sections = log_batch.read_sections(batch, header)
         found = memoryview(batch)[sections.statistics_start : sections.statistics_end]
         columns = statistics_columns(found) if len(found) else ()
-    return JoinKind(header.schema_id, header.attributes & ~JOINED, columns)
+    return JoinKind(header.schema_id, header.attributes & ~log_batch.JOINED, columns)
 
 
 class Joiner:
@@ -190,8 +182,8 @@ class Joiner:
 
         None means that the result would be too large after decompression.
         """
-        headers = [read_header(batch) for batch in batches]
-        sections = [read_sections(*pair) for pair in zip(batches, headers, strict=True)]
+        headers = [log_batch.read_header(batch) for batch in batches]
+        sections = [log_batch.read_sections(*pair) for pair in zip(batches, headers, strict=True)]
         schema = self._schema_of(headers[0].schema_id)
         kind = kind_of(batches[0], headers[0])
         rows = _rows_of(batches, headers, sections, schema)
@@ -201,7 +193,7 @@ class Joiner:
         statistics = None
         if kind.statistics is not None:
             statistics = encode_statistics(rows, schema, kind.statistics) or b""
-        return build_batch(
+        return log_batch.build_batch(
             self._message(rows, headers[0].schema_id),
             schema_id=kind.schema_id,
             record_count=rows.num_rows,
@@ -212,12 +204,12 @@ class Joiner:
             timestamp_ms=headers[-1].commit_timestamp,
         )
 
-    def split(self, batch: Data, header: BatchHeader, *, offset: int) -> Iterator[bytes]:
+    def split(self, batch: Data, header: log_batch.BatchHeader, *, offset: int) -> Iterator[bytes]:
         """Yield batches, one for each time from an offset on, for readers without parts.
 
         They have no statistics, which are only useful before a batch is read.
         """
-        sections = read_sections(batch, header)
+        sections = log_batch.read_sections(batch, header)
         schema = self._schema_of(header.schema_id)
         rows = _rows_of([batch], [header], [sections], schema)
         changes = _all_changes([batch], [header], [sections])
@@ -226,7 +218,7 @@ class Joiner:
         for start, end in zip(starts, [*starts[1:], len(times)], strict=True):
             if header.base_offset + end <= offset:
                 continue
-            yield build_batch(
+            yield log_batch.build_batch(
                 self._message(rows.slice(start, end - start), header.schema_id),
                 schema_id=header.schema_id,
                 record_count=end - start,
@@ -244,8 +236,8 @@ class Joiner:
 
 def _rows_of(
     batches: Sequence[Data],
-    headers: Sequence[BatchHeader],
-    sections: Sequence[BatchSections],
+    headers: Sequence[log_batch.BatchHeader],
+    sections: Sequence[log_batch.BatchSections],
     schema: Schema,
 ) -> pa.RecordBatch:
     arrow = arrow_schema(schema)
@@ -286,7 +278,9 @@ def _without_old_checksums(parts: Parts) -> Parts:
 
 
 def _all_changes(
-    batches: Sequence[Data], headers: Sequence[BatchHeader], sections: Sequence[BatchSections]
+    batches: Sequence[Data],
+    headers: Sequence[log_batch.BatchHeader],
+    sections: Sequence[log_batch.BatchSections],
 ) -> bytes | None:
     if headers[0].is_append_only:
         return None

@@ -15,23 +15,8 @@ import pyarrow.compute as pc
 
 from headwater.config.options import DATALAKE_FORMAT, KV_FORMAT_VERSION, LakeFormat
 from headwater.errors import InvalidValueError, UnsupportedError
+from headwater.model import TableDescriptor, types
 from headwater.model.arrow import arrow_type
-from headwater.model.table import TableDescriptor
-from headwater.model.types import (
-    BigIntType,
-    BinaryType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    StringType,
-    TimestampType,
-    TimeType,
-)
 from headwater.rows.compacted.coders import KeyDecoder, KeyEncoder, fields_of, form_of
 from headwater.rows.compacted.forms import (
     DECIMAL_BYTES,
@@ -75,9 +60,9 @@ class PaimonKeys:
     forms: tuple[Form, ...]
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "PaimonKeys":
+    def of(cls, data_types: Sequence[types.DataType]) -> "PaimonKeys":
         """Work out how to encode key columns of these types."""
-        return cls(tuple(form_of(each) for each in types))
+        return cls(tuple(form_of(each) for each in data_types))
 
     def encode(self, columns: Sequence[pa.Array], /) -> RowBytes:
         """Encode one key per element of the columns."""
@@ -194,14 +179,14 @@ class IcebergKeys:
     spread: Callable[[pa.Array], RowBytes]
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "IcebergKeys":
+    def of(cls, data_types: Sequence[types.DataType]) -> "IcebergKeys":
         """Work out how to encode a key column of this type."""
-        if len(types) != 1:
+        if len(data_types) != 1:
             raise UnsupportedError(
-                f"A table in Iceberg's format has {len(types)} bucket keys, but must have one.",
+                f"A table in Iceberg's format has {len(data_types)} bucket keys; it must have one.",
                 hint="Use exactly one bucket key.",
             )
-        return cls(_iceberg_form(types[0]))
+        return cls(_iceberg_form(data_types[0]))
 
     def encode(self, columns: Sequence[pa.Array], /) -> RowBytes:
         """Encode one key per element of the column, none of which may be null or empty."""
@@ -215,18 +200,24 @@ class IcebergKeys:
         return keys
 
 
-def _iceberg_form(data_type: DataType) -> Callable[[pa.Array], RowBytes]:
+def _iceberg_form(data_type: types.DataType) -> Callable[[pa.Array], RowBytes]:
     match data_type:
-        case StringType() | CharType() | BytesType() | BinaryType():
+        case types.StringType() | types.CharType() | types.BytesType() | types.BinaryType():
             return _raw_bytes
-        case DecimalType():
+        case types.DecimalType():
             form = LargeDecimal(arrow_type(data_type), is_inlined=False, reserved_bytes=0)
             return lambda column: RowBytes.from_arrow(form.to_spans(column))
-        case IntType() | DateType() | BigIntType() | FloatType() | DoubleType():
+        case (
+            types.IntType()
+            | types.DateType()
+            | types.BigIntType()
+            | types.FloatType()
+            | types.DoubleType()
+        ):
             return _raw_numbers
-        case TimeType():
+        case types.TimeType():
             return lambda column: _long_rows(_millis_of_day(data_type, column) * _MICROS_PER_MILLI)
-        case TimestampType():
+        case types.TimestampType():
             return _micros
         case _:
             raise UnsupportedError(
@@ -247,7 +238,7 @@ def _raw_numbers(column: pa.Array) -> RowBytes:
     return _long_rows(plain.fill_null(0).to_numpy().astype(np.int64))
 
 
-def _millis_of_day(data_type: TimeType, column: pa.Array) -> Longs:
+def _millis_of_day(data_type: types.TimeType, column: pa.Array) -> Longs:
     form = form_of(data_type)
     assert isinstance(form, NumberForm)
     return as_words(form, column).view(np.int64)
@@ -290,9 +281,9 @@ class PaimonKeyReader:
     fields: tuple[Field, ...]
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "PaimonKeyReader":
+    def of(cls, data_types: Sequence[types.DataType]) -> "PaimonKeyReader":
         """Work out how to decode key columns of these types."""
-        return cls(fields_of(types))
+        return cls(fields_of(data_types))
 
     def decode(self, keys: RowBytes) -> list[pa.Array]:
         """Decode all keys, or reject the first that points outside of itself."""
@@ -350,33 +341,35 @@ class IcebergKeyReader:
     read: _ReadColumn
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "IcebergKeyReader":
+    def of(cls, data_types: Sequence[types.DataType]) -> "IcebergKeyReader":
         """Work out how to decode a key column of this type."""
-        if len(types) != 1:
-            raise UnsupportedError(f"A key in Iceberg's format has one column, not {len(types)}.")
-        return cls(_iceberg_column(types[0]))
+        if len(data_types) != 1:
+            raise UnsupportedError(
+                f"A key in Iceberg's format has one column, not {len(data_types)}."
+            )
+        return cls(_iceberg_column(data_types[0]))
 
     def decode(self, keys: RowBytes) -> list[pa.Array]:
         """Decode all keys, or reject the first whose size does not fit its type."""
         return [self.read(keys)]
 
 
-def _iceberg_column(data_type: DataType) -> _ReadColumn:
+def _iceberg_column(data_type: types.DataType) -> _ReadColumn:
     form = form_of(data_type)
     match data_type:
-        case StringType() | CharType() | BytesType() | BinaryType():
+        case types.StringType() | types.CharType() | types.BytesType() | types.BinaryType():
             assert isinstance(form, SpanForm)
             return lambda keys: form.from_spans(keys, _ORIGIN)
-        case DecimalType():
+        case types.DecimalType():
             decimal = LargeDecimal(arrow_type(data_type), is_inlined=False, reserved_bytes=0)
             return lambda keys: decimal.from_spans(keys, _ORIGIN)
-        case TimestampType():
+        case types.TimestampType():
             return lambda keys: _from_micros(arrow_type(data_type), _read_longs(keys))
-        case TimeType():
+        case types.TimeType():
             return lambda keys: _numbers(form, _read_longs(keys) // _MICROS_PER_MILLI)
-        case IntType() | DateType() | BigIntType():
+        case types.IntType() | types.DateType() | types.BigIntType():
             return lambda keys: _numbers(form, _read_longs(keys))
-        case FloatType() | DoubleType():
+        case types.FloatType() | types.DoubleType():
             assert isinstance(form, NumberForm)
             dtype = form.dtype
             return lambda keys: form.from_numbers(_fixed(keys, dtype), _ORIGIN)
@@ -424,14 +417,14 @@ class Decoder(Protocol):
         """Decode the columns of all keys; a malformed key is an error."""
 
 
-def key_encoder(types: Sequence[DataType], lake: LakeFormat | None) -> Encoder:
+def key_encoder(data_types: Sequence[types.DataType], lake: LakeFormat | None) -> Encoder:
     """Make the key encoder of a lake format for these types."""
-    make: Callable[[Sequence[DataType]], Encoder] = KeyEncoder.of
+    make: Callable[[Sequence[types.DataType]], Encoder] = KeyEncoder.of
     if lake is LakeFormat.PAIMON:
         make = PaimonKeys.of
     elif lake is LakeFormat.ICEBERG:
         make = IcebergKeys.of
-    return make(types)
+    return make(data_types)
 
 
 def primary_key_format(descriptor: TableDescriptor) -> LakeFormat | None:
@@ -451,15 +444,15 @@ def primary_key_encoder(descriptor: TableDescriptor) -> Encoder:
 
 def primary_key_decoder(descriptor: TableDescriptor) -> Decoder:
     """Make the decoder of a table's physical primary key."""
-    types = _key_types(descriptor)
+    data_types = _key_types(descriptor)
     match primary_key_format(descriptor):
         case LakeFormat.PAIMON:
-            return PaimonKeyReader.of(types)
+            return PaimonKeyReader.of(data_types)
         case LakeFormat.ICEBERG:
-            return IcebergKeyReader.of(types)
+            return IcebergKeyReader.of(data_types)
         case _:
-            return KeyDecoder.of(types)
+            return KeyDecoder.of(data_types)
 
 
-def _key_types(descriptor: TableDescriptor) -> list[DataType]:
+def _key_types(descriptor: TableDescriptor) -> list[types.DataType]:
     return [descriptor.schema.column(name).type for name in descriptor.physical_primary_key]

@@ -10,35 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import CorruptBatchError, InvalidProjectionError
+from headwater.model import Column, Schema
 from headwater.model.arrow import arrow_type
-from headwater.model.schema import Column, Schema
-from headwater.rows.log_batch import (
-    CRC_END,
-    CRC_START,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_END,
-    MAGIC_PLAIN,
-    BatchHeader,
-    BatchSections,
-    read_sections,
-    read_statistics_section,
-)
-from headwater.rows.message import (
-    ALIGNMENT,
-    PREFIX_BYTES,
-    Codec,
-    MessageLayout,
-    MessageTemplate,
-    NullColumn,
-    Pairs,
-    Shape,
-    metadata_bytes,
-    null_column,
-    read_layout,
-    shape_of,
-    shape_of_all,
-)
+from headwater.rows import log_batch, message
 from headwater.rows.row_bytes import crc32c_of_parts
 
 # Where the buffers of a new message body come from, and where they go.
@@ -54,18 +28,18 @@ _NOT_COMPRESSED = struct.Struct("<q").pack(-1)
 class BodySource:
     """Where bytes come from: the stored body, followed by zeros for null columns."""
 
-    nodes: Pairs
-    buffers: Pairs
+    nodes: message.Pairs
+    buffers: message.Pairs
     nulls_start: int
     nulls: bytes
 
 
-def source_of(layout: MessageLayout, null_types: Sequence[pa.DataType]) -> BodySource:
+def source_of(layout: message.MessageLayout, null_types: Sequence[pa.DataType]) -> BodySource:
     """Append null columns of the given types to the stored body."""
     nulls_start = _padded(layout.body_length) + _GAP_BYTES
     if not null_types:
         return BodySource(layout.nodes, layout.buffers, nulls_start, b"")
-    columns = [null_column(data_type, layout.row_count) for data_type in null_types]
+    columns = [message.null_column(data_type, layout.row_count) for data_type in null_types]
     _check_size(columns, layout.row_count)
     nodes = [node for column in columns for node in column.nodes]
     ranges, nulls = _null_body(columns, compressed=layout.compression is not None)
@@ -78,7 +52,7 @@ def source_of(layout: MessageLayout, null_types: Sequence[pa.DataType]) -> BodyS
     )
 
 
-def _check_size(columns: Sequence[NullColumn], row_count: int) -> None:
+def _check_size(columns: Sequence[message.NullColumn], row_count: int) -> None:
     """Reject large null columns: a batch of many rows may be only a few bytes itself."""
     size = sum(length for column in columns for length in column.buffer_lengths)
     if size > NULLS_BYTES_MAX:
@@ -90,7 +64,7 @@ def _check_size(columns: Sequence[NullColumn], row_count: int) -> None:
 
 
 def _null_body(
-    columns: Sequence[NullColumn], *, compressed: bool
+    columns: Sequence[message.NullColumn], *, compressed: bool
 ) -> tuple[list[tuple[int, int]], bytes]:
     lead = _NOT_COMPRESSED if compressed else b""
     ranges, parts, position = [], [], 0
@@ -103,7 +77,7 @@ def _null_body(
     return ranges, b"".join(parts)
 
 
-def lay_out(picked: Pairs) -> tuple[Pairs, list[tuple[int, int]]]:
+def lay_out(picked: message.Pairs) -> tuple[message.Pairs, list[tuple[int, int]]]:
     """Return where the buffers go, and the source runs that make up the new body."""
     # A plain loop: a projection has few buffers, and numpy would cost ten times as much.
     ranges: list[tuple[int, int]] = []
@@ -124,7 +98,7 @@ def lay_out(picked: Pairs) -> tuple[Pairs, list[tuple[int, int]]]:
 
 
 def _padded(length: int) -> int:
-    return (length + ALIGNMENT - 1) & -ALIGNMENT
+    return (length + message.ALIGNMENT - 1) & -message.ALIGNMENT
 
 
 Part: TypeAlias = bytes | memoryview
@@ -137,7 +111,7 @@ WHOLE_READ_BYTES_MAX = 64 * 1024
 _METADATA_SLACK_BYTES = 1024
 _PAIR_BYTES = 16
 _CRC = struct.Struct("<I")
-_CODECS: tuple[Codec | None, ...] = (None, "lz4", "zstd")
+_CODECS: tuple[message.Codec | None, ...] = (None, "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,20 +122,20 @@ class Projection:
     those of null columns are numbered after the stored ones.
     """
 
-    stored: Shape
+    stored: message.Shape
     node_sources: Ints
     buffer_sources: Ints
     null_types: tuple[pa.DataType, ...]
-    templates: dict[Codec | None, MessageTemplate]
+    templates: dict[message.Codec | None, message.MessageTemplate]
 
     @classmethod
     def of(cls, stored: Schema, wanted: Sequence[Column]) -> "Projection":
         """Match wanted columns with stored ones by id; a missing one becomes null."""
         types = [arrow_type(column.type) for column in stored.columns]
-        places = dict(zip(_ids(stored.columns), _places(types, Shape(0, 0)), strict=True))
+        places = dict(zip(_ids(stored.columns), _places(types, message.Shape(0, 0)), strict=True))
         missing = [column for column in wanted if column.column_id not in places]
         null_types = [arrow_type(column.type) for column in missing]
-        total = shape_of_all(types)
+        total = message.shape_of_all(types)
         _check_types(stored, wanted)
         places |= dict(zip(_ids(missing), _places(null_types, total), strict=True))
         chosen = [places[column.column_id] for column in wanted]
@@ -173,7 +147,7 @@ class Projection:
             buffer_sources=np.array(buffers, np.int64),
             null_types=tuple(null_types),
             templates={
-                codec: MessageTemplate.of(len(nodes), len(buffers), codec=codec)
+                codec: message.MessageTemplate.of(len(nodes), len(buffers), codec=codec)
                 for codec in _CODECS
             },
         )
@@ -189,10 +163,10 @@ def _ids(columns: Sequence[Column]) -> list[int]:
     return [column.column_id for column in columns]
 
 
-def _places(types: Sequence[pa.DataType], start: Shape) -> list[_Place]:
+def _places(types: Sequence[pa.DataType], start: message.Shape) -> list[_Place]:
     places = []
     for data_type in types:
-        end = start + shape_of(data_type)
+        end = start + message.shape_of(data_type)
         places.append(
             _Place(
                 range(start.node_count, end.node_count), range(start.buffer_count, end.buffer_count)
@@ -213,7 +187,7 @@ def _check_types(stored: Schema, wanted: Sequence[Column]) -> None:
             )
 
 
-def project_batch(read: Read, header: BatchHeader, projection: Projection) -> list[Part]:
+def project_batch(read: Read, header: log_batch.BatchHeader, projection: Projection) -> list[Part]:
     """Return the parts of a batch with only the wanted columns.
 
     1. Read header and metadata. 2. Pick nodes and buffers. 3. Read the picked runs of bytes.
@@ -224,7 +198,7 @@ def project_batch(read: Read, header: BatchHeader, projection: Projection) -> li
     read_part = _reader(read, header)
     prefix, sections = _read_prefix(read_part, header, projection)
     start = sections.changes_end
-    layout = read_layout(prefix[start:], message_bytes=header.size - start)
+    layout = message.read_layout(prefix[start:], message_bytes=header.size - start)
     _check_counts(layout, header, projection)
     source = source_of(layout, projection.null_types)
     buffers, runs = lay_out(source.buffers[projection.buffer_sources])
@@ -238,7 +212,7 @@ def project_batch(read: Read, header: BatchHeader, projection: Projection) -> li
     return _sealed(header, [prefix[sections.statistics_end : start], metadata, *body])
 
 
-def _reader(read: Read, header: BatchHeader) -> Callable[[int, int], memoryview]:
+def _reader(read: Read, header: log_batch.BatchHeader) -> Callable[[int, int], memoryview]:
     whole = memoryview(read(0, header.size)) if header.size <= WHOLE_READ_BYTES_MAX else None
 
     def read_part(start: int, end: int) -> memoryview:
@@ -251,19 +225,21 @@ def _reader(read: Read, header: BatchHeader) -> Callable[[int, int], memoryview]
 
 
 def _read_prefix(
-    read_part: Callable[[int, int], memoryview], header: BatchHeader, projection: Projection
-) -> tuple[memoryview, BatchSections]:
+    read_part: Callable[[int, int], memoryview],
+    header: log_batch.BatchHeader,
+    projection: Projection,
+) -> tuple[memoryview, log_batch.BatchSections]:
     pairs = projection.stored.node_count + projection.stored.buffer_count
     changes = 0 if header.is_append_only else header.record_count
-    guess = HEADER_BYTES + changes + _PAIR_BYTES * pairs + _METADATA_SLACK_BYTES
+    guess = log_batch.HEADER_BYTES + changes + _PAIR_BYTES * pairs + _METADATA_SLACK_BYTES
     prefix = read_part(0, min(guess, header.size))
     if header.is_joined:
         # The length of the parts comes after the statistics, however long those are.
-        _, statistics_end = read_statistics_section(prefix, header)
-        prefix = _extended(read_part, prefix, statistics_end + PREFIX_BYTES, header.size)
-    sections = read_sections(prefix, header)
-    prefix = _extended(read_part, prefix, sections.changes_end + PREFIX_BYTES, header.size)
-    needed = sections.changes_end + metadata_bytes(prefix[sections.changes_end :])
+        _, statistics_end = log_batch.read_statistics_section(prefix, header)
+        prefix = _extended(read_part, prefix, statistics_end + message.PREFIX_BYTES, header.size)
+    sections = log_batch.read_sections(prefix, header)
+    prefix = _extended(read_part, prefix, sections.changes_end + message.PREFIX_BYTES, header.size)
+    needed = sections.changes_end + message.metadata_bytes(prefix[sections.changes_end :])
     return _extended(read_part, prefix, needed, header.size), sections
 
 
@@ -276,8 +252,10 @@ def _extended(
     return memoryview(b"".join((prefix, read_part(len(prefix), end))))
 
 
-def _check_counts(layout: MessageLayout, header: BatchHeader, projection: Projection) -> None:
-    found = Shape(len(layout.nodes), len(layout.buffers))
+def _check_counts(
+    layout: message.MessageLayout, header: log_batch.BatchHeader, projection: Projection
+) -> None:
+    found = message.Shape(len(layout.nodes), len(layout.buffers))
     if found != projection.stored or layout.row_count != header.record_count:
         raise CorruptBatchError(
             f"A stored batch of {header.record_count} records has {layout.row_count} rows in "
@@ -299,16 +277,16 @@ def _body(
             parts.append(nulls[start - source.nulls_start : end - source.nulls_start])
         else:
             parts.append(read_part(body_start + start, body_start + end))
-        if padding := -(end - start) % ALIGNMENT:
+        if padding := -(end - start) % message.ALIGNMENT:
             parts.append(bytes(padding))
     return parts
 
 
-def _sealed(header: BatchHeader, payload: list[Part]) -> list[Part]:
-    head = HEADER.pack(
+def _sealed(header: log_batch.BatchHeader, payload: list[Part]) -> list[Part]:
+    head = log_batch.HEADER.pack(
         header.base_offset,
-        HEADER_BYTES - LENGTH_END + sum(map(len, payload)),
-        MAGIC_PLAIN,
+        log_batch.HEADER_BYTES - log_batch.LENGTH_END + sum(map(len, payload)),
+        log_batch.MAGIC_PLAIN,
         header.commit_timestamp,
         0,
         header.schema_id,
@@ -318,6 +296,6 @@ def _sealed(header: BatchHeader, payload: list[Part]) -> list[Part]:
         header.sequence,
         header.record_count,
     )
-    signed = head[CRC_END:]
+    signed = head[log_batch.CRC_END :]
     crc = crc32c_of_parts([signed, *payload])
-    return [head[:CRC_START] + _CRC.pack(crc) + signed, *filter(len, payload)]
+    return [head[: log_batch.CRC_START] + _CRC.pack(crc) + signed, *filter(len, payload)]

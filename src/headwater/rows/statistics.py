@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import CorruptBatchError
+from headwater.model import Schema
 from headwater.model.arrow import arrow_type
 from headwater.model.predicate import And, Leaf, LeafFunction, Literal, Or, Predicate
-from headwater.model.schema import Schema
 from headwater.rows.aligned_row import NANOS_PER_MILLI, decode_row, encode_row, holds
 
 # The statistics block: null count, minimum and maximum of selected columns.

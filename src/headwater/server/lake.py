@@ -12,28 +12,18 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
+from headwater import errors
 from headwater.config.lake import SERVED_FORMATS, lake_config, local_catalog, told_properties
 from headwater.config.options import DATALAKE_ENABLED, DATALAKE_FORMAT, LakeFormat
 from headwater.config.server import ServerSettings
-from headwater.errors import (
-    CorruptFileError,
-    HeadwaterError,
-    LakeSnapshotMissingError,
-    RequestError,
-)
 from headwater.lake.lakes import Opener, lake_format, lake_spec, open_lake
 from headwater.lake.spi import LakeSnapshot
-from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket, TableIdentity
-from headwater.model.bucket import TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import LakeBucket, TableBucket, TableInfo
+from headwater.model.boundary import BOUNDARY_PROPERTY, TableIdentity
 from headwater.runtime.clock import Clock, random_bytes
 from headwater.runtime.events import Events
+from headwater.server.catalog import lake_entries
 from headwater.server.catalog.catalog import ServerCatalog
-from headwater.server.catalog.lake_entries import (
-    ReportedLakeSnapshot,
-    TieredOffsets,
-    offsets_from_json,
-)
 from headwater.server.tablets import Tablets
 from headwater.server.tiering import TieringRounds
 from headwater.store.local import make_durably, sync_all, sync_names
@@ -59,7 +49,7 @@ class OffsetsFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory.absolute()
 
-    def write(self, offsets: TieredOffsets) -> str:
+    def write(self, offsets: lake_entries.TieredOffsets) -> str:
         """Write offsets to a new file, durably, and return its path as a URL."""
         directory = self._directory / str(offsets.table_id)
         make_durably(directory)
@@ -73,20 +63,22 @@ class OffsetsFiles:
         sync_names(directory)
         return path.as_uri()
 
-    def read(self, url: str, *, table_id: int) -> TieredOffsets:
+    def read(self, url: str, *, table_id: int) -> lake_entries.TieredOffsets:
         """Read a file that was written for a table; no other file can be named."""
         path = self._place(url, table_id)
         try:
             text = path.read_bytes()[:_BYTES_MAX].decode()
         except FileNotFoundError:
-            raise RequestError(
+            raise errors.RequestError(
                 f"There is no offsets file {path.name}.", hint="Prepare the offsets again."
             ) from None
         except UnicodeDecodeError as fault:
-            raise CorruptFileError(f"The offsets file {path} is damaged.") from fault
-        offsets = offsets_from_json(text)
+            raise errors.CorruptFileError(f"The offsets file {path} is damaged.") from fault
+        offsets = lake_entries.offsets_from_json(text)
         if offsets.table_id != table_id:
-            raise RequestError(f"The offsets file {path.name} does not belong to table {table_id}.")
+            raise errors.RequestError(
+                f"The offsets file {path.name} does not belong to table {table_id}."
+            )
         return offsets
 
     def clear(self, used: frozenset[str], *, table_ids: frozenset[int], now_ms: int) -> int:
@@ -120,7 +112,7 @@ class OffsetsFiles:
             or path.parent != self._directory / str(table_id)
             or not _NAME.fullmatch(path.name)
         ):
-            raise RequestError(
+            raise errors.RequestError(
                 "This server did not prepare that offsets file for the table.",
                 hint="Prepare the offsets, and commit the path that is returned.",
             )
@@ -227,9 +219,9 @@ class LakeChecks:
         """Look; whatever a library raises must not stop the server."""
         try:
             return self._looked(table, snapshot_id)
-        except LakeSnapshotMissingError as fault:
+        except errors.LakeSnapshotMissingError as fault:
             return LakeLook(Standing.ABSENT, {}, fault.message)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             return LakeLook(Standing.UNSEEN, {}, fault.message)
         except Exception as fault:  # noqa: BLE001 - as above; the report is not believed
             return LakeLook(Standing.UNSEEN, {}, f"{type(fault).__name__}: {fault}")
@@ -266,7 +258,7 @@ class LakeChecks:
         if BOUNDARY_PROPERTY not in found.properties and text is not None:
             inline = text.lstrip().startswith("{")
             offsets = (
-                offsets_from_json(text)
+                lake_entries.offsets_from_json(text)
                 if inline
                 else self._files.read(text, table_id=table.table_id)
             )
@@ -289,7 +281,7 @@ def check_said(
             partition = (
                 "" if bucket.partition_id is None else f" of partition {bucket.partition_id}"
             )
-            raise RequestError(
+            raise errors.RequestError(
                 f"Lake snapshot {snapshot_id} is reported to have bucket "
                 f"{bucket.bucket}{partition} up to offset {end}, but according to itself it ends "
                 f"at {held}.",
@@ -360,7 +352,7 @@ class ServerLake:
             if bucket.partition_id == partition_id
         )
 
-    def unchecked(self) -> list[ReportedLakeSnapshot]:
+    def unchecked(self) -> list[lake_entries.ReportedLakeSnapshot]:
         """List the newest snapshots that were reported and could not be checked."""
         found = [self._catalog.lake.latest(table.table_id) for table in self._catalog.tables.all()]
         return [each for each in found if each is not None and each.standing != Standing.CHECKED]

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from headwater.config.options import DATALAKE_ENABLED
 from headwater.config.table_options import LakeOptions
 from headwater.errors import TieringFencedError
-from headwater.model.path import TablePath
-from headwater.model.table import TableInfo
+from headwater.model import TableInfo, TablePath
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.server.catalog.catalog import ServerCatalog

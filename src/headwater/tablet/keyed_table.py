@@ -18,17 +18,9 @@ from headwater.kv.heap import Heap
 from headwater.kv.merge.engine import Engine, engine_of
 from headwater.kv.state import KvState
 from headwater.kv.store import IdRange
+from headwater.model import Schema, TableDescriptor
 from headwater.model.arrow import arrow_schema
-from headwater.model.schema import Schema
-from headwater.model.table import TableDescriptor
-from headwater.rows.compacted.coders import (
-    KeyDecoder,
-    RowDecoder,
-    RowEncoder,
-    adapted,
-    decoder_of,
-    encoder_of,
-)
+from headwater.rows.compacted import coders
 from headwater.rows.compacted.one_row import OneKeyEncoder, OneRowDecoder, OneRowEncoder
 from headwater.rows.keys import primary_key_decoder, primary_key_encoder, primary_key_format
 from headwater.rows.message import arrow_codec
@@ -102,7 +94,7 @@ class KeyedTable:
         self._one_key_encoder = OneKeyEncoder.of(types) if is_plain else None
         self._key_decoder = primary_key_decoder(descriptor)
         self.prefix_count = _prefix_count(descriptor)
-        self._prefix_decoder = KeyDecoder.of(types[: self.prefix_count])
+        self._prefix_decoder = coders.KeyDecoder.of(types[: self.prefix_count])
 
     def latest(self) -> TableVersion:
         """Return the current version."""
@@ -246,7 +238,7 @@ class KeyedTable:
         )
         if schema_id == wanted.schema_id:
             return pa.RecordBatch.from_arrays(columns, schema=wanted.arrow)
-        return adapted(columns, self.schema(schema_id), wanted.schema)
+        return coders.adapted(columns, self.schema(schema_id), wanted.schema)
 
     def _decode_one(self, rows: RowBytes, schema_id: int) -> list[pa.Array] | None:
         """Decode a row that comes alone; None if the decoder of many has to look at it."""
@@ -260,11 +252,11 @@ class KeyedTable:
     def _make_one_encoder(self, schema_id: int) -> OneRowEncoder | None:
         return OneRowEncoder.of([column.type for column in self.schema(schema_id).columns])
 
-    def _make_decoder(self, schema_id: int) -> RowDecoder:
-        return decoder_of(self.schema(schema_id))
+    def _make_decoder(self, schema_id: int) -> coders.RowDecoder:
+        return coders.decoder_of(self.schema(schema_id))
 
-    def _make_encoder(self, schema_id: int) -> RowEncoder:
-        return encoder_of(self.schema(schema_id))
+    def _make_encoder(self, schema_id: int) -> coders.RowEncoder:
+        return coders.encoder_of(self.schema(schema_id))
 
     def _make_engine(
         self,

@@ -8,15 +8,9 @@ from typing import Protocol
 from headwater.errors import CorruptBatchError, StorageError
 from headwater.log.log import Log
 from headwater.log.scan import StoredBatch
+from headwater.model import Schema
 from headwater.model.predicate import Predicate
-from headwater.model.schema import Schema
-from headwater.rows.log_batch import (
-    MAGIC_STATISTICS,
-    BatchHeader,
-    iterate,
-    read_header,
-    read_statistics_section,
-)
+from headwater.rows import log_batch
 from headwater.rows.projection import Projection, Read, project_batch
 from headwater.rows.statistics import decode_statistics, may_match
 
@@ -33,7 +27,7 @@ Part = bytes | memoryview
 class Split(Protocol):
     """Take joined batches apart."""
 
-    def split(self, batch: Part, header: BatchHeader, *, offset: int) -> Iterator[bytes]:
+    def split(self, batch: Part, header: log_batch.BatchHeader, *, offset: int) -> Iterator[bytes]:
         """Yield batches of single times, from the one that holds an offset on."""
         ...
 
@@ -91,7 +85,7 @@ def select(
 
 
 def _holds_joined(data: memoryview) -> bool:
-    return any(header.is_joined for header, _ in iterate(data))
+    return any(header.is_joined for header, _ in log_batch.iterate(data))
 
 
 class _Taken:
@@ -163,7 +157,7 @@ def _pieces(
         return
     whole = batch.read(0, header.size)
     for piece in selection.split_joined().split(whole, header, offset=offset):
-        part = read_header(piece)
+        part = log_batch.read_header(piece)
         yield _cut(partial(_slice, piece), part, selection), part.end_offset
 
 
@@ -171,7 +165,7 @@ def _slice(data: bytes, start: int, end: int) -> bytes:
     return data[start:end]
 
 
-def _cut(read: Read, header: BatchHeader, selection: Selection) -> list[Part]:
+def _cut(read: Read, header: log_batch.BatchHeader, selection: Selection) -> list[Part]:
     if selection.projection_of is None:
         return [read(0, header.size)]
     return project_batch(read, header, selection.projection_of(header.schema_id))
@@ -179,10 +173,10 @@ def _cut(read: Read, header: BatchHeader, selection: Selection) -> list[Part]:
 
 def _may_match(batch: StoredBatch, selection: Selection) -> bool:
     header = batch.header
-    if header.magic != MAGIC_STATISTICS or selection.predicate is None:
+    if header.magic != log_batch.MAGIC_STATISTICS or selection.predicate is None:
         return True
     prefix = batch.read(0, min(header.size, 52))
-    start, end = read_statistics_section(prefix, header)
+    start, end = log_batch.read_statistics_section(prefix, header)
     if start == end:
         return True
     data = batch.read(start, end)

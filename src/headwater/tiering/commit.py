@@ -4,18 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from headwater.errors import (
-    BoundaryMovedError,
-    HeadwaterError,
-    LakeCommitUnknownError,
-    LakeMovedError,
-    LakeRewrittenError,
-    LakeTableDiffersError,
-    LakeUnreachableError,
-    TieringFencedError,
-)
+from headwater import errors
 from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult
-from headwater.model.boundary import Boundary
+from headwater.model import Boundary
 from headwater.runtime.clock import Clock
 from headwater.runtime.tasks import aside
 
@@ -124,13 +115,13 @@ class Commitment:
         1. Look at the newest snapshot, and for the round. 2. Decide. 3. Try, if that is the
         decision. 4. After a pause look again, if others were quicker or the outcome is unknown.
         """
-        fault: HeadwaterError = LakeCommitUnknownError("No commit was attempted.")
+        fault: errors.HeadwaterError = errors.LakeCommitUnknownError("No commit was attempted.")
         for attempt in range(ATTEMPTS_MAX):
             if attempt:
                 await self._clock.sleep(min(PAUSE_FIRST_S * 2 ** (attempt - 1), PAUSE_MAX_S))
             try:
                 outcome = await self._attempt()
-            except LakeUnreachableError as unreachable:
+            except errors.LakeUnreachableError as unreachable:
                 outcome = unreachable
             if isinstance(outcome, LakeSnapshot):
                 return outcome
@@ -139,7 +130,7 @@ class Commitment:
             await self._abort()
         raise fault
 
-    async def _attempt(self) -> LakeSnapshot | HeadwaterError:
+    async def _attempt(self) -> LakeSnapshot | errors.HeadwaterError:
         proposal, committer = self._proposal, self._committer
         head = await aside(committer.head)
         found = await aside(committer.find_round, proposal.boundary.round_id)
@@ -153,7 +144,7 @@ class Commitment:
             case other:
                 assert_never(other)
 
-    async def _try(self, on: LakeSnapshot | None) -> LakeSnapshot | HeadwaterError:
+    async def _try(self, on: LakeSnapshot | None) -> LakeSnapshot | errors.HeadwaterError:
         # Until we know better: we may be cancelled, or the lake may vanish in the middle of it.
         self._unknown.append(on)
         proposal = self._proposal
@@ -165,20 +156,20 @@ class Commitment:
                 on=on,
                 properties=proposal.properties,
             )
-        except LakeMovedError as fault:
+        except errors.LakeMovedError as fault:
             self._unknown.pop()
             return fault
-        except LakeRewrittenError:
+        except errors.LakeRewrittenError:
             self._unknown.pop()
             if not self._unknown:
                 await self._abort()
             raise
-        except (LakeCommitUnknownError, LakeUnreachableError) as fault:
+        except (errors.LakeCommitUnknownError, errors.LakeUnreachableError) as fault:
             return fault
 
     async def _given_up(
         self, refusal: Fenced | Differs | Moved, head: LakeSnapshot | None
-    ) -> HeadwaterError:
+    ) -> errors.HeadwaterError:
         # An attempt whose outcome is unknown cannot succeed any more once its place is taken.
         if all(_id(head) != _id(on) for on in self._unknown):
             await self._abort()
@@ -192,21 +183,23 @@ def _id(snapshot: LakeSnapshot | None) -> int | None:
     return None if snapshot is None else snapshot.snapshot_id
 
 
-def _fault(refusal: Fenced | Differs | Moved, wanted: Boundary) -> HeadwaterError:
+def _fault(refusal: Fenced | Differs | Moved, wanted: Boundary) -> errors.HeadwaterError:
     match refusal:
         case Fenced(by):
-            return TieringFencedError(
+            return errors.TieringFencedError(
                 f"Epoch {by.epoch.coordinator}.{by.epoch.turn} has committed to the lake while"
                 f" {wanted.epoch.coordinator}.{wanted.epoch.turn} was at work."
             )
         case Differs(found):
-            return LakeTableDiffersError(
+            return errors.LakeTableDiffersError(
                 f"The lake table belongs to table {found.table.table_id} of storage"
                 f" '{found.table.storage}' by now.",
                 hint="Another storage tiers into this lake: rename or drop the lake table, or use"
                 " another warehouse.",
             )
         case Moved():
-            return BoundaryMovedError("Others tiered the table, or put an older snapshot in place.")
+            return errors.BoundaryMovedError(
+                "Others tiered the table, or put an older snapshot in place."
+            )
         case other:
             assert_never(other)

@@ -6,16 +6,10 @@ from contextlib import suppress
 from typing import TypeVar
 
 from headwater.client.client import AsyncClient
-from headwater.cluster.lake import (
-    FailedRound,
-    FinishedRound,
-    HeartbeatAnswer,
-    TieringAssignment,
-    TieringState,
-)
+from headwater.cluster import lake
 from headwater.errors import HeadwaterError, RetryLaterError, TieringFencedError
 from headwater.lake.spi import LakeSnapshot
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import to_the_end
 from headwater.tiering.plan import TieringSettings
@@ -31,23 +25,25 @@ class Leases:
         self._client = client
         self._settings = settings
         # What the next heartbeat tells; the server would wait for a round that it never hears of.
-        self._finished: list[FinishedRound] = []
-        self._failed: list[FailedRound] = []
+        self._finished: list[lake.FinishedRound] = []
+        self._failed: list[lake.FailedRound] = []
 
-    async def states(self) -> tuple[TieringState, ...] | None:
+    async def states(self) -> tuple[lake.TieringState, ...] | None:
         """Return where all tables stand; None from a server that does not tell."""
         answer = await self._client.lake.heartbeat(list_states=True)
         return None if answer.storage_id is None else answer.states
 
     async def ask(
         self, tables: Sequence[TablePath], *, ignore_freshness: bool = False
-    ) -> HeartbeatAnswer:
+    ) -> lake.HeartbeatAnswer:
         """Ask for a table, one of some if the server can choose."""
         return await self._heartbeat(
             request=True, only_tables=tables, ignore_freshness=ignore_freshness
         )
 
-    async def during(self, assignment: TieringAssignment, work: Coroutine[object, object, T]) -> T:
+    async def during(
+        self, assignment: lake.TieringAssignment, work: Coroutine[object, object, T]
+    ) -> T:
         """Do work on a table while telling that it is held; lose the table, and the work ends."""
         task = asyncio.get_running_loop().create_task(work)
         interval_s = self._settings.heartbeat_interval_s
@@ -66,11 +62,11 @@ class Leases:
                     await to_the_end(task)
 
     def finished(
-        self, assignment: TieringAssignment, snapshot: LakeSnapshot | None, *, is_forced: bool
+        self, assignment: lake.TieringAssignment, snapshot: LakeSnapshot | None, *, is_forced: bool
     ) -> None:
         """Have it told that a table was tiered, and what its lake table holds."""
         self._finished.append(
-            FinishedRound(
+            lake.FinishedRound(
                 assignment=assignment,
                 is_forced=is_forced,
                 file_size=None if snapshot is None else snapshot.byte_count,
@@ -78,14 +74,14 @@ class Leases:
             )
         )
 
-    def failed(self, assignment: TieringAssignment, fault: Exception) -> None:
+    def failed(self, assignment: lake.TieringAssignment, fault: Exception) -> None:
         """Have it told that a table could not be tiered, and why."""
         why = f"{type(fault).__name__}: {fault}"
-        self._failed.append(FailedRound(assignment=assignment, failure=why))
+        self._failed.append(lake.FailedRound(assignment=assignment, failure=why))
 
-    def give_back(self, assignment: TieringAssignment) -> None:
+    def give_back(self, assignment: lake.TieringAssignment) -> None:
         """Have it told that a table is free again, and due as before."""
-        self._finished.append(FinishedRound(assignment=assignment, is_forced=True))
+        self._finished.append(lake.FinishedRound(assignment=assignment, is_forced=True))
 
     async def close(self) -> None:
         """Tell what was not told yet, if the server can be reached in time."""
@@ -98,7 +94,7 @@ class Leases:
             # It hands the tables out again by itself when it hears nothing of them.
             _events.warning("gave nothing back", reason=str(fault))
 
-    async def _holds(self, assignment: TieringAssignment) -> bool:
+    async def _holds(self, assignment: lake.TieringAssignment) -> bool:
         try:
             answer = await self._client.lake.heartbeat(tiering=[assignment])
         except RetryLaterError as fault:
@@ -113,7 +109,7 @@ class Leases:
         request: bool = False,
         only_tables: Sequence[TablePath] = (),
         ignore_freshness: bool = False,
-    ) -> HeartbeatAnswer:
+    ) -> lake.HeartbeatAnswer:
         finished, failed = tuple(self._finished), tuple(self._failed)
         answer = await self._client.lake.heartbeat(
             finished=finished,

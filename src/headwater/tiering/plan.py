@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from headwater.config.values import check_positive, integer, seconds, switch
 from headwater.errors import LakeAheadError, LakeTableDiffersError, LogGapError, TieringFencedError
-from headwater.model.boundary import Boundary, LakeBucket, TableIdentity, TieringEpoch, extended
-from headwater.model.bucket import UNKNOWN, Lineage, OffsetRange
-from headwater.model.path import TablePath
+from headwater.model import Boundary, LakeBucket, Lineage, OffsetRange, TablePath
+from headwater.model.boundary import TableIdentity, TieringEpoch, extended
+from headwater.model.bucket import UNKNOWN
 from headwater.read.offsets import Place
 from headwater.read.split import LogPart, LogRange, StateAt
 

@@ -7,10 +7,8 @@ from typing import TypeAlias
 
 from headwater.cluster.lake import TieringAssignment
 from headwater.lake.spi import LakeSnapshot, LakeStorage, LakeTableSpec
-from headwater.model.boundary import LakeBucket, TableIdentity, TieringEpoch
-from headwater.model.bucket import OffsetRange
-from headwater.model.path import TablePath
-from headwater.model.table import TableInfo
+from headwater.model import LakeBucket, OffsetRange, TableInfo, TablePath
+from headwater.model.boundary import TableIdentity, TieringEpoch
 
 # A turn of a tierer with a table, and what came of it.
 

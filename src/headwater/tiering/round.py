@@ -3,21 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from headwater import errors
 from headwater.client.client import AsyncClient
-from headwater.errors import (
-    BoundaryMovedError,
-    LakeRewrittenError,
-    LakeTableDiffersError,
-    TableMissingError,
-    TieringFencedError,
-)
 from headwater.lake.lakes import Lakes
 from headwater.lake.spi import LakeCommitter, LakeSnapshot, WriteResult, check_kept
-from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary, TieringEpoch
-from headwater.model.path import TablePath, spec_of_name
+from headwater.model import Boundary, TablePath
+from headwater.model.boundary import BOUNDARY_PROPERTY, TieringEpoch
+from headwater.model.path import spec_of_name
 from headwater.read.split import LogPart
 from headwater.runtime.clock import random_bytes
 from headwater.runtime.tasks import aside
+from headwater.tiering import progress
 from headwater.tiering.commit import Commitment, Proposal
 from headwater.tiering.plan import (
     Limits,
@@ -29,14 +25,6 @@ from headwater.tiering.plan import (
     is_report_ahead,
     is_report_behind,
     plan_round,
-)
-from headwater.tiering.progress import (
-    LakeTarget,
-    RoundReport,
-    RoundStep,
-    TieringTurn,
-    Watch,
-    no_watch,
 )
 from headwater.tiering.status import check_columns, look_at
 from headwater.tiering.target import ends_of, ensured_target, prepare_offsets, report_snapshot
@@ -53,7 +41,7 @@ def check_ours(reported: LakeSnapshot | None, *, path: TablePath) -> None:
     if reported is None or BOUNDARY_PROPERTY in reported.properties:
         return
     if OFFSETS_PROPERTY in reported.properties:
-        raise LakeTableDiffersError(
+        raise errors.LakeTableDiffersError(
             f"The lake table {path} is filled by the tiering service of Apache Fluss.",
             hint="Leave the table to that one; or stop it, and have the lake table made anew:"
             f" headwater lake drop {path}",
@@ -64,8 +52,8 @@ def check_ours(reported: LakeSnapshot | None, *, path: TablePath) -> None:
 
 
 async def confirmed(
-    turn: TieringTurn, held: Boundary | None, *, client: AsyncClient
-) -> TieringTurn:
+    turn: progress.TieringTurn, held: Boundary | None, *, client: AsyncClient
+) -> progress.TieringTurn:
     """Return a turn that the lake can tell from those before it.
 
     Apache Fluss 0.9 forgets its turns when its coordinator restarts, and then hands out ones that
@@ -77,7 +65,9 @@ async def confirmed(
     assignment = turn.assignment
     answer = await client.lake.heartbeat(tiering=[assignment])
     if assignment.table_id in answer.fenced:
-        raise TieringFencedError(f"{assignment.path} was given to another tierer, or dropped.")
+        raise errors.TieringFencedError(
+            f"{assignment.path} was given to another tierer, or dropped."
+        )
     last = held.epoch
     return replace(turn, fence=TieringEpoch(last.coordinator, last.turn + 1))
 
@@ -100,20 +90,20 @@ class WrittenSplit:
 
 
 async def tier_round(
-    turn: TieringTurn,
+    turn: progress.TieringTurn,
     *,
     client: AsyncClient,
     runner: Runner,
     lakes: Lakes,
     limits: Limits,
-    watch: Watch = no_watch,
-) -> RoundReport:
+    watch: progress.Watch = progress.no_watch,
+) -> progress.RoundReport:
     """Bring a lake table up to the log; where others changed it meanwhile, begin again."""
     tierer = Tierer(turn, client=client, runner=runner, lakes=lakes, watch=watch)
     for _ in range(PLANS_MAX - 1):
         try:
             return await tierer.tier(limits)
-        except (BoundaryMovedError, LakeRewrittenError):
+        except (errors.BoundaryMovedError, errors.LakeRewrittenError):
             continue
     return await tierer.tier(limits)
 
@@ -122,7 +112,13 @@ class Tierer:
     """Conduct the rounds of one turn."""
 
     def __init__(
-        self, turn: TieringTurn, *, client: AsyncClient, runner: Runner, lakes: Lakes, watch: Watch
+        self,
+        turn: progress.TieringTurn,
+        *,
+        client: AsyncClient,
+        runner: Runner,
+        lakes: Lakes,
+        watch: progress.Watch,
     ) -> None:
         self._turn = turn
         self._client = client
@@ -130,7 +126,7 @@ class Tierer:
         self._lakes = lakes
         self._watch = watch
 
-    async def tier(self, limits: Limits) -> RoundReport:
+    async def tier(self, limits: Limits) -> progress.RoundReport:
         """Tier what is new.
 
         1. Read the table, and make its lake table or bring its columns up to date. 2. Look at the
@@ -141,19 +137,19 @@ class Tierer:
         """
         target = await self._target()
         committer = await aside(target.lake.committer, target.spec)
-        await self._watch(RoundStep.HEAD)
+        await self._watch(progress.RoundStep.HEAD)
         head = await aside(committer.head)
         check_kept(head, target.spec.path)
         held = None if head is None else head.boundary
         self._turn = await confirmed(self._turn, held, client=self._client)
-        await self._watch(RoundStep.LOGS)
+        await self._watch(progress.RoundStep.LOGS)
         view = await look_at(self._client, target.table, turn=self._turn)
         await check_columns(self._client, target.table)
         await self._check_ours(target, held, view)
         adopted = await self._adopt(head, view)
-        await self._watch(RoundStep.PLAN)
+        await self._watch(progress.RoundStep.PLAN)
         plan = plan_round(held, view, epoch=self._turn.epoch, limits=limits)
-        report = RoundReport(target=target, snapshot=head, adopted=adopted)
+        report = progress.RoundReport(target=target, snapshot=head, adopted=adopted)
         if not plan.splits:
             return report
         if plan.needs_claim:
@@ -166,20 +162,22 @@ class Tierer:
 
     # ---- 1. the table and its lake table
 
-    async def _target(self) -> LakeTarget:
-        await self._watch(RoundStep.TABLE)
+    async def _target(self) -> progress.LakeTarget:
+        await self._watch(progress.RoundStep.TABLE)
         assignment = self._turn.assignment
         table = (await self._client.table(assignment.path)).info
         if table.table_id != assignment.table_id:
-            raise TableMissingError(
+            raise errors.TableMissingError(
                 f"{table.path} was dropped, and there is another table of that name now."
             )
-        await self._watch(RoundStep.LAKE_TABLE)
+        await self._watch(progress.RoundStep.LAKE_TABLE)
         return await aside(ensured_target, self._lakes, table, identity=self._turn.identity(table))
 
     # ---- 2. who else tiers it
 
-    async def _check_ours(self, target: LakeTarget, held: Boundary | None, view: LogsSeen) -> None:
+    async def _check_ours(
+        self, target: progress.LakeTarget, held: Boundary | None, view: LogsSeen
+    ) -> None:
         if view.reported_id is None:
             return
         if is_report_ahead(view.reported, held, partitions=view.partitions):
@@ -196,7 +194,7 @@ class Tierer:
         check_same_log(held, view)
         if head is None or held is None or not is_report_behind(view, held):
             return False
-        await self._watch(RoundStep.ADOPT)
+        await self._watch(progress.RoundStep.ADOPT)
         await report_snapshot(self._client, self._turn.assignment, head)
         return True
 
@@ -204,7 +202,7 @@ class Tierer:
 
     async def _claim(self, committer: LakeCommitter, plan: RoundPlan) -> LakeSnapshot:
         """Commit an empty snapshot of this epoch: from here on no earlier one can commit."""
-        await self._watch(RoundStep.CLAIM)
+        await self._watch(progress.RoundStep.CLAIM)
         held = plan.held or plan.kept
         claimed = replace(held, epoch=self._turn.epoch, round_id=_new_id())
         return await self._commitment(committer, Proposal(held=plan.held, boundary=claimed))
@@ -213,13 +211,13 @@ class Tierer:
 
     async def _write(
         self,
-        target: LakeTarget,
+        target: progress.LakeTarget,
         plan: RoundPlan,
         *,
         committer: LakeCommitter,
         on: LakeSnapshot | None,
     ) -> list[WrittenSplit]:
-        await self._watch(RoundStep.WRITE)
+        await self._watch(progress.RoundStep.WRITE)
         tasks = await aside(_tasks, target, plan, committer=committer, on=on)
         done: list[Outcome] = []
 
@@ -247,11 +245,11 @@ class Tierer:
         assignment = self._turn.assignment
         boundary = plan.boundary(splits, epoch=self._turn.epoch, round_id=_new_id())
         try:
-            await self._watch(RoundStep.PREPARE)
+            await self._watch(progress.RoundStep.PREPARE)
             path = await prepare_offsets(
                 self._client, assignment, boundary, replaces=plan.replaces_report
             )
-            await self._watch(RoundStep.COMMIT)
+            await self._watch(progress.RoundStep.COMMIT)
         except BaseException:
             await aside(committer.abort, results)
             raise
@@ -262,7 +260,7 @@ class Tierer:
             properties={"commit-user": COMMIT_USER, OFFSETS_PROPERTY: path},
         )
         snapshot = await self._commitment(committer, proposal)
-        await self._watch(RoundStep.REPORT)
+        await self._watch(progress.RoundStep.REPORT)
         await self._client.lake.commit(
             assignment.table_id, snapshot.snapshot_id, path, ends=ends_of(boundary)
         )
@@ -274,7 +272,11 @@ class Tierer:
 
 
 def _tasks(
-    target: LakeTarget, plan: RoundPlan, *, committer: LakeCommitter, on: LakeSnapshot | None
+    target: progress.LakeTarget,
+    plan: RoundPlan,
+    *,
+    committer: LakeCommitter,
+    on: LakeSnapshot | None,
 ) -> list[TieringTask]:
     keys = target.spec.partition_keys
     buckets = [
@@ -295,8 +297,12 @@ def _results(outcomes: Sequence[Outcome]) -> list[WriteResult]:
 
 
 def _told(
-    report: RoundReport, plan: RoundPlan, *, snapshot: LakeSnapshot, written: Sequence[WrittenSplit]
-) -> RoundReport:
+    report: progress.RoundReport,
+    plan: RoundPlan,
+    *,
+    snapshot: LakeSnapshot,
+    written: Sequence[WrittenSplit],
+) -> progress.RoundReport:
     return replace(
         report,
         snapshot=snapshot,

@@ -3,23 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from headwater import errors
 from headwater.client.client import AsyncClient
 from headwater.client.view import oldest_ms
 from headwater.cluster.lake import TieringState
 from headwater.cluster.paths import wire_path
-from headwater.errors import (
-    BoundaryMovedError,
-    DatabaseMissingError,
-    HeadwaterError,
-    PartitionMissingError,
-    TableMissingError,
-)
 from headwater.lake.lakes import Lakes, lake_format, lake_spec
 from headwater.lake.spi import LakeSnapshot
-from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
-from headwater.model.bucket import OffsetRange, TableBucket
-from headwater.model.path import TablePath
-from headwater.model.table import TableInfo
+from headwater.model import LakeBucket, OffsetRange, TableBucket, TableInfo, TablePath
+from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.read.offsets import Place, buckets_of, list_ends, list_offsets, partitions_of
 from headwater.read.position import has_lake
 from headwater.runtime.tasks import aside
@@ -69,7 +61,9 @@ async def check_columns(client: AsyncClient, table: TableInfo) -> None:
     request = pb.GetTableInfoRequest(table_path=wire_path(table.path))
     newest = await client.cluster.ask(request, pb.GetTableInfoResponse, coordinator=True)
     if (newest.table_id, newest.schema_id) != (table.table_id, table.schema_id):
-        raise BoundaryMovedError(f"The columns of {table.path} changed while a round was planned.")
+        raise errors.BoundaryMovedError(
+            f"The columns of {table.path} changed while a round was planned."
+        )
 
 
 async def log_ranges(
@@ -87,7 +81,7 @@ async def log_ranges(
 # Tables whose lake does not hold yet what their logs held when somebody looked.
 
 Logs = Mapping[LakeBucket, OffsetRange]
-_GONE = (TableMissingError, DatabaseMissingError)
+_GONE = (errors.TableMissingError, errors.DatabaseMissingError)
 
 
 @dataclass(slots=True)
@@ -127,7 +121,7 @@ class Behind:
         cluster = self.client.cluster
         try:
             return await log_ranges(self.client, table, await buckets_of(cluster, table))
-        except PartitionMissingError:  # Dropped after it was listed.
+        except errors.PartitionMissingError:  # Dropped after it was listed.
             return await log_ranges(self.client, table, await buckets_of(cluster, table))
 
     async def _all_tables(self) -> list[TablePath]:
@@ -173,7 +167,7 @@ class TableLakeStatus:
     """Offsets that the logs hold and the lake does not; None if the lake cannot be asked."""
     lag_s: float | None = None
     """Time since the oldest row was written that the lake does not hold; 0 without such rows."""
-    fault: HeadwaterError | None = None
+    fault: errors.HeadwaterError | None = None
     """Why the lake cannot be asked."""
 
 
@@ -203,7 +197,7 @@ async def _completed(
     """Add what the lake and the logs tell."""
     try:
         head = await aside(_head, table, lakes)
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         return replace(status, fault=fault)
     now_ms = client.cluster.clock.now_ms()
     buckets = await buckets_of(client.cluster, table)

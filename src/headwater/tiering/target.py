@@ -16,12 +16,10 @@ from headwater.config.table_options import LakeOptions
 from headwater.errors import LakeTableDiffersError
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.lake.spi import SYSTEM_COLUMNS, LakeSnapshot, LakeTableSpec
+from headwater.model import Boundary, Column, DataType, LakeBucket, Schema, TableBucket, TableInfo
 from headwater.model.arrow import arrow_schema
-from headwater.model.boundary import Boundary, LakeBucket, TableIdentity
-from headwater.model.bucket import TableBucket
-from headwater.model.schema import Column, Schema
-from headwater.model.table import TableInfo
-from headwater.model.types import BigIntType, DataType, IntType, TimestampLtzType
+from headwater.model.boundary import TableIdentity
+from headwater.model.types import BigIntType, IntType, TimestampLtzType
 from headwater.read.offsets import LogBatch
 from headwater.tiering.plan import check_same_table
 from headwater.tiering.progress import LakeTarget

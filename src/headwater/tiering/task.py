@@ -19,16 +19,8 @@ import pyarrow as pa
 from headwater.client.client import AsyncClient
 from headwater.cluster.cluster import Cluster
 from headwater.errors import PartitionMissingError
-from headwater.lake.spi import (
-    LakeStorage,
-    LakeTableSpec,
-    LakeWriter,
-    Rewrite,
-    WriteResult,
-    WriteTask,
-)
-from headwater.model.boundary import LakeBucket
-from headwater.model.table import TableInfo
+from headwater.lake import spi
+from headwater.model import LakeBucket, TableInfo
 from headwater.read.filters import RowView
 from headwater.read.log_ranges import LogRanges
 from headwater.read.offsets import LogBatch
@@ -132,9 +124,9 @@ RowsWatch = Callable[[int], None]
 class TieringTask:
     """Say what to copy and where to; a value that travels to workers."""
 
-    lake: LakeStorage
-    spec: LakeTableSpec
-    write: WriteTask
+    lake: spi.LakeStorage
+    spec: spi.LakeTableSpec
+    write: spi.WriteTask
     table: TableInfo
     """The table with the schema that the round is written in, whatever comes meanwhile."""
     split: LogPart
@@ -144,9 +136,9 @@ class TieringTask:
 class RewriteTask:
     """Say which lake files to turn into fewer ones; a value that travels to workers."""
 
-    lake: LakeStorage
-    spec: LakeTableSpec
-    work: Rewrite
+    lake: spi.LakeStorage
+    spec: spi.LakeTableSpec
+    work: spi.Rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +148,7 @@ class Skipped:
     bucket: LakeBucket
 
 
-Outcome: TypeAlias = WriteResult | Skipped
+Outcome: TypeAlias = spi.WriteResult | Skipped
 
 
 def _ignore(_rows: int) -> None:
@@ -187,13 +179,15 @@ async def run_task(
         raise
 
 
-async def rewrite_files(task: RewriteTask) -> WriteResult:
+async def rewrite_files(task: RewriteTask) -> spi.WriteResult:
     """Write the rows of some lake files into fewer ones."""
     keeper = await aside(task.lake.keeper, task.spec)
     return await aside(keeper.rewrite, task.work)
 
 
-async def _write(writer: LakeWriter, chunks: AsyncGenerator[Chunk, None], watch: RowsWatch) -> None:
+async def _write(
+    writer: spi.LakeWriter, chunks: AsyncGenerator[Chunk, None], watch: RowsWatch
+) -> None:
     writing: asyncio.Future[None] | None = None
     try:
         async for chunk in chunks:
@@ -231,7 +225,7 @@ class Runner(Protocol):
         """Return what came of each task, in the order of the tasks, and report each as it ends."""
         ...
 
-    async def rewrite(self, tasks: Sequence[RewriteTask]) -> list[WriteResult]:
+    async def rewrite(self, tasks: Sequence[RewriteTask]) -> list[spi.WriteResult]:
         """Return the files that each rewrite has led to, in the order of the tasks."""
         ...
 
@@ -253,7 +247,7 @@ class LocalRunner:
 
         return await self._all([one(task) for task in tasks])
 
-    async def rewrite(self, tasks: Sequence[RewriteTask]) -> list[WriteResult]:
+    async def rewrite(self, tasks: Sequence[RewriteTask]) -> list[spi.WriteResult]:
         """Return the files that each rewrite has led to, in the order of the tasks."""
         return await self._all([rewrite_files(task) for task in tasks])
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from headwater.config.options import DATALAKE_AUTO_COMPACTION, DATALAKE_AUTO_EXPIRE_SNAPSHOT
 from headwater.lake.spi import Cleaned, LakeKeeper, LakeSnapshot
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.jumps import JUMP_MS, DoubtingClock

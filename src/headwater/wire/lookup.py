@@ -17,18 +17,11 @@ from headwater.rows.row_bytes import (
     overlapping_words,
 )
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.messages import (
-    Part,
-    bytes_head,
-    decode_message,
-    iterate_fields,
-    number_field,
-    refuse_repeated,
-)
+from headwater.wire import messages
 
 _HEADS_KEPT_MAX = 4096
 _BUCKETS_RESP, _VALUES, _VALUE = 1, 5, 1
-EMPTY_VALUE = bytes_head(_VALUES, 0)
+EMPTY_VALUE = messages.bytes_head(_VALUES, 0)
 """The field of a key that was not found."""
 
 VALUE_TAGS = (_VALUES << 3 | 2, _VALUE << 3 | 2)
@@ -61,7 +54,7 @@ class BucketValues:
 
     bucket_id: int
     partition_id: int | None
-    encoded: Part
+    encoded: messages.Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +69,9 @@ class BucketFault:
 
 def decode_lookup(body: memoryview, *, api: str = "LOOKUP") -> LookupRequest:
     """Decode a LookupRequest, or a PrefixLookupRequest, which has a subset of its fields."""
-    message = decode_message(pb.LookupRequest, bytes(body), api=api)
+    message = messages.decode_message(pb.LookupRequest, bytes(body), api=api)
     buckets = [_keys(bucket) for bucket in message.buckets_req]
-    refuse_repeated(buckets, api=api)
+    messages.refuse_repeated(buckets, api=api)
     return LookupRequest(
         table_id=message.table_id,
         buckets=buckets,
@@ -93,13 +86,13 @@ def _keys(bucket: pb.LookupBucketRequest) -> BucketKeys:
     return BucketKeys(bucket.bucket_id, list(bucket.keys), partition_id)
 
 
-def lookup_answer(buckets: Sequence[BucketValues | BucketFault]) -> list[Part]:
+def lookup_answer(buckets: Sequence[BucketValues | BucketFault]) -> list[messages.Part]:
     """Encode a LookupResponse or a PrefixLookupResponse, whose field numbers are the same."""
-    parts: list[Part] = []
+    parts: list[messages.Part] = []
     for bucket in buckets:
         fields = _bucket_fields(bucket).SerializeToString()
         encoded = bucket.encoded if isinstance(bucket, BucketValues) else b""
-        parts += [bytes_head(_BUCKETS_RESP, len(fields) + len(encoded)) + fields, encoded]
+        parts += [messages.bytes_head(_BUCKETS_RESP, len(fields) + len(encoded)) + fields, encoded]
     return parts
 
 
@@ -113,8 +106,8 @@ def _bucket_fields(bucket: BucketValues | BucketFault) -> pb.LookupBucketRespons
 @lru_cache(maxsize=_HEADS_KEPT_MAX)
 def value_field_head(length: int) -> bytes:
     """Encode what comes before the bytes of one value."""
-    inner = bytes_head(_VALUE, length)
-    return bytes_head(_VALUES, len(inner) + length) + inner
+    inner = messages.bytes_head(_VALUE, length)
+    return messages.bytes_head(_VALUES, len(inner) + length) + inner
 
 
 def encoded_values(values: Sequence[bytes | None]) -> bytes:
@@ -134,8 +127,8 @@ def encoded_value_lists(lists: Sequence[Sequence[bytes]]) -> bytes:
 
 
 def _encoded_list(values: Sequence[bytes]) -> bytes:
-    body = b"".join(bytes_head(_VALUE, len(value)) + value for value in values)
-    return bytes_head(_VALUES, len(body)) + body
+    body = b"".join(messages.bytes_head(_VALUE, len(value)) + value for value in values)
+    return messages.bytes_head(_VALUES, len(body)) + body
 
 
 # What a client reads of the response to a lookup: the values of many keys at once.
@@ -159,18 +152,18 @@ class BucketFound:
 def decode_lookup_answer(body: memoryview) -> list[BucketFound | BucketFault]:
     """Decode a LookupResponse; a key that was not found has no value, any other has one."""
     if len(body) <= _SMALL_BYTES_MAX:
-        message = decode_message(pb.LookupResponse, bytes(body), api="LOOKUP")
+        message = messages.decode_message(pb.LookupResponse, bytes(body), api="LOOKUP")
         return [_few(bucket) for bucket in message.buckets_resp]
     return [
         _bucket(value)
-        for number, value in iterate_fields(body)
+        for number, value in messages.iterate_fields(body)
         if number == _ANSWER_BUCKETS and isinstance(value, memoryview)
     ]
 
 
 def decode_few_values(body: memoryview) -> dict[tuple[int | None, int], list[bytes | None]] | None:
     """Read the values of a few keys by partition and bucket; None if a bucket has an error."""
-    message = decode_message(pb.LookupResponse, bytes(body), api="LOOKUP")
+    message = messages.decode_message(pb.LookupResponse, bytes(body), api="LOOKUP")
     found: dict[tuple[int | None, int], list[bytes | None]] = {}
     for bucket in message.buckets_resp:
         if bucket.error_code:
@@ -184,7 +177,7 @@ def decode_few_values(body: memoryview) -> dict[tuple[int | None, int], list[byt
 
 def decode_prefix_lookup_answer(body: memoryview) -> list[BucketFound | BucketFault]:
     """Decode a PrefixLookupResponse."""
-    message = decode_message(pb.PrefixLookupResponse, bytes(body), api="PREFIX_LOOKUP")
+    message = messages.decode_message(pb.PrefixLookupResponse, bytes(body), api="PREFIX_LOOKUP")
     answers: list[BucketFound | BucketFault] = []
     for bucket in message.buckets_resp:
         lists = [each.values for each in bucket.value_lists]
@@ -220,18 +213,18 @@ def _bucket(message: memoryview) -> BucketFound | BucketFault:
     """Decode one bucket whose values come after everything else, as writers put them."""
     ids: dict[int, int] = {}
     start = 0
-    for number, value in iterate_fields(message):
+    for number, value in messages.iterate_fields(message):
         if number == _ANSWER_VALUES or not isinstance(value, int):
             break
         ids[number] = value
-        start += len(number_field(number, value))
+        start += len(messages.number_field(number, value))
     if ids.keys() <= {_PARTITION_ID, _BUCKET_ID} and _BUCKET_ID in ids:
         try:
             values, counts = _many(message, start)
             return BucketFound(ids[_BUCKET_ID], ids.get(_PARTITION_ID), values, counts)
         except CorruptBatchError:
             pass  # Other fields between the values, or a damaged message.
-    return _few(decode_message(pb.LookupBucketResponse, bytes(message), api="LOOKUP"))
+    return _few(messages.decode_message(pb.LookupBucketResponse, bytes(message), api="LOOKUP"))
 
 
 def _many(message: memoryview, start: int) -> tuple[RowBytes, Longs]:

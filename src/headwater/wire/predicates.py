@@ -4,27 +4,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from headwater.errors import InvalidProjectionError
+from headwater.model import Column, Schema, types
 from headwater.model.predicate import And, Leaf, LeafFunction, Literal, Or, Predicate
-from headwater.model.schema import Column, Schema
-from headwater.model.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
 from headwater.wire import fluss_pb2 as pb
 
 PREDICATE_DEPTH_MAX = 64
@@ -32,34 +13,34 @@ _LEAF, _COMPOUND = 0, 1
 _AND, _OR = 0, 1
 _NANOS_PER_MILLI = 1_000_000
 # Small integers and times of day use `int_value`.
-_FIELD_OF_TYPE: dict[type[DataType], str] = {
-    BooleanType: "boolean_value",
-    BigIntType: "bigint_value",
-    DateType: "bigint_value",
-    FloatType: "float_value",
-    DoubleType: "double_value",
-    StringType: "string_value",
-    CharType: "string_value",
-    BytesType: "binary_value",
-    BinaryType: "binary_value",
+_FIELD_OF_TYPE: dict[type[types.DataType], str] = {
+    types.BooleanType: "boolean_value",
+    types.BigIntType: "bigint_value",
+    types.DateType: "bigint_value",
+    types.FloatType: "float_value",
+    types.DoubleType: "double_value",
+    types.StringType: "string_value",
+    types.CharType: "string_value",
+    types.BytesType: "binary_value",
+    types.BinaryType: "binary_value",
 }
-_TYPES: tuple[type[DataType], ...] = (
-    BooleanType,
-    TinyIntType,
-    SmallIntType,
-    IntType,
-    BigIntType,
-    FloatType,
-    DoubleType,
-    CharType,
-    StringType,
-    DecimalType,
-    DateType,
-    TimeType,
-    TimestampType,
-    TimestampLtzType,
-    BinaryType,
-    BytesType,
+_TYPES: tuple[type[types.DataType], ...] = (
+    types.BooleanType,
+    types.TinyIntType,
+    types.SmallIntType,
+    types.IntType,
+    types.BigIntType,
+    types.FloatType,
+    types.DoubleType,
+    types.CharType,
+    types.StringType,
+    types.DecimalType,
+    types.DateType,
+    types.TimeType,
+    types.TimestampType,
+    types.TimestampLtzType,
+    types.BinaryType,
+    types.BytesType,
 )
 _NUMBER_OF_TYPE = {kind: number for number, kind in enumerate(_TYPES)}
 COMPACT_PRECISION_MAX = 18
@@ -108,9 +89,9 @@ def _literal(message: pb.LiteralValue, column: Column) -> Literal:
     if message.is_null:
         return None
     match column.type:
-        case DecimalType(scale=scale):
+        case types.DecimalType(scale=scale):
             return _decimal(message, scale)
-        case TimestampType() | TimestampLtzType():
+        case types.TimestampType() | types.TimestampLtzType():
             nanos = message.timestamp_nano_of_millis_value
             return message.timestamp_millis_value * _NANOS_PER_MILLI + nanos
         case _:
@@ -146,15 +127,15 @@ def _leaf_to_wire(leaf: Leaf, schema: Schema) -> pb.LeafPredicate:
     )
 
 
-def _literal_to_wire(literal: Literal, data_type: DataType) -> pb.LiteralValue:
+def _literal_to_wire(literal: Literal, data_type: types.DataType) -> pb.LiteralValue:
     number = _NUMBER_OF_TYPE[type(data_type)]
     message = pb.LiteralValue(literal_type=number, is_null=literal is None)
     match data_type, literal:
         case _, None:
             pass
-        case DecimalType(), Decimal():
+        case types.DecimalType(), Decimal():
             _put_decimal(message, literal, data_type)
-        case TimestampType() | TimestampLtzType(), int():
+        case types.TimestampType() | types.TimestampLtzType(), int():
             millis, nanos = divmod(literal, _NANOS_PER_MILLI)
             message.timestamp_millis_value = millis
             message.timestamp_nano_of_millis_value = nanos
@@ -163,7 +144,7 @@ def _literal_to_wire(literal: Literal, data_type: DataType) -> pb.LiteralValue:
     return message
 
 
-def _put_decimal(message: pb.LiteralValue, literal: Decimal, data_type: DecimalType) -> None:
+def _put_decimal(message: pb.LiteralValue, literal: Decimal, data_type: types.DecimalType) -> None:
     sign, digits, exponent = literal.as_tuple()
     assert exponent == -data_type.scale, "a decimal literal has the scale of its column"
     unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)

@@ -5,16 +5,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from headwater.errors import CorruptBatchError
-from headwater.model.bucket import LogPosition, TableBucket
+from headwater.model import LogPosition, TableBucket
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.messages import (
-    Part,
-    bytes_head,
-    decode_message,
-    iterate_fields,
-    number_field,
-    refuse_repeated,
-)
+from headwater.wire import messages
 
 # Below this size protobuf's copies cost less than reading fields in Python.
 COPY_BYTES_MAX = 32 * 1024
@@ -28,7 +21,7 @@ class BucketRecords:
     """The records for one bucket."""
 
     bucket_id: int
-    records: Part
+    records: messages.Part
     partition_id: int | None = None
 
 
@@ -37,21 +30,21 @@ def decode_write(
 ) -> tuple[Request, list[BucketRecords]]:
     """Decode a write request and its records; those of a large one are views of the body."""
     if len(body) <= COPY_BYTES_MAX:
-        message = decode_message(kind, bytes(body), api=api)
+        message = messages.decode_message(kind, bytes(body), api=api)
         copied = [_copied(bucket) for bucket in message.buckets_req]
-        refuse_repeated(copied, api=api)
+        messages.refuse_repeated(copied, api=api)
         return message, copied
-    rest: list[Part] = []
+    rest: list[messages.Part] = []
     buckets = []
-    for number, value in iterate_fields(body):
+    for number, value in messages.iterate_fields(body):
         if isinstance(value, int):
-            rest.append(number_field(number, value))
+            rest.append(messages.number_field(number, value))
         elif number == buckets_field:
             buckets.append(_viewed(value, api))
         else:
-            rest += [bytes_head(number, len(value)), value]
-    refuse_repeated(buckets, api=api)
-    return decode_message(kind, b"".join(rest), api=api), buckets
+            rest += [messages.bytes_head(number, len(value)), value]
+    messages.refuse_repeated(buckets, api=api)
+    return messages.decode_message(kind, b"".join(rest), api=api), buckets
 
 
 def _copied(bucket: pb.ProduceLogBucketRequest | pb.PutKvBucketRequest) -> BucketRecords:
@@ -61,7 +54,7 @@ def _copied(bucket: pb.ProduceLogBucketRequest | pb.PutKvBucketRequest) -> Bucke
 
 def _viewed(message: memoryview, api: str) -> BucketRecords:
     bucket_id = partition_id = records = None
-    for number, value in iterate_fields(message):
+    for number, value in messages.iterate_fields(message):
         if number == _RECORDS and isinstance(value, memoryview):
             records = value
         elif number == _BUCKET_ID and isinstance(value, int):
@@ -73,16 +66,16 @@ def _viewed(message: memoryview, api: str) -> BucketRecords:
     return BucketRecords(bucket_id, records, partition_id)
 
 
-def encode_buckets(buckets: Iterable[BucketRecords], *, buckets_field: int) -> list[Part]:
+def encode_buckets(buckets: Iterable[BucketRecords], *, buckets_field: int) -> list[messages.Part]:
     """Encode records as parts of a write request, by reference."""
-    parts: list[Part] = []
+    parts: list[messages.Part] = []
     for bucket in buckets:
-        head = number_field(_BUCKET_ID, bucket.bucket_id)
+        head = messages.number_field(_BUCKET_ID, bucket.bucket_id)
         if bucket.partition_id is not None:
-            head = number_field(_PARTITION_ID, bucket.partition_id) + head
-        head += bytes_head(_RECORDS, len(bucket.records))
+            head = messages.number_field(_PARTITION_ID, bucket.partition_id) + head
+        head += messages.bytes_head(_RECORDS, len(bucket.records))
         size = len(head) + len(bucket.records)
-        parts += [bytes_head(buckets_field, size) + head, bucket.records]
+        parts += [messages.bytes_head(buckets_field, size) + head, bucket.records]
     return parts
 
 
@@ -109,12 +102,12 @@ def decode_produce(body: memoryview) -> ProduceRequest:
     return ProduceRequest(message.acks, message.table_id, message.timeout_ms, buckets)
 
 
-def encode_produce(request: ProduceRequest) -> list[Part]:
+def encode_produce(request: ProduceRequest) -> list[messages.Part]:
     """Encode a ProduceLogRequest as parts; the records are passed by reference."""
     head = (
-        number_field(_ACKS, request.acks)
-        + number_field(_TABLE_ID, request.table_id)
-        + number_field(_TIMEOUT_MS, request.timeout_ms)
+        messages.number_field(_ACKS, request.acks)
+        + messages.number_field(_TABLE_ID, request.table_id)
+        + messages.number_field(_TIMEOUT_MS, request.timeout_ms)
     )
     return [head, *encode_buckets(request.buckets, buckets_field=_PRODUCE_BUCKETS)]
 
@@ -152,7 +145,7 @@ def decode_put(body: memoryview) -> PutRequest:
     )
 
 
-def encode_put(request: PutRequest) -> list[Part]:
+def encode_put(request: PutRequest) -> list[messages.Part]:
     """Encode a PutKvRequest as parts; the records are passed by reference."""
     head = pb.PutKvRequest(
         acks=request.acks,

@@ -7,27 +7,11 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from headwater.config.options import (
-    KV_FORMAT,
-    LOG_COMPRESSION,
-    LOG_COMPRESSION_ZSTD_LEVEL,
-    LOG_FORMAT,
-    STATISTICS_COLUMNS,
-    KvFormat,
-    LogFormat,
-)
+from headwater import errors
+from headwater.config import options
 from headwater.config.table_options import statistics_columns
-from headwater.errors import (
-    InvalidTableError,
-    InvalidTargetColumnError,
-    NotPrimaryKeyTableError,
-    UnsupportedError,
-    error_of_code,
-)
+from headwater.model import LogPosition, Schema, TableInfo
 from headwater.model.arrow import arrow_schema
-from headwater.model.bucket import LogPosition
-from headwater.model.schema import Schema
-from headwater.model.table import TableInfo
 from headwater.rows.compacted.coders import encoder_of
 from headwater.rows.few_rows import FewRowsMessage
 from headwater.rows.keys import primary_key_encoder
@@ -37,15 +21,9 @@ from headwater.rows.message import MessageWriter, arrow_codec
 from headwater.rows.row_bytes import Longs, RowBytes
 from headwater.rows.statistics import encode_statistics
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire import write
 from headwater.wire.apis import APIS, Api, ApiKey
 from headwater.wire.messages import Part, answer_of
-from headwater.wire.write import (
-    BucketRecords,
-    ProduceRequest,
-    PutRequest,
-    encode_produce,
-    encode_put,
-)
 from headwater.write.batches import Answer, WriteRows
 
 # The columns that an upsert writes.
@@ -68,7 +46,7 @@ def check_unnumbered(batch: pa.RecordBatch, schema: Schema) -> None:
     """Refuse values for columns that the server numbers."""
     for name in schema.auto_increment:
         if name in batch.schema.names and batch.column(name).null_count < batch.num_rows:
-            raise InvalidTargetColumnError(
+            raise errors.InvalidTargetColumnError(
                 f"The column '{name}' is numbered by the server, so it cannot be written.",
                 hint="Leave it out.",
             )
@@ -76,17 +54,17 @@ def check_unnumbered(batch: pa.RecordBatch, schema: Schema) -> None:
 
 def _check_columns(schema: Schema, columns: Sequence[str]) -> None:
     if unknown := [name for name in columns if name not in schema.names]:
-        raise InvalidTargetColumnError(
+        raise errors.InvalidTargetColumnError(
             f"There is no column '{unknown[0]}'.",
             hint=f"The columns are {', '.join(schema.names)}.",
         )
     if missing := [name for name in schema.primary_key if name not in columns]:
-        raise InvalidTargetColumnError(
+        raise errors.InvalidTargetColumnError(
             f"The columns to write leave out '{missing[0]}'.",
             hint="Name every column of the primary key.",
         )
     if numbered := [name for name in columns if name in schema.auto_increment]:
-        raise InvalidTargetColumnError(
+        raise errors.InvalidTargetColumnError(
             f"The column '{numbered[0]}' is numbered by the server, so it cannot be written.",
             hint="Leave it out.",
         )
@@ -126,12 +104,14 @@ class KvEncoding:
 
 def _check_keyed(table: TableInfo) -> None:
     if not table.is_keyed:
-        raise NotPrimaryKeyTableError(
+        raise errors.NotPrimaryKeyTableError(
             f"{table.path} has no primary key, so rows can only be appended to it.",
             hint="Append them.",
         )
-    if KV_FORMAT.required(table.descriptor.properties) is not KvFormat.COMPACTED:
-        raise UnsupportedError(f"{table.path} keeps its rows in another format than compacted.")
+    if options.KV_FORMAT.required(table.descriptor.properties) is not options.KvFormat.COMPACTED:
+        raise errors.UnsupportedError(
+            f"{table.path} keeps its rows in another format than compacted."
+        )
 
 
 # Rows and deletes of primary-key tables: keys with compacted rows.
@@ -216,16 +196,16 @@ class KvLane:
         return KvPayload(body, self.schema_id, sum(each.count for each in rows))
 
     def request(
-        self, buckets: Sequence[BucketRecords], *, acks: int, timeout_ms: int
+        self, buckets: Sequence[write.BucketRecords], *, acks: int, timeout_ms: int
     ) -> list[Part]:
         """Encode a request to put."""
-        return encode_put(self.request_of(buckets, acks=acks, timeout_ms=timeout_ms))
+        return write.encode_put(self.request_of(buckets, acks=acks, timeout_ms=timeout_ms))
 
     def request_of(
-        self, buckets: Sequence[BucketRecords], *, acks: int, timeout_ms: int
-    ) -> PutRequest:
+        self, buckets: Sequence[write.BucketRecords], *, acks: int, timeout_ms: int
+    ) -> write.PutRequest:
         """Return a request to put."""
-        return PutRequest(
+        return write.PutRequest(
             acks=acks,
             table_id=self.table_id,
             timeout_ms=timeout_ms,
@@ -240,7 +220,9 @@ class KvLane:
         return {
             (each.partition_id if each.HasField("partition_id") else None, each.bucket_id): Answer(
                 each.log_end_offset if each.HasField("log_end_offset") else -1,
-                error_of_code(each.error_code, each.error_message) if each.error_code else None,
+                errors.error_of_code(each.error_code, each.error_message)
+                if each.error_code
+                else None,
                 each.incarnation,
             )
             for each in message.buckets_resp
@@ -313,13 +295,15 @@ class LogLane:
 
     def __init__(self, table: TableInfo, *, plain_bytes_max: Callable[[], int] = lambda: 0) -> None:
         if table.is_keyed:
-            raise InvalidTableError(
+            raise errors.InvalidTableError(
                 f"{table.path} has a primary key, so rows cannot be appended to it.",
                 hint="Upsert them.",
             )
         properties = table.descriptor.properties
-        if LOG_FORMAT.required(properties) is not LogFormat.ARROW:
-            raise UnsupportedError(f"{table.path} keeps its log in another format than Arrow.")
+        if options.LOG_FORMAT.required(properties) is not options.LogFormat.ARROW:
+            raise errors.UnsupportedError(
+                f"{table.path} keeps its log in another format than Arrow."
+            )
         self.table_id = table.table_id
         self._schema_id = table.schema_id
         self._schema = table.schema
@@ -328,7 +312,7 @@ class LogLane:
         codec = _codec_of(table)
         self._is_compressed = codec is not None
         self._messages = MessageWriter(self.arrow, codec)
-        chosen = statistics_columns(STATISTICS_COLUMNS.of(properties) or (), table.schema)
+        chosen = statistics_columns(options.STATISTICS_COLUMNS.of(properties) or (), table.schema)
         self._statistics = tuple(table.schema.index_of(column.name) for column in chosen)
         self._few = None if self._statistics else FewRowsMessage.of(self.arrow)
 
@@ -360,16 +344,16 @@ class LogLane:
         return LogPayload(memoryview(message), None, self._schema_id, len(columns[0]))
 
     def request(
-        self, buckets: Sequence[BucketRecords], *, acks: int, timeout_ms: int
+        self, buckets: Sequence[write.BucketRecords], *, acks: int, timeout_ms: int
     ) -> list[Part]:
         """Encode a request to append."""
-        return encode_produce(self.request_of(buckets, acks=acks, timeout_ms=timeout_ms))
+        return write.encode_produce(self.request_of(buckets, acks=acks, timeout_ms=timeout_ms))
 
     def request_of(
-        self, buckets: Sequence[BucketRecords], *, acks: int, timeout_ms: int
-    ) -> ProduceRequest:
+        self, buckets: Sequence[write.BucketRecords], *, acks: int, timeout_ms: int
+    ) -> write.ProduceRequest:
         """Return a request to append."""
-        return ProduceRequest(acks, self.table_id, timeout_ms, buckets)
+        return write.ProduceRequest(acks, self.table_id, timeout_ms, buckets)
 
     def answers(self, body: memoryview) -> dict[tuple[int | None, int], Answer]:
         """Read what became of each batch, by partition id and bucket."""
@@ -377,7 +361,9 @@ class LogLane:
         return {
             (each.partition_id if each.HasField("partition_id") else None, each.bucket_id): Answer(
                 each.base_offset if each.HasField("base_offset") else -1,
-                error_of_code(each.error_code, each.error_message) if each.error_code else None,
+                errors.error_of_code(each.error_code, each.error_message)
+                if each.error_code
+                else None,
                 each.incarnation,
             )
             for each in message.buckets_resp
@@ -390,5 +376,5 @@ class LogLane:
 
 def _codec_of(table: TableInfo) -> pa.Codec | None:
     properties = table.descriptor.properties
-    level = LOG_COMPRESSION_ZSTD_LEVEL.required(properties)
-    return arrow_codec(LOG_COMPRESSION.required(properties), zstd_level=level)
+    level = options.LOG_COMPRESSION_ZSTD_LEVEL.required(properties)
+    return arrow_codec(options.LOG_COMPRESSION.required(properties), zstd_level=level)

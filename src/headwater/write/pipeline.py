@@ -13,19 +13,11 @@ import pyarrow as pa
 
 from headwater.cluster.cluster import Cluster
 from headwater.errors import HeadwaterError
-from headwater.model.bucket import UNKNOWN, LogPosition
-from headwater.model.table import TableInfo
+from headwater.model import LogPosition, TableInfo
+from headwater.model.bucket import UNKNOWN
+from headwater.write import plan
 from headwater.write.batches import PlacedRows
 from headwater.write.encode import INLINE_BYTES_MAX, target_columns
-from headwater.write.plan import (
-    Change,
-    Delete,
-    KvKind,
-    KvPlanner,
-    LogPlanner,
-    Planner,
-    Upsert,
-)
 from headwater.write.receipts import Delivery, Receipt, receipt_of
 from headwater.write.target import Target, WriteContext
 
@@ -40,7 +32,7 @@ class Pipeline(Generic[K]):
     Of what is submitted without waiting, small batches are joined while those before are encoded.
     """
 
-    def __init__(self, planner: Planner[K], target: Target, writers: WriteContext) -> None:
+    def __init__(self, planner: plan.Planner[K], target: Target, writers: WriteContext) -> None:
         self._planner = planner
         self._target = target
         self._work = writers.work
@@ -175,7 +167,7 @@ class Appender:
     """Append rows to one log table; batches have the schema of the table."""
 
     def __init__(self, cluster: Cluster, table: TableInfo, writers: WriteContext) -> None:
-        self.planner = LogPlanner(table, cluster.settings, wishes=writers.ids)
+        self.planner = plan.LogPlanner(table, cluster.settings, wishes=writers.ids)
         target = Target(cluster, table, writers)
         self.pipeline: Pipeline[None] = Pipeline(self.planner, target, writers)
 
@@ -210,9 +202,9 @@ class Upserter:
 
     def __init__(self, cluster: Cluster, table: TableInfo, writers: WriteContext) -> None:
         self._table = table
-        self.planner = KvPlanner(table, cluster.settings)
+        self.planner = plan.KvPlanner(table, cluster.settings)
         target = Target(cluster, table, writers)
-        self.pipeline: Pipeline[KvKind] = Pipeline(self.planner, target, writers)
+        self.pipeline: Pipeline[plan.KvKind] = Pipeline(self.planner, target, writers)
 
     async def upsert(
         self,
@@ -232,7 +224,7 @@ class Upserter:
 
     async def delete(self, keys: Iterable[pa.RecordBatch]) -> Receipt:
         """Delete the rows of these primary keys and wait until that is acknowledged."""
-        return await self.pipeline.deliver((Delete(), batch) for batch in keys)
+        return await self.pipeline.deliver((plan.Delete(), batch) for batch in keys)
 
     async def submit(self, batch: pa.RecordBatch, *, columns: Sequence[str] | None = None) -> None:
         """Upsert without waiting for it, but wait while too many rows are on their way.
@@ -243,15 +235,15 @@ class Upserter:
 
     async def submit_delete(self, keys: pa.RecordBatch) -> None:
         """Delete without waiting for it."""
-        await self.pipeline.submit(Delete(), keys)
+        await self.pipeline.submit(plan.Delete(), keys)
 
     async def put(self, batch: pa.RecordBatch) -> None:
         """Submit rows without being told of what failed before."""
-        await self.pipeline.put(Upsert(None), batch)
+        await self.pipeline.put(plan.Upsert(None), batch)
 
     async def put_delete(self, keys: pa.RecordBatch) -> None:
         """Submit deletes without being told of what failed before."""
-        await self.pipeline.put(Delete(), keys)
+        await self.pipeline.put(plan.Delete(), keys)
 
     @property
     def mixes_deletes(self) -> bool:
@@ -261,13 +253,13 @@ class Upserter:
     async def put_changes(self, batch: pa.RecordBatch, deletes: bytes) -> None:
         """Submit rows of which some delete their keys, in their order."""
         assert self.mixes_deletes
-        await self.pipeline.put(Change(deletes), batch)
+        await self.pipeline.put(plan.Change(deletes), batch)
 
     async def flush(self) -> Receipt:
         """Wait for everything submitted since the last flush; raise the first failure."""
         return await self.pipeline.flush()
 
-    def _upsert(self, columns: Sequence[str] | None) -> Upsert:
-        kind = Upsert(None if columns is None else tuple(columns))
+    def _upsert(self, columns: Sequence[str] | None) -> plan.Upsert:
+        kind = plan.Upsert(None if columns is None else tuple(columns))
         target_columns(self._table.schema, kind.columns)
         return kind

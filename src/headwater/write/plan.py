@@ -19,26 +19,16 @@ import pyarrow as pa
 from headwater.cluster.router import Router, Share, TableKeys
 from headwater.config.client import ClientSettings
 from headwater.errors import HeadwaterError
+from headwater.model import LogPosition, TableInfo
 from headwater.model.arrow import arrow_schema
-from headwater.model.bucket import LogPosition
-from headwater.model.table import TableInfo
 from headwater.rows.buckets import BucketFunction, fluss_bucket
 from headwater.rows.compacted.one_row import OneKeyEncoder, OneRowEncoder
 from headwater.rows.keys import primary_key_format
 from headwater.rows.kv_batch import build_kv_record
 from headwater.rows.row_bytes import RowBytes
 from headwater.runtime.clock import random_fraction
+from headwater.write import encode
 from headwater.write.batches import Lane, Payload, PlacedRows, WriteRows, cut
-from headwater.write.encode import (
-    INLINE_BYTES_MAX,
-    KvEncoding,
-    KvLane,
-    KvPayload,
-    KvRows,
-    LogLane,
-    LogRows,
-    target_columns,
-)
 
 ROWS_MAX = 32
 """More rows than that gain nothing by the short way."""
@@ -104,7 +94,7 @@ class FewColumns:
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
             return None
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        return batch if batch.nbytes <= INLINE_BYTES_MAX else None
+        return batch if batch.nbytes <= encode.INLINE_BYTES_MAX else None
 
     def values(self, rows: object) -> Sequence[tuple[object, ...]] | None:
         """Return the values of each row in the order of the columns, None for anything else."""
@@ -168,7 +158,7 @@ class LogPlanner:
 
     def __init__(self, table: TableInfo, settings: ClientSettings, *, wishes: Wishes) -> None:
         self._settings = settings
-        self._lane = LogLane(table, plain_bytes_max=lambda: wishes.plain_bytes_max)
+        self._lane = encode.LogLane(table, plain_bytes_max=lambda: wishes.plain_bytes_max)
         self._router = Router.of(table.descriptor)
         self._is_spread = bool(self._router.partition_keys or self._router.bucket_keys)
         self._columns = FewColumns(self._lane.arrow)
@@ -203,12 +193,14 @@ class LogPlanner:
             self._lane, payload, place, bucket, count, partial(self._long, columns, held)
         )
 
-    def _long(self, columns: Sequence[tuple[object, ...]], batch: pa.RecordBatch | None) -> LogRows:
+    def _long(
+        self, columns: Sequence[tuple[object, ...]], batch: pa.RecordBatch | None
+    ) -> encode.LogRows:
         """Return few rows as the long way holds them."""
         if batch is None:
             arrays = list(map(pa.array, columns, self._lane.arrow.types))
             batch = pa.RecordBatch.from_arrays(arrays, schema=self._lane.arrow)
-        return LogRows.of(batch)
+        return encode.LogRows.of(batch)
 
     def _only_share(self, batch: pa.RecordBatch) -> Share | None:
         """Return where all rows go, or None if they go to several places, or to none."""
@@ -221,12 +213,12 @@ class LogPlanner:
         return shares[0] if len(shares) == 1 else None
 
 
-def _taken(batch: pa.RecordBatch, share: Share) -> LogRows:
-    return LogRows.of(batch if share.rows is None else batch.take(pa.array(share.rows)))
+def _taken(batch: pa.RecordBatch, share: Share) -> encode.LogRows:
+    return encode.LogRows.of(batch if share.rows is None else batch.take(pa.array(share.rows)))
 
 
-def _slice_log(rows: LogRows, start: int, end: int) -> LogRows:
-    return LogRows.of(rows.batch.slice(start, end - start))
+def _slice_log(rows: encode.LogRows, start: int, end: int) -> encode.LogRows:
+    return encode.LogRows.of(rows.batch.slice(start, end - start))
 
 
 # Rows and deletes of primary-key tables.
@@ -263,9 +255,9 @@ class KvPlanner:
     def __init__(self, table: TableInfo, settings: ClientSettings) -> None:
         self._settings = settings
         self._table = table
-        self._encoding = KvEncoding(table)
+        self._encoding = encode.KvEncoding(table)
         self._router = Router.of(table.descriptor)
-        self._lanes: dict[tuple[int, ...] | None, KvLane] = {}
+        self._lanes: dict[tuple[int, ...] | None, encode.KvLane] = {}
         self._few = FewKv.of(table)
 
     def few(self, rows: object) -> FewRows | None:
@@ -283,35 +275,35 @@ class KvPlanner:
             for piece in cut(taken, self._settings, slice_of=_slice_kv)
         ]
 
-    def _encoded(self, kind: KvKind, batch: pa.RecordBatch) -> tuple[KvLane, KvRows]:
+    def _encoded(self, kind: KvKind, batch: pa.RecordBatch) -> tuple[encode.KvLane, encode.KvRows]:
         keys = self._encoding.keys(batch)
         match kind:
             case Delete():
-                return self._lane(None), KvRows.deleting(keys)
+                return self._lane(None), encode.KvRows.deleting(keys)
             case Upsert(columns, only_if):
-                lane = self._lane(target_columns(self._table.schema, columns))
+                lane = self._lane(encode.target_columns(self._table.schema, columns))
                 if only_if:
                     # A lane of its own: rows that share a batch share its conditions.
                     lane = replace(lane, only_if=only_if)
-                return lane, KvRows.of(keys, self._encoding.rows(batch, columns))
+                return lane, encode.KvRows.of(keys, self._encoding.rows(batch, columns))
             case Change(deletes):
                 rows = self._encoding.rows(batch, None)
                 mask = np.frombuffer(deletes, np.uint8) != 0
                 ends = np.where(mask, rows.starts, rows.ends)
                 kept = RowBytes(rows.data, rows.starts, ends)
-                return self._lane(None), KvRows.of(keys, kept)
+                return self._lane(None), encode.KvRows.of(keys, kept)
 
-    def _lane(self, targets: tuple[int, ...] | None) -> KvLane:
+    def _lane(self, targets: tuple[int, ...] | None) -> encode.KvLane:
         lane = self._lanes.get(targets)
         if lane is None:
             if len(self._lanes) >= LANES_MAX:
                 self._lanes.clear()
-            lane = KvLane(self._table.table_id, self._table.schema_id, targets)
+            lane = encode.KvLane(self._table.table_id, self._table.schema_id, targets)
             self._lanes[targets] = lane
         return lane
 
 
-def _slice_kv(rows: KvRows, start: int, end: int) -> KvRows:
+def _slice_kv(rows: encode.KvRows, start: int, end: int) -> encode.KvRows:
     return rows.take(slice(start, end))
 
 
@@ -319,7 +311,7 @@ def _slice_kv(rows: KvRows, start: int, end: int) -> KvRows:
 class FewKv:
     """Encode one row of a primary-key table whose columns are of simple types."""
 
-    lane: KvLane
+    lane: encode.KvLane
     columns: "FewColumns"
     rows: OneRowEncoder
     keys: OneKeyEncoder
@@ -339,7 +331,7 @@ class FewKv:
         is_whole = (descriptor.bucket_keys or names) == names and not schema.auto_increment
         if rows is None or keys is None or not (is_plain and has_own and is_whole):
             return None
-        lane = KvLane(table.table_id, table.schema_id, None)
+        lane = encode.KvLane(table.table_id, table.schema_id, None)
         columns, places = FewColumns(arrow_schema(schema)), tuple(map(schema.index_of, names))
         return cls(lane, columns, rows, keys, places, table.bucket_count)
 
@@ -357,12 +349,12 @@ class FewKv:
             key = self.keys.written([row[at] for at in self.key_columns])
         except (ValueError, OverflowError, struct.error):
             return None  # The long way says what is wrong.
-        if key is None or len(written) > INLINE_BYTES_MAX:
+        if key is None or len(written) > encode.INLINE_BYTES_MAX:
             return None
-        payload = KvPayload(build_kv_record(key, written), self.lane.schema_id, 1)
+        payload = encode.KvPayload(build_kv_record(key, written), self.lane.schema_id, 1)
         bucket = fluss_bucket(key, self.bucket_count)
         return FewRows(self.lane, payload, None, bucket, 1, partial(_kv_rows, key, written))
 
 
-def _kv_rows(key: bytes, row: bytes) -> KvRows:
-    return KvRows.of(RowBytes.of([key]), RowBytes.of([row]))
+def _kv_rows(key: bytes, row: bytes) -> encode.KvRows:
+    return encode.KvRows.of(RowBytes.of([key]), RowBytes.of([row]))

@@ -38,16 +38,9 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import InvalidTargetColumnError, InvalidValueError
+from headwater.rows import frames
 from headwater.rows.admission import check_nulls, columns_to_check
 from headwater.rows.columns import ColumnNames, cast_column
-from headwater.rows.frames import (
-    is_pandas,
-    is_pandas_series,
-    is_polars_lazy,
-    is_series,
-    pandas_column,
-    pandas_table,
-)
 from headwater.rows.plain_values import column_of
 
 # Tables made of rows and columns that are plain Python objects.
@@ -122,7 +115,7 @@ def _is_column(value: object) -> bool:
         return False
     # Series speak Arrow from pandas 3 on.
     return isinstance(value, Sequence | np.ndarray) or any(
-        (is_pandas_series(value), *(hasattr(value, name) for name in _ARROW_PROTOCOLS))
+        (frames.is_pandas_series(value), *(hasattr(value, name) for name in _ARROW_PROTOCOLS))
     )
 
 
@@ -131,8 +124,8 @@ def _column(values: object, field: pa.Field) -> pa.Array | pa.ChunkedArray:
         values = values.tolist()
     if isinstance(values, Sequence):
         return column_of(values if isinstance(values, list | tuple) else list(values), field)
-    if is_pandas_series(values):
-        return pandas_column(values, field, name=field.name)
+    if frames.is_pandas_series(values):
+        return frames.pandas_column(values, field, name=field.name)
     try:
         # A stream comes in chunks, and some arrays offer nothing else.
         is_stream = hasattr(values, "__arrow_c_stream__")
@@ -280,9 +273,9 @@ def _arrow_batches(rows: object, wanted: WantedSchema) -> Iterable[pa.RecordBatc
         if not is_columns(rows, wanted.table):
             return None
         return table_of_columns(rows, wanted.schema, names=wanted.names).to_batches()
-    if is_pandas(rows):
-        return pandas_table(rows, wanted.schema).to_batches()
-    return _exported_batches(rows.collect() if is_polars_lazy(rows) else rows)
+    if frames.is_pandas(rows):
+        return frames.pandas_table(rows, wanted.schema).to_batches()
+    return _exported_batches(rows.collect() if frames.is_polars_lazy(rows) else rows)
 
 
 def _exported_batches(rows: object) -> Iterable[pa.RecordBatch] | None:
@@ -471,7 +464,7 @@ def _is_key_column(keys: KeysLike) -> TypeGuard[Iterable[object]]:
     """Tell whether something is a column of its own, rather than a table."""
     if isinstance(keys, pa.StructArray):
         return False
-    return isinstance(keys, pa.Array | pa.ChunkedArray | np.ndarray) or is_series(keys)
+    return isinstance(keys, pa.Array | pa.ChunkedArray | np.ndarray) or frames.is_series(keys)
 
 
 def _named(values: Iterable[object], names: Sequence[str]) -> dict[str, object]:

@@ -10,16 +10,10 @@ from typing import Protocol, assert_never
 
 import pyarrow as pa
 
+from headwater import errors
 from headwater.cluster.cluster import Retries
 from headwater.config.client import ClientSettings
-from headwater.errors import (
-    HeadwaterError,
-    InvalidValueError,
-    RecordTooLargeError,
-    RetryLaterError,
-    moves_leader,
-)
-from headwater.model.bucket import TableBucket
+from headwater.model import TableBucket
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks
@@ -27,18 +21,9 @@ from headwater.wire.apis import Api
 from headwater.wire.limits import WRITES_MAX
 from headwater.wire.messages import Part
 from headwater.wire.write import BucketRecords
+from headwater.write import sequencer
 from headwater.write.batches import Answer, Lane, Payload, WriteBatch, WritePiece, WriteRows
 from headwater.write.encode import INLINE_BYTES_MAX
-from headwater.write.sequencer import (
-    BatchFailed,
-    BatchWritten,
-    NeedWriter,
-    Pause,
-    Rest,
-    Send,
-    Sequencer,
-    Slot,
-)
 from headwater.write.work import WriterIds, WriteWork
 
 # The bytes that may wait to be written at a time; whoever finds no room waits in turn.
@@ -150,12 +135,12 @@ class Courier:
     async def _carry(self, node_id: int, load: Sequence[Parcel]) -> None:
         try:
             answers = await self._exchange(node_id, load)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             answers = _same_for_all(load, fault)
         except Exception as cause:  # noqa: BLE001 - the outer edge of a task others wait for
             _courier_events.error("request failed", cause=cause, node=node_id)
             unexpected = f"A request failed in an unexpected way: {cause!r}."
-            answers = _same_for_all(load, HeadwaterError(unexpected))
+            answers = _same_for_all(load, errors.HeadwaterError(unexpected))
         for parcel in load:
             parcel.answered(answers.get(parcel.bucket) or left_out(parcel.bucket))
 
@@ -202,13 +187,15 @@ def _records(parcel: Parcel) -> BucketRecords:
     return BucketRecords(parcel.bucket.bucket, parcel.records, parcel.bucket.partition_id)
 
 
-def _same_for_all(load: Sequence[Parcel], fault: HeadwaterError) -> dict[TableBucket, Answer]:
+def _same_for_all(
+    load: Sequence[Parcel], fault: errors.HeadwaterError
+) -> dict[TableBucket, Answer]:
     return dict.fromkeys((parcel.bucket for parcel in load), Answer(-1, fault))
 
 
 def left_out(bucket: TableBucket) -> Answer:
     """Return what is taken for the answer of a bucket that a server does not answer for."""
-    return Answer(-1, RetryLaterError(f"The answer of the server leaves out {bucket}."))
+    return Answer(-1, errors.RetryLaterError(f"The answer of the server leaves out {bucket}."))
 
 
 # The batches that wait for one bucket, and the task that sends them.
@@ -274,13 +261,13 @@ class BucketQueue:
         self._room = room
         self._ids = ids
         self._work = work
-        self._sequencer: Sequencer[WriteBatch] = Sequencer(
+        self._sequencer: sequencer.Sequencer[WriteBatch] = sequencer.Sequencer(
             window=self._settings.inflight_per_bucket_max
         )
         self._node_id: int | None = None
         self._woken = asyncio.Event()
         self._driver: asyncio.Task[None] | None = None
-        self._broken: HeadwaterError | None = None
+        self._broken: errors.HeadwaterError | None = None
         # Held while it is decided who sends next: the driver on the loop, or a borrower's thread.
         self._deciding = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -354,18 +341,20 @@ class BucketQueue:
             self._lent_to = None
             self._wake_later()
 
-    def lent_failed(self, batch: WriteBatch, fault: HeadwaterError, *, deadline: float) -> None:
+    def lent_failed(
+        self, batch: WriteBatch, fault: errors.HeadwaterError, *, deadline: float
+    ) -> None:
         """Take a batch over whose send failed, or may have; on the loop."""
         with self._deciding:
             self._sequencer.lent_failed(batch, fault, deadline=deadline)
-            if moves_leader(fault):
+            if errors.moves_leader(fault):
                 self._cluster.stale(self.bucket)
                 self._node_id = None
             self._lent_to = None
         self._after_lending()
 
     def reclaim(
-        self, borrower: object, batch: WriteBatch, fault: HeadwaterError, *, deadline: float
+        self, borrower: object, batch: WriteBatch, fault: errors.HeadwaterError, *, deadline: float
     ) -> None:
         """Take over what a borrower left that was interrupted at any point; on the loop."""
         if self._lent_to is borrower:
@@ -409,19 +398,19 @@ class BucketQueue:
         action = self._sequencer.next(self._cluster.clock.monotonic())
         self._tell()
         match action:
-            case Rest():
+            case sequencer.Rest():
                 if len(self._sequencer):
                     await self._woken.wait()
-            case Pause(failures):
+            case sequencer.Pause(failures):
                 await self._cluster.clock.sleep(self._cluster.retries.backoff_s(failures))
-            case NeedWriter():
+            case sequencer.NeedWriter():
                 await self._begin()
-            case Send(slot):
+            case sequencer.Send(slot):
                 await self._advance(slot)
             case _:
                 assert_never(action)
 
-    async def _advance(self, slot: Slot[WriteBatch]) -> None:
+    async def _advance(self, slot: sequencer.Slot[WriteBatch]) -> None:
         """Do the next thing that a batch needs; what happened meanwhile is looked at after it."""
         if slot.batch.payload is None:
             await self._encode(slot)
@@ -434,27 +423,29 @@ class BucketQueue:
         try:
             used = self._sequencer.writer_id
             self._sequencer.begin(await self._ids.get(self.bucket, used=used))
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self._sequencer.stall(fault)
 
     async def _locate(self) -> None:
         try:
             self._node_id = await self._cluster.leader(self.bucket)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self._sequencer.stall(fault)
 
-    async def _encode(self, slot: Slot[WriteBatch]) -> None:
+    async def _encode(self, slot: sequencer.Slot[WriteBatch]) -> None:
         batch = slot.batch
         batch.is_sealed = True
         work = partial(batch.lane.payload, [piece.rows for piece in batch.pieces])
         try:
             batch.payload = await _in_time(work, size=batch.size_bytes)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self._sequencer.reject(slot, fault)
         except pa.ArrowException as cause:
-            self._sequencer.reject(slot, InvalidValueError(f"Rows cannot be encoded: {cause}."))
+            self._sequencer.reject(
+                slot, errors.InvalidValueError(f"Rows cannot be encoded: {cause}.")
+            )
 
-    def _send(self, slot: Slot[WriteBatch], payload: Payload, node_id: int) -> None:
+    def _send(self, slot: sequencer.Slot[WriteBatch], payload: Payload, node_id: int) -> None:
         writer_id, sequence = self._sequencer.number(slot)
         records = payload.records(writer_id=writer_id, sequence=sequence)
         if len(records) > RECORDS_BYTES_MAX:
@@ -471,14 +462,14 @@ class BucketQueue:
             ),
         )
 
-    def _answered(self, slot: Slot[WriteBatch], answer: Answer) -> None:
+    def _answered(self, slot: sequencer.Slot[WriteBatch], answer: Answer) -> None:
         if self._broken is not None:
             return
         if answer.fault is None:
             self._sequencer.written(slot, answer.offset)
         else:
             self._sequencer.failed(slot, answer.fault)
-            if moves_leader(answer.fault):
+            if errors.moves_leader(answer.fault):
                 self._cluster.stale(self.bucket)
                 self._node_id = None
         self._tell()
@@ -489,16 +480,16 @@ class BucketQueue:
     def _tell(self) -> None:
         for verdict in self._sequencer.take_verdicts():
             match verdict:
-                case BatchWritten(batch, offset):
+                case sequencer.BatchWritten(batch, offset):
                     batch.written(offset)
-                case BatchFailed(batch, fault):
+                case sequencer.BatchFailed(batch, fault):
                     batch.failed(fault)
             self._room.give(verdict.batch.room_bytes)
 
     def _break(self, cause: Exception) -> None:
         """Fail everything for a mistake of ours, rather than let callers wait for ever."""
         _queue_events.error("queue broke", cause=cause, bucket=str(self.bucket))
-        self._broken = HeadwaterError(
+        self._broken = errors.HeadwaterError(
             f"Writing to {self.bucket} failed in an unexpected way: {cause!r}."
         )
         for batch in self._sequencer.drain():
@@ -510,8 +501,8 @@ async def _in_time(work: Callable[[], Payload], *, size: int) -> Payload:
     return work() if size <= INLINE_BYTES_MAX else await asyncio.to_thread(work)
 
 
-def _too_large(batch: WriteBatch, size: int) -> RecordTooLargeError:
-    return RecordTooLargeError(
+def _too_large(batch: WriteBatch, size: int) -> errors.RecordTooLargeError:
+    return errors.RecordTooLargeError(
         f"A batch of {batch.count} rows has {size} bytes, at most {RECORDS_BYTES_MAX} can be sent.",
         hint="Write smaller values.",
     )

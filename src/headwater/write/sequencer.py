@@ -12,30 +12,25 @@ from enum import Enum, auto
 from itertools import islice
 from typing import Generic, Protocol, Self, TypeVar
 
-from headwater.errors import (
-    AccessError,
-    CorruptBatchError,
-    DuplicateSequenceError,
-    HeadwaterError,
-    LogDivergedError,
-    MissingError,
-    OutOfOrderSequenceError,
-    RequestError,
-    SequenceError,
-    TimedOutError,
-)
+from headwater import errors
 
 SEQUENCE_MAX = 2**31 - 1
 # A server that refuses the first number of a new writer id again and again is not to be helped.
 RENEWALS_MAX = 3
 _UNKNOWN = "Whether the rows were written is unknown: read before repeating them."
-_REFUSALS = (RequestError, MissingError, AccessError, CorruptBatchError, LogDivergedError)
+_REFUSALS = (
+    errors.RequestError,
+    errors.MissingError,
+    errors.AccessError,
+    errors.CorruptBatchError,
+    errors.LogDivergedError,
+)
 
 
 class Divisible(Protocol):
     """Be a batch that may be refused because of a part of it."""
 
-    def divided(self, fault: HeadwaterError) -> Sequence[Self]:
+    def divided(self, fault: errors.HeadwaterError) -> Sequence[Self]:
         """Return smaller batches to send instead, in order, or nothing to let it fail."""
         ...
 
@@ -64,7 +59,7 @@ class Slot(Generic[B]):
     # A send ended without saying whether the batch was taken.
     may_be_written: bool = False
     # What speaks against sending it again; judged once nothing is in flight.
-    fault: HeadwaterError | None = None
+    fault: errors.HeadwaterError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +99,7 @@ class BatchFailed(Generic[B]):
     """Tell that a batch was not written, or that nobody knows."""
 
     batch: B
-    fault: HeadwaterError
+    fault: errors.HeadwaterError
 
 
 Action = Rest | Pause | NeedWriter | Send[B]
@@ -126,7 +121,7 @@ class Sequencer(Generic[B]):
         self._is_pause_due = False
         self._failures = 0
         self._renewals = 0
-        self._last_fault: HeadwaterError | None = None
+        self._last_fault: errors.HeadwaterError | None = None
         self._verdicts: list[Verdict[B]] = []
 
     # ---- what is there
@@ -189,9 +184,9 @@ class Sequencer(Generic[B]):
         self._failures = self._renewals = 0
         self._settle_as_written(slot, offset)
 
-    def failed(self, slot: Slot[B], fault: HeadwaterError) -> None:
+    def failed(self, slot: Slot[B], fault: errors.HeadwaterError) -> None:
         """Take note that a send failed, and let everything in flight come back first."""
-        if isinstance(fault, DuplicateSequenceError):
+        if isinstance(fault, errors.DuplicateSequenceError):
             self.written(slot, None)
             return
         self._in_flight -= 1
@@ -201,16 +196,16 @@ class Sequencer(Generic[B]):
             self._delay(fault)
         else:
             slot.fault = fault
-        if not isinstance(fault, (SequenceError, *_REFUSALS)) or fault.retriable:
+        if not isinstance(fault, (errors.SequenceError, *_REFUSALS)) or fault.retriable:
             slot.may_be_written = True
 
-    def reject(self, slot: Slot[B], fault: HeadwaterError) -> None:
+    def reject(self, slot: Slot[B], fault: errors.HeadwaterError) -> None:
         """Take note that a batch cannot be sent at all."""
         assert slot.state is _State.WAITING
         slot.fault = fault
         self._is_settling = True
 
-    def stall(self, fault: HeadwaterError) -> None:
+    def stall(self, fault: errors.HeadwaterError) -> None:
         """Take note that nothing can be sent at present, or never."""
         if fault.retriable:
             self._delay(fault)
@@ -220,7 +215,7 @@ class Sequencer(Generic[B]):
             if slot.state is _State.WAITING:
                 slot.fault = slot.fault or fault
 
-    def _delay(self, fault: HeadwaterError) -> None:
+    def _delay(self, fault: errors.HeadwaterError) -> None:
         self._last_fault = fault
         # However many batches fail together, they fail once.
         self._failures += not self._is_pause_due
@@ -244,7 +239,7 @@ class Sequencer(Generic[B]):
         self._sequence = 0 if self._sequence == SEQUENCE_MAX else self._sequence + 1
         self._failures = self._renewals = 0
 
-    def lent_failed(self, batch: B, fault: HeadwaterError, *, deadline: float) -> None:
+    def lent_failed(self, batch: B, fault: errors.HeadwaterError, *, deadline: float) -> None:
         """Put the batch that was sent aside before all others, as one whose send has failed."""
         slot = Slot(batch, deadline, self._generation)
         self._slots.appendleft(slot)
@@ -294,11 +289,11 @@ class Sequencer(Generic[B]):
         if not self._in_flight:
             self._settle()
 
-    def _too_late(self, slot: Slot[B]) -> TimedOutError:
+    def _too_late(self, slot: Slot[B]) -> errors.TimedOutError:
         last = "" if self._last_fault is None else f" The last failure: {self._last_fault}"
         what = "were not acknowledged" if slot.may_be_written else "could not be sent"
         hint = _UNKNOWN if slot.may_be_written else "Nothing of them was written."
-        return TimedOutError(f"Rows {what} before their deadline.{last}", hint=hint)
+        return errors.TimedOutError(f"Rows {what} before their deadline.{last}", hint=hint)
 
     # ---- judging, once nothing is in flight
 
@@ -316,7 +311,7 @@ class Sequencer(Generic[B]):
             fault, slot.fault = slot.fault, None
             if fault is None or slot.state is _State.WRITTEN:
                 self._slots.append(slot)
-            elif not isinstance(fault, SequenceError):
+            elif not isinstance(fault, errors.SequenceError):
                 self._refuse(slot, fault, behind=slots)
             elif not slot.was_first:
                 # A batch before it was not taken yet, so this one could not be either.
@@ -330,7 +325,7 @@ class Sequencer(Generic[B]):
         for slot in reversed(self._slots):
             if slot.state is _State.WRITTEN:
                 has_later = True
-            elif isinstance(slot.fault, SequenceError):
+            elif isinstance(slot.fault, errors.SequenceError):
                 # A server that wrote the later one knows this one as well: it is another storage
                 # by now, restored from a copy, or it has lost what it knew of the writer.
                 continue
@@ -341,7 +336,9 @@ class Sequencer(Generic[B]):
         slot.state, slot.fault = _State.WRITTEN, None
         self._verdicts.append(BatchWritten(slot.batch, offset))
 
-    def _refuse(self, slot: Slot[B], fault: HeadwaterError, *, behind: deque[Slot[B]]) -> None:
+    def _refuse(
+        self, slot: Slot[B], fault: errors.HeadwaterError, *, behind: deque[Slot[B]]
+    ) -> None:
         if slot.may_be_written:
             self._abandon(slot, fault, behind=behind)
             return
@@ -360,7 +357,9 @@ class Sequencer(Generic[B]):
         for each in behind:
             each.sequence = None
 
-    def _lose_place(self, slot: Slot[B], fault: HeadwaterError, *, behind: deque[Slot[B]]) -> None:
+    def _lose_place(
+        self, slot: Slot[B], fault: errors.HeadwaterError, *, behind: deque[Slot[B]]
+    ) -> None:
         """Begin anew after a server lost count of what this writer sent."""
         if slot.may_be_written:
             self._abandon(slot, fault, behind=behind)
@@ -372,7 +371,9 @@ class Sequencer(Generic[B]):
             behind.appendleft(slot)
             self._renew(behind)
 
-    def _abandon(self, slot: Slot[B], fault: HeadwaterError, *, behind: deque[Slot[B]]) -> None:
+    def _abandon(
+        self, slot: Slot[B], fault: errors.HeadwaterError, *, behind: deque[Slot[B]]
+    ) -> None:
         """Give up batches that may have been written; the others go on under a new writer id."""
         self._verdicts.append(BatchFailed(slot.batch, _uncertain(fault)))
         others = [each for each in behind if each.may_be_written]
@@ -394,13 +395,19 @@ def _is_untouched(slot: Slot[B]) -> bool:
     return slot.sequence is None and slot.state is _State.WAITING and slot.fault is None
 
 
-def _uncertain(fault: HeadwaterError) -> HeadwaterError:
-    if isinstance(fault, TimedOutError):
+def _uncertain(fault: errors.HeadwaterError) -> errors.HeadwaterError:
+    if isinstance(fault, errors.TimedOutError):
         return fault
-    kind = OutOfOrderSequenceError if isinstance(fault, SequenceError) else type(fault)
+    kind = (
+        errors.OutOfOrderSequenceError if isinstance(fault, errors.SequenceError) else type(fault)
+    )
     return kind(f"{fault.message} An earlier attempt had no answer.", hint=_UNKNOWN)
 
 
-def _uncertain_as_well(fault: HeadwaterError) -> HeadwaterError:
-    kind = TimedOutError if isinstance(fault, TimedOutError) else OutOfOrderSequenceError
+def _uncertain_as_well(fault: errors.HeadwaterError) -> errors.HeadwaterError:
+    kind = (
+        errors.TimedOutError
+        if isinstance(fault, errors.TimedOutError)
+        else errors.OutOfOrderSequenceError
+    )
     return kind(f"Rows that were sent before failed: {fault.message}", hint=_UNKNOWN)

@@ -14,8 +14,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Protocol, TypeVar
 
 from headwater.errors import DisconnectedError, HeadwaterError, PartitionMissingError
-from headwater.model.bucket import TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import TableBucket, TableInfo
 from headwater.wire.messages import Part
 from headwater.wire.write import BucketRecords
 from headwater.write.batches import Answer, Lane, WriteBatch, WritePiece

@@ -7,18 +7,11 @@ import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 
+from headwater import errors
 from headwater.cluster.cluster import Cluster
 from headwater.cluster.paths import wire_path
-from headwater.errors import (
-    ClosedError,
-    HeadwaterError,
-    LeaderMissingError,
-    PartitionExistsError,
-    PartitionMissingError,
-)
-from headwater.model.bucket import TableBucket
+from headwater.model import TableBucket, TableInfo
 from headwater.model.path import spec_of_name
-from headwater.model.table import TableInfo
 from headwater.wire import fluss_pb2 as pb
 from headwater.write.batches import BucketTurns, Lane, PlacedRows, WritePiece
 from headwater.write.receipts import UNKNOWN_OFFSET, Delivery, PlaceKey
@@ -76,7 +69,7 @@ class WriteContext:
 
     def _refuse_if_closed(self) -> None:
         if self.work.is_closed:
-            raise ClosedError("The client was closed, so it writes no more.")
+            raise errors.ClosedError("The client was closed, so it writes no more.")
 
 
 # The partitions that rows go to, made where they are missing.
@@ -94,7 +87,7 @@ class WritePartitions:
 
     async def find(self, name: str) -> int | None:
         """Return the id of a partition, or None if there is no such partition."""
-        with suppress(PartitionMissingError):
+        with suppress(errors.PartitionMissingError):
             return await self._cluster.partition_id(self._table, name)
         return None
 
@@ -106,7 +99,7 @@ class WritePartitions:
         unknown = [each for each in names if not self._cluster.knows_partition(self._table, each)]
         if not unknown or not self._cluster.settings.creates_partitions:
             return
-        with suppress(HeadwaterError):
+        with suppress(errors.HeadwaterError):
             async with self._making:
                 held = await self._cluster.partitions(self._table)
                 missing = [name for name in unknown if name not in held]
@@ -120,7 +113,7 @@ class WritePartitions:
         """Return the id of a partition, which is created if the settings allow it."""
         try:
             return await self._cluster.partition_id(self._table, name)
-        except PartitionMissingError:
+        except errors.PartitionMissingError:
             if not self._cluster.settings.creates_partitions:
                 raise
         async with self._making:
@@ -145,14 +138,16 @@ class WritePartitions:
             ),
             ignore_if_exists=True,
         )
-        with suppress(PartitionExistsError):  # Another client was quicker.
+        with suppress(errors.PartitionExistsError):  # Another client was quicker.
             await self._cluster.ask(request, pb.CreatePartitionResponse, coordinator=True)
 
     async def _appeared(self, name: str) -> int:
         known = await self.find(name)
         if known is None:
             # Servers hear of a new partition one after the other.
-            raise LeaderMissingError(f"{self._table.path} does not show partition {name} yet.")
+            raise errors.LeaderMissingError(
+                f"{self._table.path} does not show partition {name} yet."
+            )
         return known
 
 
@@ -180,7 +175,7 @@ class Target:
         for part in parts:
             try:
                 await self._submit(part, delivery)
-            except HeadwaterError as fault:
+            except errors.HeadwaterError as fault:
                 delivery.refused(part.rows.count, fault)
 
     async def _submit(self, part: PlacedRows, delivery: Delivery) -> None:
@@ -213,6 +208,6 @@ class Target:
 
         return turns.choose(has_room)
 
-    def _noticed(self, fault: HeadwaterError, place: PlaceKey) -> None:
-        if isinstance(fault, PartitionMissingError) and place[0] is not None:
+    def _noticed(self, fault: errors.HeadwaterError, place: PlaceKey) -> None:
+        if isinstance(fault, errors.PartitionMissingError) and place[0] is not None:
             self._partitions.forget(place[0])

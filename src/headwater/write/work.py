@@ -5,8 +5,7 @@ from collections.abc import Coroutine
 
 from headwater.cluster.cluster import Cluster
 from headwater.cluster.paths import wire_path
-from headwater.model.bucket import TableBucket
-from headwater.model.path import TablePath
+from headwater.model import TableBucket, TablePath
 from headwater.runtime.clock import Clock
 from headwater.runtime.tasks import Tasks
 from headwater.wire import fluss_pb2 as pb

@@ -13,7 +13,7 @@ from headwater.audit.report import Notes
 from headwater.errors import MissingError, RequestError
 from headwater.log.segment import Mark, SegmentName, segment_names
 from headwater.log.small_files import Checkpoint, encode_checkpoint
-from headwater.model.bucket import OffsetRange, TableBucket
+from headwater.model import OffsetRange, TableBucket
 from headwater.rows.log_batch import BatchHeader
 from headwater.store.disk import Disk
 

@@ -10,17 +10,12 @@ from urllib.parse import quote
 
 from headwater.audit.report import Check, Finding, Notes
 from headwater.errors import CorruptFileError, HeadwaterError, SchemaMissingError
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import TableBucket
+from headwater.model import LakeBucket, Schema, TableBucket, TableDescriptor
 from headwater.model.path import spec_of_name
-from headwater.model.schema import Schema, schema_from_json
-from headwater.model.table import TableDescriptor, descriptor_from_json
+from headwater.model.schema import schema_from_json
+from headwater.model.table import descriptor_from_json
+from headwater.server.catalog import lake_entries
 from headwater.server.catalog.file import VERSION, Cell, RowSums
-from headwater.server.catalog.lake_entries import (
-    ReportedLakeSnapshot,
-    reported_snapshot,
-    tiering_record,
-)
 
 UNKNOWN = -1
 
@@ -59,7 +54,7 @@ class CatalogSeen:
     table_ids: set[int] = field(default_factory=set)
     # The table and the name of each partition.
     partitions: dict[int, tuple[int, str]] = field(default_factory=dict)
-    lake_snapshots: dict[int, list[ReportedLakeSnapshot]] = field(default_factory=dict)
+    lake_snapshots: dict[int, list[lake_entries.ReportedLakeSnapshot]] = field(default_factory=dict)
     table_id_last: int = UNKNOWN
     partition_id_last: int = UNKNOWN
     # Blocks of writer ids that were handed out; None if they cannot be read.
@@ -191,13 +186,13 @@ class _Reading:
             return
         for row in self._rows("SELECT table_id, turn, details FROM lake_tables"):
             with self._reading(f"The tiering progress of table {row[0]}"):
-                tiering_record(_number(row[1]), str(row[2]))
+                lake_entries.tiering_record(_number(row[1]), str(row[2]))
         for row in self._rows(
             "SELECT table_id, snapshot_id, committed_ms, details FROM lake_snapshots"
             " ORDER BY position"
         ):
             with self._reading(f"Lake snapshot {row[1]} of table {row[0]}"):
-                snapshot = reported_snapshot(
+                snapshot = lake_entries.reported_snapshot(
                     _number(row[0]),
                     _number(row[1]),
                     committed_ms=_number(row[2]),

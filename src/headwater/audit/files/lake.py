@@ -9,13 +9,8 @@ from headwater.audit.report import Check, Finding, Notes, Severity
 from headwater.config.lake import SERVED_FORMATS
 from headwater.config.options import DATALAKE_FORMAT
 from headwater.errors import HeadwaterError
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import TableBucket
-from headwater.server.catalog.lake_entries import (
-    ReportedLakeSnapshot,
-    TieredOffsets,
-    offsets_from_json,
-)
+from headwater.model import LakeBucket, TableBucket
+from headwater.server.catalog import lake_entries
 from headwater.server.lake import METADATA
 
 
@@ -111,7 +106,7 @@ def note_lake_gone(directory: Path, catalog: CatalogSeen, notes: Notes) -> None:
         )
 
 
-def _faults(directory: Path, snapshot: ReportedLakeSnapshot) -> list[_Fault]:
+def _faults(directory: Path, snapshot: lake_entries.ReportedLakeSnapshot) -> list[_Fault]:
     files = [(snapshot.tiered_path, snapshot.tiered)]
     if snapshot.readable_path and snapshot.readable is not None:
         files.append((snapshot.readable_path, snapshot.readable))
@@ -122,9 +117,9 @@ def _faults(directory: Path, snapshot: ReportedLakeSnapshot) -> list[_Fault]:
     return list(dict.fromkeys(fault for fault in faults if fault is not None))
 
 
-def _fault(path: Path, held: TieredOffsets) -> _Fault | None:
+def _fault(path: Path, held: lake_entries.TieredOffsets) -> _Fault | None:
     try:
-        told = offsets_from_json(path.read_bytes().decode())
+        told = lake_entries.offsets_from_json(path.read_bytes().decode())
     except FileNotFoundError:
         return Severity.WARNING, f"its offsets file {path} is missing"
     except (HeadwaterError, OSError, UnicodeDecodeError) as fault:

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from headwater.audit.report import Check, Finding, Notes, Proof, Severity
-from headwater.model.bucket import OffsetRange
+from headwater.model import OffsetRange
 
 # How to get past a hole: give up what follows, or what precedes it if a lake holds that.
 

@@ -21,7 +21,7 @@ from headwater.audit.files.repair_plan import (
 from headwater.audit.files.walk import LOGS
 from headwater.audit.report import Notes
 from headwater.errors import CorruptFileError, MissingError, TableMissingError
-from headwater.model.bucket import TableBucket
+from headwater.model import TableBucket
 from headwater.server.catalog.catalog import CATALOG_NAME
 from headwater.server.catalog.lock import DirectoryLock
 from headwater.store.disk import Disk

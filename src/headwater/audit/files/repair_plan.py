@@ -13,7 +13,7 @@ from headwater.audit.files.logs import STATE_DIRECTORY
 from headwater.audit.files.segments import CHUNK_BYTES
 from headwater.errors import RequestError
 from headwater.log.segment import CHECKPOINT, SegmentName, index_name, segment_name, segment_names
-from headwater.model.bucket import OffsetRange
+from headwater.model import OffsetRange
 from headwater.store.disk import TEMPORARY_SUFFIX, Disk, parent_of
 
 # The steps of a repair.

@@ -10,8 +10,8 @@ from headwater.audit.files.catalog import TableSeen
 from headwater.errors import HeadwaterError
 from headwater.kv.hashes import hash_keys
 from headwater.kv.heap import Records
+from headwater.model import Schema
 from headwater.model.arrow import arrow_schema
-from headwater.model.schema import Schema
 from headwater.rows.compacted.coders import adapted
 from headwater.rows.log_batch import BatchHeader, ChangeType, read_sections
 from headwater.tablet.keyed_table import KeyedTable

@@ -7,14 +7,7 @@ import numpy as np
 
 from headwater.errors import CorruptBatchError
 from headwater.log.segment import Mark, extend_chain, fits
-from headwater.rows.log_batch import (
-    HEADER_BYTES,
-    LENGTH_END,
-    MAGIC_STATISTICS,
-    BatchHeader,
-    check_crc,
-    read_header,
-)
+from headwater.rows import log_batch
 from headwater.rows.row_bytes import Bytes, Longs, overlapping, overlapping_words
 from headwater.store.disk import File
 
@@ -76,7 +69,7 @@ class MarkTrail:
 
 # Walking one segment from its first batch to its end or to the first bad one.
 
-Visit = Callable[[BatchHeader, memoryview], None]
+Visit = Callable[[log_batch.BatchHeader, memoryview], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,9 @@ def walk(
         except (CorruptBatchError, OSError) as fault:
             return Walked(place, rows, batches, str(fault))
         after = Mark(header.end_offset, place.position + header.size, header.commit_timestamp)
-        misfits = [each for each in trails if not each.step(bytes(batch[:HEADER_BYTES]), after)]
+        misfits = [
+            each for each in trails if not each.step(bytes(batch[: log_batch.HEADER_BYTES]), after)
+        ]
         if misfits:
             # The changed header may be any of those after the last matching position.
             return Walked(misfits[0].known, rows, batches, misfits[0].misfit)
@@ -110,9 +105,9 @@ def walk(
     return Walked(place, rows, batches)
 
 
-def _checked(stream: Stream, place: Mark) -> tuple[BatchHeader, memoryview]:
+def _checked(stream: Stream, place: Mark) -> tuple[log_batch.BatchHeader, memoryview]:
     """Read the batch at a position, or raise what is wrong with it."""
-    header = read_header(stream.read(place.position, HEADER_BYTES))
+    header = log_batch.read_header(stream.read(place.position, log_batch.HEADER_BYTES))
     if header.base_offset != place.offset:
         raise CorruptBatchError(
             f"A batch begins at offset {header.base_offset} instead of {place.offset}."
@@ -124,7 +119,7 @@ def _checked(stream: Stream, place: Mark) -> tuple[BatchHeader, memoryview]:
     batch = stream.read(place.position, header.size)
     if len(batch) < header.size:
         raise CorruptBatchError(f"A batch of {header.size} bytes ends after {len(batch)}.")
-    check_crc(batch, header)
+    log_batch.check_crc(batch, header)
     return header, batch
 
 
@@ -151,10 +146,12 @@ def last_end_behind(stream: Stream, *, position: int, offset: int) -> int | None
     return end
 
 
-def _next_whole(stream: Stream, start: int, offset: int) -> tuple[int, BatchHeader | None] | None:
+def _next_whole(
+    stream: Stream, start: int, offset: int
+) -> tuple[int, log_batch.BatchHeader | None] | None:
     width = WINDOW_BYTES_MIN
-    while start + HEADER_BYTES <= stream.size:
-        data = np.frombuffer(stream.read(start, width + HEADER_BYTES - 1), np.uint8)
+    while start + log_batch.HEADER_BYTES <= stream.size:
+        data = np.frombuffer(stream.read(start, width + log_batch.HEADER_BYTES - 1), np.uint8)
         for at in _candidates(data, offset).tolist():
             header = _whole(stream, start + at)
             if header is not None:
@@ -166,7 +163,7 @@ def _next_whole(stream: Stream, start: int, offset: int) -> tuple[int, BatchHead
 
 def _candidates(data: Bytes, offset: int) -> Longs:
     """Find the positions where the bytes satisfy the fixed relations of a header."""
-    count = len(data) - HEADER_BYTES + 1
+    count = len(data) - log_batch.HEADER_BYTES + 1
     if count <= 0:
         return np.empty(0, np.int64)
     first = overlapping_words(data)[:count]
@@ -174,18 +171,20 @@ def _candidates(data: Bytes, offset: int) -> Longs:
     records = numbers[_COUNT_AT : _COUNT_AT + count]
     # Offsets below the wanted one wrap around and become too large.
     fits = first - np.uint64(offset) < OFFSETS_AHEAD_MAX
-    fits &= numbers[_LENGTH_AT : _LENGTH_AT + count] >= HEADER_BYTES - LENGTH_END
-    fits &= data[_MAGIC_AT : _MAGIC_AT + count] <= MAGIC_STATISTICS
+    fits &= (
+        numbers[_LENGTH_AT : _LENGTH_AT + count] >= log_batch.HEADER_BYTES - log_batch.LENGTH_END
+    )
+    fits &= data[_MAGIC_AT : _MAGIC_AT + count] <= log_batch.MAGIC_STATISTICS
     fits &= numbers[_DELTA_AT : _DELTA_AT + count] == np.maximum(records - 1, 0)
     return np.flatnonzero(fits)
 
 
-def _whole(stream: Stream, position: int) -> BatchHeader | None:
+def _whole(stream: Stream, position: int) -> log_batch.BatchHeader | None:
     try:
-        header = read_header(stream.read(position, HEADER_BYTES))
+        header = log_batch.read_header(stream.read(position, log_batch.HEADER_BYTES))
         if position + header.size > stream.size:
             return None
-        check_crc(stream.read(position, header.size), header)
+        log_batch.check_crc(stream.read(position, header.size), header)
     except CorruptBatchError:
         return None
     return header

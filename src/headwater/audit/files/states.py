@@ -15,16 +15,8 @@ from headwater.audit.files.rows import Fingerprints, Fold, difference
 from headwater.audit.files.segments import CHUNK_BYTES, Stream, walk
 from headwater.audit.report import Check
 from headwater.errors import CorruptFileError, HeadwaterError
+from headwater.kv import heap
 from headwater.kv.hashes import hash_keys
-from headwater.kv.heap import (
-    LEAD,
-    LENGTH_BYTES,
-    HeapView,
-    Locations,
-    Records,
-    offset_of,
-    segment_of,
-)
 from headwater.kv.store import SNAPSHOTS_KEPT, SegmentFile, Snapshot, decode_snapshot
 from headwater.log.segment import Mark
 from headwater.rows.log_batch import BatchHeader
@@ -173,7 +165,7 @@ class StateRows:
     """Reads the rows of a snapshot; `ends` says where the records of each segment end."""
 
     snapshot: Snapshot
-    view: HeapView
+    view: heap.HeapView
     ends: Longs
 
     @classmethod
@@ -185,7 +177,7 @@ class StateRows:
         for described, data in zip(snapshot.segments, segments, strict=True):
             buffers[described.number] = pa.py_buffer(data)
             ends[described.number] = described.end
-        return cls(snapshot, HeapView(tuple(buffers)), ends)
+        return cls(snapshot, heap.HeapView(tuple(buffers)), ends)
 
     def fault(self) -> str:
         """Say what is wrong with the locations of the rows; empty if nothing."""
@@ -197,7 +189,7 @@ class StateRows:
             return f"{len(outside)} rows lie outside the segments"
         return ""
 
-    def chunks(self) -> Iterator[tuple[Records, npt.NDArray[np.bool_]]]:
+    def chunks(self) -> Iterator[tuple[heap.Records, npt.NDArray[np.bool_]]]:
         """Yield all rows, and for each whether its key is the one it is indexed by."""
         hashes, locations = self.snapshot.hashes, self.snapshot.locations
         for first in range(0, len(locations), CHUNK_ROWS):
@@ -210,21 +202,21 @@ class StateRows:
             same = [key == kept for key, kept in zip(records.keys.to_list(), collided, strict=True)]
             yield records, np.array(same)
 
-    def locations(self) -> Locations:
+    def locations(self) -> heap.Locations:
         """Locations of all rows, including those that share a hash."""
         collided = np.fromiter(self.snapshot.collided.values(), np.int64)
         return np.concatenate([self.snapshot.locations, collided])
 
-    def _is_inside(self, locations: Locations) -> npt.NDArray[np.bool_]:
+    def _is_inside(self, locations: heap.Locations) -> npt.NDArray[np.bool_]:
         """Tell which records lie inside their segment; only those may be read."""
-        numbers, offsets = segment_of(locations), offset_of(locations)
+        numbers, offsets = heap.segment_of(locations), heap.offset_of(locations)
         inside = (locations >= 0) & (numbers < len(self.ends))
         ends = np.where(inside, self.ends[np.where(inside, numbers, 0)] if len(self.ends) else 0, 0)
-        inside &= (offsets >= LEAD) & (offsets + LENGTH_BYTES < ends)
+        inside &= (offsets >= heap.LEAD) & (offsets + heap.LENGTH_BYTES < ends)
         for first in range(0, len(locations), CHUNK_ROWS):
             part = np.flatnonzero(inside[first : first + CHUNK_ROWS]) + first
             lengths = self.view.lengths(locations[part])
-            fits = (lengths > 0) & (offsets[part] + LENGTH_BYTES + lengths <= ends[part])
+            fits = (lengths > 0) & (offsets[part] + heap.LENGTH_BYTES + lengths <= ends[part])
             inside[part] = fits
         return inside
 

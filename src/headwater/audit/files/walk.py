@@ -13,7 +13,8 @@ from headwater.audit.files.rows import Bodies
 from headwater.audit.files.states import audit_state, check_without_files
 from headwater.audit.report import REPORT_NAME, Check, Finding, Notes, Severity
 from headwater.errors import HeadwaterError
-from headwater.model.bucket import BLOCK_MIN, TableBucket
+from headwater.model import TableBucket
+from headwater.model.bucket import BLOCK_MIN
 from headwater.server.catalog.catalog import CATALOG_NAME
 from headwater.server.catalog.ids import BLOCKS_MAX
 from headwater.server.catalog.lock import LOCK_NAME

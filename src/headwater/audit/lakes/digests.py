@@ -14,8 +14,7 @@ from headwater.audit.lakes.view import Group, Grouping, LakeView
 from headwater.errors import CorruptFileError, HeadwaterError
 from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeSplit
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange, TableBucket
+from headwater.model import LakeBucket, OffsetRange, TableBucket
 from headwater.read.filters import RowView
 from headwater.read.log_ranges import LogRanges
 from headwater.read.offsets import LogBatch, Place

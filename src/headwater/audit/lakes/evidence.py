@@ -9,8 +9,7 @@ import pyarrow as pa
 from headwater.audit.digest import RowHasher
 from headwater.audit.lakes.digests import HashedBatch, LakeReading, LogReading
 from headwater.lake.split import LakeSplit
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
+from headwater.model import LakeBucket, OffsetRange
 from headwater.rows.row_bytes import Mask, Words
 from headwater.runtime.tasks import aside
 

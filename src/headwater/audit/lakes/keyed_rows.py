@@ -29,8 +29,7 @@ from headwater.config.options import CHANGELOG_IMAGE, KV_TTL, ChangelogImage
 from headwater.errors import HeadwaterError, StorageError
 from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeSplit
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
+from headwater.model import LakeBucket, OffsetRange
 from headwater.rows.row_bytes import Words
 from headwater.runtime.tasks import aside
 

@@ -1,28 +1,15 @@
 """The audit of the lake table of one table."""
 
+from headwater import errors
+from headwater.audit.lakes import metadata
 from headwater.audit.lakes.keyed_rows import KeyedRowCheck
 from headwater.audit.lakes.log_rows import LogRowCheck
-from headwater.audit.lakes.metadata import (
-    boundary_findings,
-    count_findings,
-    file_findings,
-    file_proof,
-    has_deletes,
-    step_findings,
-    tier_findings,
-)
 from headwater.audit.lakes.view import LakeFindings, LakeView, SnapshotExtent, look_at_lake
 from headwater.audit.report import Check, Finding, Notes, Proof, Severity
 from headwater.client.table import AsyncTable
 from headwater.cluster.cluster import Cluster
-from headwater.errors import (
-    CorruptFileError,
-    HeadwaterError,
-    LakeTableDiffersError,
-    UnsupportedError,
-)
 from headwater.lake.spi import LakeInventory, rows_deleted
-from headwater.model.table import TableInfo
+from headwater.model import TableInfo
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import aside
 
@@ -90,10 +77,10 @@ class _Audit:
         say = LakeFindings(self._table.path, {})
         try:
             looked = await look_at_lake(self._cluster, self._table)
-        except (CorruptFileError, LakeTableDiffersError) as fault:
+        except (errors.CorruptFileError, errors.LakeTableDiffersError) as fault:
             self.notes.bad(say.fault(Check.BOUNDARY, fault))
             return
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self.notes.bad(_unseen(fault, say))
             return
         self._looked = looked
@@ -117,7 +104,7 @@ class _Audit:
         return self._looked is not None and self._looked.fingerprint() == now.fingerprint()
 
     def _prove_boundaries(self, looked: LakeView, say: LakeFindings) -> None:
-        for finding in boundary_findings(looked, say):
+        for finding in metadata.boundary_findings(looked, say):
             self.notes.bad(finding)
         bounded = sum(each.is_own for each in looked.line)
         others = len(looked.line) - bounded
@@ -130,7 +117,7 @@ class _Audit:
         )
 
     def _prove_tiers(self, looked: LakeView, say: LakeFindings) -> None:
-        found = list(tier_findings(looked, say))
+        found = list(metadata.tier_findings(looked, say))
         for finding in found:
             self.notes.bad(finding)
         accused = {(each.partition, each.bucket) for each in found}
@@ -148,12 +135,15 @@ class _Audit:
         try:
             source = await aside(looked.lake.source, looked.spec)
             splits = await aside(source.plan, newest.snapshot_id)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self.notes.bad(_unseen(fault, say))
             return
-        for finding in (*count_findings(looked, splits, say), *step_findings(looked, say)):
+        for finding in (
+            *metadata.count_findings(looked, splits, say),
+            *metadata.step_findings(looked, say),
+        ):
             self.notes.bad(finding)
-        note = "others deleted rows in the lake" if has_deletes(splits) else ""
+        note = "others deleted rows in the lake" if metadata.has_deletes(splits) else ""
         if not newest.has_starts:
             note = "a tierer of others did not note where it began"
         amount = 0 if note else sum(split.row_count for split in splits)
@@ -163,19 +153,19 @@ class _Audit:
         self.notes.progress(f"{say.path}: comparing the files of its lake table")
         try:
             found = await aside(_inventory, looked, opens_files=self._deep)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self.notes.bad(_unseen(fault, say))
             return
-        for finding in file_findings(found, say):
+        for finding in metadata.file_findings(found, say):
             self.notes.bad(finding)
-        self.notes.proven(file_proof(found, say, opened=self._deep))
+        self.notes.proven(metadata.file_proof(found, say, opened=self._deep))
 
     async def _prove_rows(self, looked: LakeView, say: LakeFindings) -> None:
         comparing = KeyedRowCheck if looked.table.is_keyed else LogRowCheck
         try:
             source = await aside(looked.lake.source, looked.spec)
             await comparing(looked, source, say, self.notes).prove()
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self.notes.bad(_unseen(fault, say))
 
     def _proven(
@@ -205,8 +195,8 @@ def _names(looked: LakeView) -> dict[int, str]:
     return names | dict(looked.partitions)
 
 
-def _unseen(fault: HeadwaterError, say: LakeFindings) -> Finding:
-    if isinstance(fault, UnsupportedError):
+def _unseen(fault: errors.HeadwaterError, say: LakeFindings) -> Finding:
+    if isinstance(fault, errors.UnsupportedError):
         return say.table(
             Check.READABLE, fault.message, remedy=fault.hint, severity=Severity.WARNING
         )

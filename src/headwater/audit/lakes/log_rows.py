@@ -18,8 +18,7 @@ from headwater.audit.report import Check, Notes, Proof, Severity
 from headwater.errors import HeadwaterError, OffsetOutOfRangeError
 from headwater.lake.spi import LakeSource
 from headwater.lake.split import LakeSplit
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
+from headwater.model import LakeBucket, OffsetRange
 from headwater.runtime.tasks import aside
 
 SNAPSHOTS_MAX = 50

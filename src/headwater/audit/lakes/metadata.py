@@ -15,8 +15,7 @@ from headwater.audit.report import Check, Finding, Proof, Severity
 from headwater.cluster.lake import ReportedSnapshot
 from headwater.lake.spi import LakeInventory
 from headwater.lake.split import LakeSplit
-from headwater.model.boundary import Boundary, LakeBucket
-from headwater.model.bucket import OffsetRange
+from headwater.model import Boundary, LakeBucket, OffsetRange
 
 # Whether boundaries tell the truth: of the right table, never going back, and as was reported.
 

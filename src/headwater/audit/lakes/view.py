@@ -12,10 +12,9 @@ from headwater.errors import AccessError, HeadwaterError, LakeSnapshotMissingErr
 from headwater.lake.lakes import lake_spec
 from headwater.lake.spi import LakeSnapshot, LakeStorage, LakeTableSpec
 from headwater.lake.split import UNKNOWN_BUCKET, LakeSplit
-from headwater.model.boundary import BOUNDARY_PROPERTY, LakeBucket
-from headwater.model.bucket import OffsetRange
-from headwater.model.path import TablePath, name_of_spec
-from headwater.model.table import TableInfo
+from headwater.model import LakeBucket, OffsetRange, TableInfo, TablePath
+from headwater.model.boundary import BOUNDARY_PROPERTY
+from headwater.model.path import name_of_spec
 from headwater.read.offsets import Buckets, buckets_of, list_offsets, partitions_of
 from headwater.runtime.tasks import aside
 

@@ -18,9 +18,7 @@ from headwater.client.cursors.source import Source, TableSource, check_cursor_na
 from headwater.cluster.cluster import Cluster
 from headwater.cluster.paths import table_path
 from headwater.errors import ConflictError, MissingError, TableMissingError, TimedOutError
-from headwater.model.bucket import TableBucket
-from headwater.model.path import TablePath
-from headwater.model.table import TableInfo
+from headwater.model import TableBucket, TableInfo, TablePath
 from headwater.read.offsets import Offsets, Place, Start
 from headwater.read.polls import FetchSize
 from headwater.runtime.clock import Clock

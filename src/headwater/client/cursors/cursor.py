@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from types import TracebackType
 from typing import Self
 
+from headwater import errors
 from headwater.client.cursors.ledger import (
     CursorTable,
     GroupStore,
@@ -19,15 +20,7 @@ from headwater.client.cursors.membership import Listing, Membership
 from headwater.client.cursors.rows import GroupKey
 from headwater.client.cursors.source import CursorOptions, Source, TableSource, check_cursor_name
 from headwater.cluster.cluster import Cluster
-from headwater.errors import (
-    ClosedError,
-    CursorLostError,
-    HeadwaterError,
-    RequestError,
-    TimedOutError,
-)
-from headwater.model.bucket import TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import TableBucket, TableInfo
 from headwater.read.offsets import LogBatch, Offsets, Place
 from headwater.rows.columns import shown
 from headwater.runtime.clock import Clock, random_bytes
@@ -207,7 +200,7 @@ class AsyncCursor:
             lost, self._lost = self._lost, set()
         if lost:
             named = ", ".join(sorted(map(self._named, lost)))
-            raise CursorLostError(f"Other members of the group have taken over {named}.")
+            raise errors.CursorLostError(f"Other members of the group have taken over {named}.")
 
     # ---- joining and leaving
 
@@ -256,7 +249,9 @@ class AsyncCursor:
             async with asyncio.timeout(self._options.lease_s):
                 await member.leave(progress if self._options.auto_commit else {})
         except TimeoutError:
-            raise TimedOutError("The last positions could not be committed in time.") from None
+            raise errors.TimedOutError(
+                "The last positions could not be committed in time."
+            ) from None
         finally:
             await self._source.close()
 
@@ -271,7 +266,7 @@ class AsyncCursor:
     ) -> None:
         try:
             await self.leave(is_done=fault is None)
-        except HeadwaterError as failed:
+        except errors.HeadwaterError as failed:
             if fault is None:
                 raise
             # The caller's error matters more; the others wait for the lease to expire.
@@ -373,7 +368,7 @@ class AsyncCursor:
     @property
     def _member(self) -> Membership:
         if self._joined is None:
-            raise ClosedError(
+            raise errors.ClosedError(
                 "The cursor is not open.", hint="Use it inside `with`, or call join()."
             )
         return self._joined
@@ -385,10 +380,10 @@ class AsyncCursor:
             bucket = buckets.get(place)
             given = None if bucket is None else self._progress.given.get(bucket)
             if bucket is None or given is None:
-                raise CursorLostError(f"This member does not own {_words(place)}.")
+                raise errors.CursorLostError(f"This member does not own {_words(place)}.")
             committed = self._progress.committed[bucket]
             if not committed <= offset <= given:
-                raise RequestError(
+                raise errors.RequestError(
                     f"Offset {offset} of {_words(place)} cannot be committed.",
                     hint=f"Commit an offset between {committed} and {given}; to go back, reset "
                     "the cursor.",

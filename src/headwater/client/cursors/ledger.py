@@ -36,8 +36,8 @@ from headwater.client.cursors.rows import (
 )
 from headwater.cluster.admin import ensure_table, find_table
 from headwater.cluster.cluster import Cluster
-from headwater.model.bucket import UNKNOWN, Lineage, LogPosition, TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import Lineage, LogPosition, TableBucket, TableInfo
+from headwater.model.bucket import UNKNOWN
 from headwater.runtime.clock import Clock
 
 # The rows of cursors, in a primary-key table of the storage itself.

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from headwater.client.cursors.ledger import CursorMark, Ledger
 from headwater.client.cursors.rows import GroupView, SlotView, bucket_order
-from headwater.model.bucket import UNKNOWN, TableBucket
+from headwater.model import TableBucket
+from headwater.model.bucket import UNKNOWN
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 

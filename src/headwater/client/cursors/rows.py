@@ -21,12 +21,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.config.options import DELETE_BEHAVIOR, LOG_TTL, MERGE_ENGINE
+from headwater.model import Column, DataType, Schema, TableBucket, TableDescriptor, TablePath
 from headwater.model.aggregate import AggregateFunction, AggregateKind
-from headwater.model.bucket import TableBucket
-from headwater.model.path import TablePath
-from headwater.model.schema import Column, Schema, with_column_ids
-from headwater.model.table import TableDescriptor
-from headwater.model.types import BigIntType, BooleanType, DataType, StringType
+from headwater.model.schema import with_column_ids
+from headwater.model.types import BigIntType, BooleanType, StringType
 
 CURSORS = TablePath("headwater", "cursors")
 GROUP_KEY = ("cursor", "table_path")

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from headwater.cluster.cluster import Cluster
 from headwater.errors import InvalidNameError, OffsetOutOfRangeError, RequestError
-from headwater.model.bucket import UNKNOWN, Lineage, TableBucket
+from headwater.model import Lineage, TableBucket, TableInfo
+from headwater.model.bucket import UNKNOWN
 from headwater.model.path import NAME_LENGTH_MAX
-from headwater.model.table import TableInfo
 from headwater.read.fetcher import Fetcher
 from headwater.read.filters import RowView, Where
 from headwater.read.offsets import LogBatch, Place, Start, buckets_of, list_ends, start_offsets

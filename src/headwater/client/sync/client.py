@@ -19,8 +19,7 @@ from headwater.cluster.lake import (
 from headwater.cluster.paths import DEFAULT_DATABASE
 from headwater.cluster.schema_in import OptionValue, SchemaLike
 from headwater.config.client import ClientSettings
-from headwater.model.boundary import LakeBucket
-from headwater.model.path import TablePath
+from headwater.model import LakeBucket, TablePath
 from headwater.runtime.loops import LoopThread
 
 # The lake behind tables.

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from headwater.client.scan import AsyncScan, ScanExplanation
 from headwater.client.view import AsyncView
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 from headwater.read.explain import Explanation
 from headwater.read.filters import Where
 from headwater.read.offsets import Offsets

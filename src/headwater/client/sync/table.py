@@ -14,9 +14,7 @@ from headwater.client.view import AsyncView
 from headwater.client.writer import AsyncWriter
 from headwater.cluster.schema_in import OptionValue
 from headwater.epochs.intake import EpochReceipt
-from headwater.model.path import TablePath
-from headwater.model.table import TableInfo
-from headwater.model.types import DataType
+from headwater.model import DataType, TableInfo, TablePath
 from headwater.read.filters import Where
 from headwater.read.offsets import Offsets, Start
 from headwater.read.view import NamedOffsets, PositionQuery, TableView

@@ -6,7 +6,7 @@ from typing import Protocol, Self
 
 from headwater.client.cursors.admin import CursorAdmin, CursorState, CursorSummary
 from headwater.client.cursors.cursor import AsyncCursor
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 from headwater.read.offsets import LogBatch, Offsets, Place, Start
 from headwater.rows.columns import few, shown
 from headwater.runtime.loops import LoopThread

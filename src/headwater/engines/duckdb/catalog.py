@@ -12,9 +12,7 @@ from headwater.engines.duckdb.planner import SqlPlanner, Storages, check_columns
 from headwater.engines.duckdb.sql import list_sql, name_sql, text_sql
 from headwater.engines.duckdb.streams import Relations
 from headwater.errors import TableMissingError, UnsupportedError
-from headwater.model.boundary import LakeBucket
-from headwater.model.path import TablePath
-from headwater.model.table import TableInfo
+from headwater.model import LakeBucket, TableInfo, TablePath
 from headwater.read.lake import LakePlans
 from headwater.read.position import has_lake
 

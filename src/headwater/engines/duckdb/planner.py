@@ -20,8 +20,7 @@ from headwater.engines.duckdb.streams import NumberedStreams, Relations, RowStre
 from headwater.engines.duckdb.tail_files import TailFiles
 from headwater.engines.storages import StoragePlace, opened
 from headwater.errors import HeadwaterError, InvalidScanError, RequestError, UnsupportedError
-from headwater.model.path import TablePath
-from headwater.model.schema import Column, Schema
+from headwater.model import Column, Schema, TablePath
 from headwater.model.types import BigIntType, RowField, RowType, StringType, TimestampLtzType
 from headwater.read.offsets import Start
 from headwater.read.split import Hybrid, NativePlan

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from headwater.errors import InvalidScanError, RequestError
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 from headwater.model.type_json import Json, object_of
 from headwater.read.offsets import Place
 

@@ -5,29 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.lake.split import LakeFile
-from headwater.model.schema import Schema
-from headwater.model.types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    MapType,
-    RowType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
+from headwater.model import Schema, types
 from headwater.read.plan import local_path
 from headwater.read.split import FileGroup, NativePlan
 
@@ -51,51 +29,51 @@ def list_sql(texts: Iterable[str]) -> str:
 
 # The types of DuckDB that stand for those of tables.
 
-_PLAIN: dict[type[DataType], str] = {
-    BooleanType: "BOOLEAN",
-    TinyIntType: "TINYINT",
-    SmallIntType: "SMALLINT",
-    IntType: "INTEGER",
-    BigIntType: "BIGINT",
-    FloatType: "FLOAT",
-    DoubleType: "DOUBLE",
-    StringType: "VARCHAR",
-    CharType: "VARCHAR",
-    BytesType: "BLOB",
-    BinaryType: "BLOB",
-    DateType: "DATE",
+_PLAIN: dict[type[types.DataType], str] = {
+    types.BooleanType: "BOOLEAN",
+    types.TinyIntType: "TINYINT",
+    types.SmallIntType: "SMALLINT",
+    types.IntType: "INTEGER",
+    types.BigIntType: "BIGINT",
+    types.FloatType: "FLOAT",
+    types.DoubleType: "DOUBLE",
+    types.StringType: "VARCHAR",
+    types.CharType: "VARCHAR",
+    types.BytesType: "BLOB",
+    types.BinaryType: "BLOB",
+    types.DateType: "DATE",
 }
 _MICROS_PRECISION_MAX = 6
 
 
-def type_sql(data_type: DataType) -> str:
+def type_sql(data_type: types.DataType) -> str:
     """Return the type of a column.
 
     Moments are in microseconds wherever that is fine enough, as DuckDB reads them from files:
     so that nothing has to be converted there, and comparisons reach the statistics of files.
     """
     match data_type:
-        case DecimalType(precision=precision, scale=scale):
+        case types.DecimalType(precision=precision, scale=scale):
             return f"DECIMAL({precision}, {scale})"
-        case TimeType(precision=precision):
+        case types.TimeType(precision=precision):
             return "TIME" if precision <= _MICROS_PRECISION_MAX else "TIME_NS"
-        case TimestampType(precision=precision):
+        case types.TimestampType(precision=precision):
             return "TIMESTAMP" if precision <= _MICROS_PRECISION_MAX else "TIMESTAMP_NS"
-        case TimestampLtzType(precision=precision):
+        case types.TimestampLtzType(precision=precision):
             return "TIMESTAMPTZ" if precision <= _MICROS_PRECISION_MAX else "TIMESTAMPTZ_NS"
-        case ArrayType() | MapType() | RowType():
+        case types.ArrayType() | types.MapType() | types.RowType():
             return _nested_sql(data_type)
         case _:
             return _PLAIN[type(data_type)]
 
 
-def _nested_sql(data_type: ArrayType | MapType | RowType) -> str:
+def _nested_sql(data_type: types.ArrayType | types.MapType | types.RowType) -> str:
     match data_type:
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             return f"{type_sql(element)}[]"
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             return f"MAP({type_sql(key)}, {type_sql(value)})"
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             inner = (f"{name_sql(field.name)} {type_sql(field.type)}" for field in fields)
             return f"STRUCT({', '.join(inner)})"
 

@@ -19,9 +19,7 @@ import pyarrow.parquet as pq
 
 from headwater.client.sync.scan import View
 from headwater.lake.split import LakeFile
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import OffsetRange
-from headwater.model.schema import Schema
+from headwater.model import LakeBucket, OffsetRange, Schema
 from headwater.read.split import FileGroup, LogRange, NativePlan
 
 ROWS_MAX = 1_000_000

@@ -16,8 +16,8 @@ from headwater.engines.spark.clients import SparkConnection
 from headwater.engines.spark.options import SERVERS, SERVERS_DEFAULT, SINK_OPTIONS, given_options
 from headwater.engines.spark.sink_columns import ORDER_COLUMN, TASK_COLUMN
 from headwater.errors import InvalidValueError
+from headwater.model import TableDescriptor
 from headwater.model.arrow import arrow_schema
-from headwater.model.table import TableDescriptor
 from headwater.read.virtual import LOG_OFFSET
 from headwater.rows.columns import cast_column
 

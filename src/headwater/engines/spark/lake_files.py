@@ -13,33 +13,18 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from headwater.config.values import LONG_MAX
 from headwater.engines.spark.types import spark_type
+from headwater.model import types
 from headwater.model.arrow import arrow_type
 from headwater.model.predicate import LeafFunction
 from headwater.model.schema import Column as TableColumn
-from headwater.model.types import (
-    ArrayType,
-    BigIntType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntType,
-    MapType,
-    RowType,
-    SmallIntType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
 from headwater.read.filters import Filter
 from headwater.read.literals import Comparison, Native, scalar_of
 from headwater.read.split import FileGroup
 
 # Our filters as Spark conditions, for rows that Spark reads itself.
 
-_WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType)
-_TIMES = (DateType, TimestampType, TimestampLtzType)
+_WHOLE = (types.TinyIntType, types.SmallIntType, types.IntType, types.BigIntType)
+_TIMES = (types.DateType, types.TimestampType, types.TimestampLtzType)
 
 
 def condition_of(wanted: Filter) -> Column:
@@ -80,7 +65,7 @@ def _test(test: Comparison) -> Column:
 
 def _compared(column: Column, test: Comparison) -> Column:
     value = test.values[0]
-    if not isinstance(test.column.type, FloatType | DoubleType):
+    if not isinstance(test.column.type, types.FloatType | types.DoubleType):
         return _order(column, _literal(value, test), test.function)
     # Spark sorts NaN above all numbers and equal to itself; we compare it with nothing.
     is_unequal = test.function is LeafFunction.NOT_EQUAL
@@ -131,18 +116,18 @@ _BY_NAME = {"__globPaths__": "false", "recursiveFileLookup": "true"}
 _CHECKED = {"parquet.page.verify-checksum.enabled": "true"}
 
 
-def is_read_by_spark(kind: DataType) -> bool:
+def is_read_by_spark(kind: types.DataType) -> bool:
     """Tell whether Spark itself reads a file type as the table's type."""
     match kind:
-        case TimeType():
+        case types.TimeType():
             return False
-        case TimestampType(precision=precision) | TimestampLtzType(precision=precision):
+        case types.TimestampType(precision=precision) | types.TimestampLtzType(precision=precision):
             return precision <= _PRECISION_MAX
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             return is_read_by_spark(element)
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             return is_read_by_spark(key) and is_read_by_spark(value)
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             return all(is_read_by_spark(field.type) for field in fields)
         case _:
             return True

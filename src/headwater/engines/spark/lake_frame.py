@@ -14,25 +14,9 @@ from pyspark.sql.types import StructType
 
 from headwater.client.sync.client import Client
 from headwater.client.view import AsyncView
+from headwater.engines.spark import lake_files
+from headwater.engines.spark import options as spark_options
 from headwater.engines.spark.clients import SparkLink
-from headwater.engines.spark.lake_files import (
-    condition_of,
-    frame_of_files,
-    is_read_by_spark,
-    quoted,
-)
-from headwater.engines.spark.options import (
-    LAKE,
-    OFFSETS,
-    PARTITIONS,
-    SCAN_MODE,
-    SERVERS,
-    SERVERS_DEFAULT,
-    SNAPSHOT_ID,
-    TABLE,
-    TIMESTAMP_MILLIS,
-    TOKEN,
-)
 from headwater.engines.spark.read.selection import Reading
 from headwater.engines.spark.read.splits import PlannedSplits, Share
 from headwater.engines.spark.read.view import named_partitions, viewed
@@ -174,8 +158,12 @@ class NativeFrame:
         parts = list(self._parts(self._plan)) or [self._tails.nothing()]
         rows = reduce(DataFrame.unionAll, parts)
         if self._filter is not None:
-            rows = rows.filter(condition_of(self._filter))
-        return rows if self._needed == self._output else rows.select(*map(quoted, self._output))
+            rows = rows.filter(lake_files.condition_of(self._filter))
+        return (
+            rows
+            if self._needed == self._output
+            else rows.select(*map(lake_files.quoted, self._output))
+        )
 
     @cached_property
     def _plan(self) -> NativePlan:
@@ -197,12 +185,12 @@ class NativeFrame:
     def _files(self, group: FileGroup, *, also: tuple[str, ...] = ()) -> DataFrame:
         names = dict.fromkeys((*self._needed, *also))
         columns = [self._table.schema.column(name) for name in names]
-        return frame_of_files(self._spark, group, columns)
+        return lake_files.frame_of_files(self._spark, group, columns)
 
     def _unchanged(self, group: FileGroup, plan: NativePlan) -> DataFrame:
         rows = self._files(group, also=plan.key)
         left = rows.join(self._changed_keys, on=list(plan.key), how="left_anti")
-        return left.select(*map(quoted, self._needed))
+        return left.select(*map(lake_files.quoted, self._needed))
 
     @cached_property
     def _changed_keys(self) -> DataFrame:
@@ -229,7 +217,7 @@ def read(  # noqa: PLR0913 - one argument per choice
     spark: SparkSession,
     table: str,
     *,
-    at: str | Client = SERVERS_DEFAULT,
+    at: str | Client = spark_options.SERVERS_DEFAULT,
     columns: str | Sequence[str] | None = None,
     where: Where | None = None,
     partitions: Sequence[str] | None = None,
@@ -253,15 +241,18 @@ def read(  # noqa: PLR0913 - one argument per choice
     a lake is read like with `format("headwater")`. Options in `lake` override those that the server
     sends.
     """
-    given = dict(options or {}) | {SERVERS.name: _address(at), TABLE.name: table}
-    given |= {} if lake is None else {LAKE.name: json.dumps(dict(lake))}
+    given = dict(options or {}) | {
+        spark_options.SERVERS.name: _address(at),
+        spark_options.TABLE.name: table,
+    }
+    given |= {} if lake is None else {spark_options.LAKE.name: json.dumps(dict(lake))}
     named = {
-        SCAN_MODE.name: mode,
-        TOKEN.name: token,
-        SNAPSHOT_ID.name: None if snapshot_id is None else str(snapshot_id),
-        TIMESTAMP_MILLIS.name: None if as_of is None else str(_millis(as_of)),
-        OFFSETS.name: None if offsets is None else json.dumps(dict(offsets)),
-        PARTITIONS.name: None if partitions is None else ",".join(partitions),
+        spark_options.SCAN_MODE.name: mode,
+        spark_options.TOKEN.name: token,
+        spark_options.SNAPSHOT_ID.name: None if snapshot_id is None else str(snapshot_id),
+        spark_options.TIMESTAMP_MILLIS.name: None if as_of is None else str(_millis(as_of)),
+        spark_options.OFFSETS.name: None if offsets is None else json.dumps(dict(offsets)),
+        spark_options.PARTITIONS.name: None if partitions is None else ",".join(partitions),
     }
     position = {name: text for name, text in named.items() if text is not None}
     wanted = replace(SourceOptions.of(given | position), columns=chosen(columns), where=where)
@@ -271,11 +262,11 @@ def read(  # noqa: PLR0913 - one argument per choice
     whole.filter()
     if view is None or view.snapshot is None:
         return _plain(spark, given | position, whole, columns=wanted.columns)
-    if all(is_read_by_spark(each.type) for each in whole.table.schema.columns):
+    if all(lake_files.is_read_by_spark(each.type) for each in whole.table.schema.columns):
         return NativeFrame(spark, view, wanted, given=given).build()
     # Pinned all the same: Spark resolves tables again whenever a data frame is planned.
-    pinned = given | {TOKEN.name: token_text(view)}
-    within = {name: position[name] for name in (PARTITIONS.name,) if name in position}
+    pinned = given | {spark_options.TOKEN.name: token_text(view)}
+    within = {name: position[name] for name in (spark_options.PARTITIONS.name,) if name in position}
     return _plain(spark, pinned | within, whole, columns=wanted.columns)
 
 
@@ -294,7 +285,7 @@ def _plain(
     rows = spark.read.format(FORMAT).options(**given).schema(schema).load()
     if wanted is None:
         return rows
-    return rows.filter(condition_of(wanted)).select(*map(quoted, output))
+    return rows.filter(lake_files.condition_of(wanted)).select(*map(lake_files.quoted, output))
 
 
 def _address(at: str | Client) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from headwater.client.sync.table import Table
 from headwater.engines.spark.clients import SparkConnection
 from headwater.engines.spark.types import SparkBatches
-from headwater.model.types import DataType
+from headwater.model import DataType
 from headwater.rows.compacted.coders import KeyEncoder
 from headwater.rows.row_bytes import Longs, Mask
 from headwater.runtime.clock import Clock, SystemClock

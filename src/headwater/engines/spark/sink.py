@@ -25,7 +25,7 @@ from headwater.engines.spark.options import SERVERS, SERVERS_DEFAULT, TABLE, WRI
 from headwater.engines.spark.sink_columns import SinkColumns, SinkOptions, sink_columns
 from headwater.engines.spark.sink_rows import SinkRows
 from headwater.errors import RequestError, UnsupportedError
-from headwater.model.table import TableInfo
+from headwater.model import TableInfo
 from headwater.read.offsets import Offsets
 from headwater.read.virtual import VirtualKind, read_only, split_virtual
 from headwater.runtime.clock import random_bytes

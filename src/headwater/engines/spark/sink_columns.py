@@ -14,26 +14,13 @@ from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, NullType, StructType
 
+from headwater import errors
+from headwater.engines.spark import options as spark_options
 from headwater.engines.spark.clients import SparkConnection
-from headwater.engines.spark.options import (
-    CHANGE_COLUMN,
-    IGNORE_DELETE,
-    PARTIAL_UPDATE,
-    SINK_OPTIONS,
-    WRITE_EPOCH,
-    WRITE_ID,
-    given_options,
-)
 from headwater.engines.spark.source_options import required_table
 from headwater.engines.spark.types import ZONE, spark_type
-from headwater.errors import (
-    InvalidOptionError,
-    InvalidTargetColumnError,
-    InvalidValueError,
-    NotPrimaryKeyTableError,
-)
+from headwater.model import TableInfo
 from headwater.model.arrow import arrow_schema
-from headwater.model.table import TableInfo
 from headwater.read.virtual import COMMIT_TIMESTAMP, LOG_OFFSET
 from headwater.rows.columns import cast_column
 
@@ -53,24 +40,25 @@ class SinkOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Parse a user's options; raises if something is wrong."""
-        given = given_options(options, SINK_OPTIONS)
+        given = spark_options.given_options(options, spark_options.SINK_OPTIONS)
         _check_named(given)
         return cls(
             connection=SparkConnection.of(given),
             table=required_table(given),
-            change_column=CHANGE_COLUMN.required(given),
-            ignores_deletes=IGNORE_DELETE.required(given),
-            updates_partially=PARTIAL_UPDATE.required(given),
-            write_id=WRITE_ID.of(given),
-            write_epoch=WRITE_EPOCH.required(given),
+            change_column=spark_options.CHANGE_COLUMN.required(given),
+            ignores_deletes=spark_options.IGNORE_DELETE.required(given),
+            updates_partially=spark_options.PARTIAL_UPDATE.required(given),
+            write_id=spark_options.WRITE_ID.of(given),
+            write_epoch=spark_options.WRITE_EPOCH.required(given),
         )
 
 
 def _check_named(given: Mapping[str, str]) -> None:
-    if WRITE_EPOCH.name in given and WRITE_ID.name not in given:
-        raise InvalidOptionError(
-            f"'{WRITE_EPOCH.name}' is given without '{WRITE_ID.name}'.",
-            hint=f"Add .option('{WRITE_ID.name}', …): a name that all these writes share.",
+    if spark_options.WRITE_EPOCH.name in given and spark_options.WRITE_ID.name not in given:
+        raise errors.InvalidOptionError(
+            f"'{spark_options.WRITE_EPOCH.name}' is given without '{spark_options.WRITE_ID.name}'.",
+            hint=f"Add .option('{spark_options.WRITE_ID.name}', …): a name that all these writes"
+            " share.",
         )
 
 
@@ -129,7 +117,7 @@ def _change(given: StructType, names: Sequence[str], change: str) -> str | None:
         return None
     kind = given[change].dataType
     if kind.typeName() != "string":
-        raise InvalidValueError(
+        raise errors.InvalidValueError(
             f"The column '{change}' is {kind.simpleString()}, but it should say what to "
             "do with each row.",
             hint=f"Make it a string such as insert or delete, or drop '{change}'.",
@@ -140,7 +128,7 @@ def _change(given: StructType, names: Sequence[str], change: str) -> str | None:
 def _check_deletes(table: TableInfo, options: SinkOptions) -> None:
     is_whole = not options.updates_partially and not table.schema.auto_increment
     if table.is_keyed and not is_whole and not options.ignores_deletes:
-        raise InvalidTargetColumnError(
+        raise errors.InvalidTargetColumnError(
             f"The column '{options.change_column}' may ask for deletes in {table.path}, "
             "but only some columns are written.",
             hint=f"Add .option('sink.ignore-delete', True), or drop '{options.change_column}'.",
@@ -149,7 +137,7 @@ def _check_deletes(table: TableInfo, options: SinkOptions) -> None:
 
 def _check_once(rows: Sequence[str]) -> None:
     if repeated := [name for name, count in Counter(rows).items() if count > 1]:
-        raise InvalidValueError(
+        raise errors.InvalidValueError(
             f"The rows have two columns '{repeated[0]}'.", hint="Drop or rename one of them."
         )
 
@@ -157,7 +145,9 @@ def _check_once(rows: Sequence[str]) -> None:
 def _check_known(rows: Sequence[str], names: Sequence[str], *, path: str) -> None:
     for name in rows:
         if name not in names:
-            raise InvalidValueError(f"{path} has no column '{name}'.", hint=_near(name, names))
+            raise errors.InvalidValueError(
+                f"{path} has no column '{name}'.", hint=_near(name, names)
+            )
 
 
 def _near(name: str, names: Sequence[str]) -> str:
@@ -173,12 +163,12 @@ def _check_whole(rows: Sequence[str], table: TableInfo) -> None:
     for column in table.schema.columns:
         is_numbered = column.name in table.schema.auto_increment
         if is_numbered and column.name in rows:
-            raise InvalidTargetColumnError(
+            raise errors.InvalidTargetColumnError(
                 f"The column '{column.name}' is numbered by the server and cannot be written.",
                 hint=f"Leave it out: .drop('{column.name}').",
             )
         if not is_numbered and column.name not in rows:
-            raise InvalidValueError(
+            raise errors.InvalidValueError(
                 f"The rows have no column '{column.name}', which {table.path} has.",
                 hint=_missing_hint(column.name, table),
             )
@@ -194,19 +184,19 @@ def _missing_hint(name: str, table: TableInfo) -> str:
 
 def _check_partial(rows: Sequence[str], table: TableInfo) -> None:
     if not table.is_keyed:
-        raise NotPrimaryKeyTableError(
+        raise errors.NotPrimaryKeyTableError(
             f"{table.path} has no primary key, so its rows cannot be updated.",
             hint="Leave 'sink.partial-update' out.",
         )
     for column in table.schema.columns:
         is_key = column.name in table.schema.primary_key
         if is_key and column.name not in rows:
-            raise InvalidTargetColumnError(
+            raise errors.InvalidTargetColumnError(
                 f"The rows have no column '{column.name}', which is in the key of {table.path}.",
                 hint="Every row must have the whole key of the row it updates.",
             )
         if not is_key and not column.type.nullable:
-            raise InvalidTargetColumnError(
+            raise errors.InvalidTargetColumnError(
                 f"The column '{column.name}' of {table.path} is NOT NULL, so rows cannot "
                 "be updated in part.",
                 hint="Write all columns, without 'sink.partial-update'.",
@@ -221,7 +211,7 @@ def _check_types(given: StructType, table: TableInfo) -> None:
             continue
         kind = given[field.name].dataType
         if isinstance(kind, NullType) and (field.name in keys or not field.nullable):
-            raise InvalidValueError(
+            raise errors.InvalidValueError(
                 f"The column '{field.name}' contains only nulls, which {table.path} does "
                 "not allow there.",
                 hint="Give it a value in every row.",
@@ -234,8 +224,8 @@ def _check_type(kind: DataType, field: pa.Field, *, path: str) -> None:
     try:
         # An empty column shows whether the types fit at all.
         cast_column(pa.array([], to_arrow_type(kind, timezone=ZONE)), field)
-    except (InvalidValueError, PySparkTypeError) as fault:
-        raise InvalidValueError(
+    except (errors.InvalidValueError, PySparkTypeError) as fault:
+        raise errors.InvalidValueError(
             f"The column '{field.name}' is {kind.simpleString()}, but {path} has {wanted} there.",
             hint=f"Cast it: .withColumn('{field.name}', F.col('{field.name}').cast('{wanted}')).",
         ) from fault

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from headwater.engines.spark.sink_columns import ORDER_COLUMN, TASK_COLUMN, SinkColumns
 from headwater.errors import InvalidValueError, RequestError
+from headwater.model import TableInfo
 from headwater.model.arrow import arrow_schema
-from headwater.model.table import TableInfo
 from headwater.rows.columns import cast_column
 
 # Texts that say what a row does to its table, as several changelog systems spell them.

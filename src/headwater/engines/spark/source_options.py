@@ -6,35 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from headwater.config.values import Option
+from headwater.engines.spark import options as spark_options
 from headwater.engines.spark.clients import SparkConnection
-from headwater.engines.spark.options import (
-    CHANGELOG,
-    COLUMNS,
-    DISCOVERY,
-    FAIL_ON_DATA_LOSS,
-    FILTER,
-    LIMIT,
-    MAX_BYTES,
-    MAX_ROWS,
-    NANOSECONDS,
-    OFFSETS,
-    PARTITIONS,
-    SCAN_MODE,
-    SNAPSHOT_ID,
-    SOURCE_OPTIONS,
-    SPLIT_ROWS,
-    STARTUP_CURSOR,
-    STARTUP_MODE,
-    STARTUP_OFFSETS,
-    STARTUP_TIMESTAMP,
-    TABLE,
-    TIMESTAMP_MILLIS,
-    TOKEN,
-    Nanoseconds,
-    ScanMode,
-    StartupMode,
-    given_options,
-)
 from headwater.errors import InvalidOptionError
 from headwater.read.filters import Where
 from headwater.read.virtual import VirtualKind, split_virtual
@@ -44,20 +17,25 @@ PLANNED = "__headwater.planned"
 _MS = 1000
 _SUFFIX = f"${VirtualKind.CHANGELOG}"
 # The mode that each of these options belongs to.
-_STARTS: Mapping[StartupMode, Option[object]] = {
-    StartupMode.TIMESTAMP: STARTUP_TIMESTAMP,
-    StartupMode.OFFSETS: STARTUP_OFFSETS,
-    StartupMode.CURSOR: STARTUP_CURSOR,
+_STARTS: Mapping[spark_options.StartupMode, Option[object]] = {
+    spark_options.StartupMode.TIMESTAMP: spark_options.STARTUP_TIMESTAMP,
+    spark_options.StartupMode.OFFSETS: spark_options.STARTUP_OFFSETS,
+    spark_options.StartupMode.CURSOR: spark_options.STARTUP_CURSOR,
 }
 # Each of these options sets the position of a batch.
-_POSITIONS: tuple[Option[object], ...] = (TOKEN, SNAPSHOT_ID, TIMESTAMP_MILLIS, OFFSETS)
+_POSITIONS: tuple[Option[object], ...] = (
+    spark_options.TOKEN,
+    spark_options.SNAPSHOT_ID,
+    spark_options.TIMESTAMP_MILLIS,
+    spark_options.OFFSETS,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakePosition:
     """At which position a table with a lake is read, and which part of it."""
 
-    mode: ScanMode = ScanMode.UNION
+    mode: spark_options.ScanMode = spark_options.ScanMode.UNION
     token: str | None = None
     snapshot_id: int | None = None
     as_of_ms: int | None = None
@@ -68,7 +46,7 @@ class LakePosition:
     def needs_view(self) -> bool:
         """Tell whether this needs a view of lake and log, whatever the table is."""
         named = (self.token, self.snapshot_id, self.ends)
-        return self.mode is ScanMode.LAKE or any(each is not None for each in named)
+        return self.mode is spark_options.ScanMode.LAKE or any(each is not None for each in named)
 
     @property
     def is_latest(self) -> bool:
@@ -87,7 +65,7 @@ class SourceOptions:
     where: Where | None = None
     limit: int | None = None
     partitions: tuple[str, ...] | None = None
-    mode: StartupMode = StartupMode.FULL
+    mode: spark_options.StartupMode = spark_options.StartupMode.FULL
     timestamp_ms: int | None = None
     offsets: Mapping[str, int] | None = None
     cursor: str | None = None
@@ -119,33 +97,34 @@ class SourceOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Parse a user's options; raises if something is wrong."""
-        given = given_options(options, SOURCE_OPTIONS)
+        given = spark_options.given_options(options, spark_options.SOURCE_OPTIONS)
         _check_start(given)
         _check_position(given)
         return cls(
             connection=SparkConnection.of(given),
             table=_table(given),
-            columns=COLUMNS.of(given),
+            columns=spark_options.COLUMNS.of(given),
             where=read_where(given),
-            limit=LIMIT.of(given),
-            partitions=PARTITIONS.of(given),
-            mode=STARTUP_MODE.required(given),
-            timestamp_ms=STARTUP_TIMESTAMP.of(given),
-            offsets=STARTUP_OFFSETS.of(given),
-            cursor=STARTUP_CURSOR.of(given),
+            limit=spark_options.LIMIT.of(given),
+            partitions=spark_options.PARTITIONS.of(given),
+            mode=spark_options.STARTUP_MODE.required(given),
+            timestamp_ms=spark_options.STARTUP_TIMESTAMP.of(given),
+            offsets=spark_options.STARTUP_OFFSETS.of(given),
+            cursor=spark_options.STARTUP_CURSOR.of(given),
             position=LakePosition(
-                mode=SCAN_MODE.required(given),
-                token=TOKEN.of(given),
-                snapshot_id=SNAPSHOT_ID.of(given),
-                as_of_ms=TIMESTAMP_MILLIS.of(given),
-                ends=OFFSETS.of(given),
+                mode=spark_options.SCAN_MODE.required(given),
+                token=spark_options.TOKEN.of(given),
+                snapshot_id=spark_options.SNAPSHOT_ID.of(given),
+                as_of_ms=spark_options.TIMESTAMP_MILLIS.of(given),
+                ends=spark_options.OFFSETS.of(given),
             ),
-            split_rows=SPLIT_ROWS.required(given),
-            discovery_s=DISCOVERY.required(given) / _MS,
-            rows_max=MAX_ROWS.of(given),
-            bytes_max=MAX_BYTES.of(given),
-            fails_on_loss=FAIL_ON_DATA_LOSS.required(given),
-            truncates_nanoseconds=NANOSECONDS.required(given) is Nanoseconds.TRUNCATE,
+            split_rows=spark_options.SPLIT_ROWS.required(given),
+            discovery_s=spark_options.DISCOVERY.required(given) / _MS,
+            rows_max=spark_options.MAX_ROWS.of(given),
+            bytes_max=spark_options.MAX_BYTES.of(given),
+            fails_on_loss=spark_options.FAIL_ON_DATA_LOSS.required(given),
+            truncates_nanoseconds=spark_options.NANOSECONDS.required(given)
+            is spark_options.Nanoseconds.TRUNCATE,
             planned=_planned(options),
         )
 
@@ -153,11 +132,13 @@ class SourceOptions:
 def position_option(position: LakePosition) -> str | None:
     """Name of the option that sets the position of a batch, if one does."""
     given = {
-        TOKEN.name: position.token,
-        SNAPSHOT_ID.name: position.snapshot_id,
-        TIMESTAMP_MILLIS.name: position.as_of_ms,
-        OFFSETS.name: position.ends,
-        SCAN_MODE.name: position.mode if position.mode is ScanMode.LAKE else None,
+        spark_options.TOKEN.name: position.token,
+        spark_options.SNAPSHOT_ID.name: position.snapshot_id,
+        spark_options.TIMESTAMP_MILLIS.name: position.as_of_ms,
+        spark_options.OFFSETS.name: position.ends,
+        spark_options.SCAN_MODE.name: position.mode
+        if position.mode is spark_options.ScanMode.LAKE
+        else None,
     }
     return next((name for name, value in given.items() if value is not None), None)
 
@@ -165,15 +146,18 @@ def position_option(position: LakePosition) -> str | None:
 def check_batch(options: SourceOptions) -> None:
     """Raise for options that only streams use: a batch starting at 'latest' would read all rows."""
     given = {
-        STARTUP_MODE.name: None if options.mode is StartupMode.FULL else options.mode,
-        MAX_ROWS.name: options.rows_max,
-        MAX_BYTES.name: options.bytes_max,
+        spark_options.STARTUP_MODE.name: None
+        if options.mode is spark_options.StartupMode.FULL
+        else options.mode,
+        spark_options.MAX_ROWS.name: options.rows_max,
+        spark_options.MAX_BYTES.name: options.bytes_max,
     }
     if named := next((name for name, value in given.items() if value is not None), None):
         raise InvalidOptionError(
             f"'{named}' is for streams, but this is a batch read.",
-            hint=f"Use '{OFFSETS.name}' or '{TIMESTAMP_MILLIS.name}' for a position,"
-            f" '{LIMIT.name}' or '{FILTER.name}' for fewer rows, or spark.readStream.",
+            hint=f"Use '{spark_options.OFFSETS.name}' or '{spark_options.TIMESTAMP_MILLIS.name}'"
+            f" for a position, '{spark_options.LIMIT.name}' or '{spark_options.FILTER.name}' for"
+            " fewer rows, or spark.readStream.",
         )
 
 
@@ -183,14 +167,14 @@ def _planned(options: Mapping[str, str]) -> str | None:
 
 def _table(given: Mapping[str, str]) -> str:
     table = required_table(given)
-    if CHANGELOG.required(given) and split_virtual(table)[1] is None:
+    if spark_options.CHANGELOG.required(given) and split_virtual(table)[1] is None:
         return f"{table}{_SUFFIX}"
     return table
 
 
 def required_table(given: Mapping[str, str]) -> str:
     """The table's name; raises with an example if there is none."""
-    table = TABLE.of(given)
+    table = spark_options.TABLE.of(given)
     if table is None:
         raise InvalidOptionError(
             "No table is given.", hint="Add .option('table', 'database.table')."
@@ -200,31 +184,31 @@ def required_table(given: Mapping[str, str]) -> str:
 
 def read_where(given: Mapping[str, str]) -> Where | None:
     """Parse a filter in JSON."""
-    text = FILTER.of(given)
+    text = spark_options.FILTER.of(given)
     if text is None:
         return None
     try:
         where: Where = json.loads(text)
     except ValueError as fault:
         raise InvalidOptionError(
-            f"'{FILTER.name}' is not JSON: {fault}.",
+            f"'{spark_options.FILTER.name}' is not JSON: {fault}.",
             hint='Write it as [["amount", ">", 10], ["city", "in", ["Bern", "Oslo"]]].',
         ) from fault
     return where
 
 
 def _check_start(given: Mapping[str, str]) -> None:
-    mode = STARTUP_MODE.required(given)
+    mode = spark_options.STARTUP_MODE.required(given)
     for needed_by, option in _STARTS.items():
         if mode is needed_by and option.name not in given:
             raise InvalidOptionError(
-                f"'{STARTUP_MODE.name}' is {mode}, but '{option.name}' is missing.",
+                f"'{spark_options.STARTUP_MODE.name}' is {mode}, but '{option.name}' is missing.",
                 hint=f"Add .option('{option.name}', …).",
             )
         if mode is not needed_by and option.name in given:
             raise InvalidOptionError(
-                f"'{option.name}' is set, but '{STARTUP_MODE.name}' is {mode}.",
-                hint=f"Add .option('{STARTUP_MODE.name}', '{needed_by}').",
+                f"'{option.name}' is set, but '{spark_options.STARTUP_MODE.name}' is {mode}.",
+                hint=f"Add .option('{spark_options.STARTUP_MODE.name}', '{needed_by}').",
             )
 
 
@@ -236,9 +220,9 @@ def _check_position(given: Mapping[str, str]) -> None:
             f"'{named[0]}' and '{named[1]}' are both set, but only one position is possible.",
             hint="Remove one of them.",
         )
-    of_view = [name for name in named if name != TIMESTAMP_MILLIS.name]
-    if SCAN_MODE.required(given) is ScanMode.LAKE:
-        of_view.append(SCAN_MODE.name)
+    of_view = [name for name in named if name != spark_options.TIMESTAMP_MILLIS.name]
+    if spark_options.SCAN_MODE.required(given) is spark_options.ScanMode.LAKE:
+        of_view.append(spark_options.SCAN_MODE.name)
     if of_view and split_virtual(_table(given))[1] is not None:
         raise InvalidOptionError(
             f"'{of_view[0]}' is for the rows of a table, but {_table(given)} reads its changes.",

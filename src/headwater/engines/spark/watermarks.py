@@ -17,7 +17,8 @@ from headwater.engines.spark.options import SERVERS, SERVERS_DEFAULT
 from headwater.engines.spark.source import FORMAT
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import InvalidOptionError, RequestError, UnsupportedError
-from headwater.model.types import DataType, TimestampLtzType, TimestampType
+from headwater.model import DataType
+from headwater.model.types import TimestampLtzType, TimestampType
 from headwater.read.virtual import split_virtual
 
 COLUMN_PROPERTY = "schema.watermark.0.rowtime"

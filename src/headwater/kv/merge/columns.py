@@ -11,12 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import (
-    InvalidValueError,
-    NumbersExhaustedError,
-    RecordTooLargeError,
-    ValueOverflowError,
-)
+from headwater import errors
 from headwater.kv.merge.aggregate import Rounds
 from headwater.kv.merge.batch import (
     Effect,
@@ -28,8 +23,8 @@ from headwater.kv.merge.batch import (
     outcome_of,
 )
 from headwater.kv.merge.bitmaps import check32, check64
+from headwater.model import Column
 from headwater.model.aggregate import AggregateFunction, AggregateKind
-from headwater.model.schema import Column
 
 # The columns whose value after each record is one that was held or written before.
 
@@ -139,7 +134,7 @@ class ColumnMerge:
         numbers = np.asarray(ids(len(inserted)), dtype=np.int64)
         largest = np.iinfo(np.int32 if pa.types.is_int32(held.type) else np.int64).max
         if len(numbers) and numbers.max() > largest:
-            raise NumbersExhaustedError(f"The next number is over {largest}.")
+            raise errors.NumbersExhaustedError(f"The next number is over {largest}.")
         rows = np.arange(len(held))
         rows[turns.keys[inserted]] = len(held) + np.arange(len(inserted))
         pool = pa.concat_arrays([held, pa.array(numbers).cast(held.type)])
@@ -209,7 +204,7 @@ def check_merged(column: Column, merged: pa.Array, *, is_present: npt.NDArray[np
         return
     is_missing = merged.is_null().to_numpy(zero_copy_only=False)
     if (is_missing & is_present).any():
-        raise ValueOverflowError("A merged value does not fit, and the column is NOT NULL.")
+        raise errors.ValueOverflowError("A merged value does not fit, and the column is NOT NULL.")
 
 
 @contextmanager
@@ -218,10 +213,10 @@ def naming(column: Column) -> Iterator[None]:
     try:
         yield
     except (
-        InvalidValueError,
-        NumbersExhaustedError,
-        RecordTooLargeError,
-        ValueOverflowError,
+        errors.InvalidValueError,
+        errors.NumbersExhaustedError,
+        errors.RecordTooLargeError,
+        errors.ValueOverflowError,
     ) as error:
         message = f"Column '{column.name}': {error.message}"
         raise type(error)(message, hint=error.hint) from error

@@ -9,14 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater import errors
 from headwater.config.options import ChangelogImage, DeleteBehavior, MergeEngine
 from headwater.config.table_options import KvOptions
-from headwater.errors import (
-    DeletionDisabledError,
-    InvalidTableError,
-    InvalidTargetColumnError,
-    UnsupportedError,
-)
 from headwater.kv.merge.batch import (
     Effect,
     Ids,
@@ -31,8 +26,8 @@ from headwater.kv.merge.batch import (
 )
 from headwater.kv.merge.bitmaps import require_bitmaps
 from headwater.kv.merge.columns import Combining, Role, Rule, needs_check
+from headwater.model import Schema
 from headwater.model.aggregate import AggregateFunction, AggregateKind
-from headwater.model.schema import Schema
 from headwater.model.types import BigIntType, IntType, TimestampLtzType, TimestampType
 
 # The merge rules that keep one of the rows as it is: the last, the first, the newest.
@@ -227,9 +222,9 @@ def _rules(
 def _versioned(schema: Schema, options: KvOptions) -> Versioned:
     name = options.version_column
     if name is None:
-        raise InvalidTableError("The versioned merge engine needs a version column.")
+        raise errors.InvalidTableError("The versioned merge engine needs a version column.")
     if not isinstance(schema.column(name).type, _VERSION_TYPES):
-        raise InvalidTableError(
+        raise errors.InvalidTableError(
             f"The version column '{name}' cannot be of type {schema.column(name).type}.",
             hint="A version is an INT, BIGINT, TIMESTAMP or TIMESTAMP_LTZ.",
         )
@@ -243,7 +238,7 @@ def _without_deletes(behavior: DeleteBehavior) -> DeleteBehavior:
 
 def _refuse_targets(targets: Collection[int] | None, engine: MergeEngine) -> None:
     if targets is not None:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"The merge engine {engine} takes no partial updates.", hint="Write whole rows."
         )
 
@@ -254,17 +249,17 @@ def _key_positions(schema: Schema) -> set[int]:
 
 def _check_targets(schema: Schema, targets: Collection[int]) -> None:
     if outside := sorted(at for at in targets if not 0 <= at < len(schema.columns)):
-        raise InvalidTargetColumnError(
+        raise errors.InvalidTargetColumnError(
             f"There is no column number {outside[0]} among {len(schema.columns)}."
         )
     if missing := sorted(_key_positions(schema) - set(targets)):
-        raise InvalidTargetColumnError(
+        raise errors.InvalidTargetColumnError(
             f"A partial update lacks the key column '{schema.columns[missing[0]].name}'.",
             hint=f"Its columns must contain {', '.join(schema.primary_key)}.",
         )
     for column in schema.columns:
         if not column.type.nullable and column.name not in schema.primary_key:
-            raise InvalidTargetColumnError(
+            raise errors.InvalidTargetColumnError(
                 f"Partial updates need nullable columns, but '{column.name}' is NOT NULL."
             )
 
@@ -272,7 +267,7 @@ def _check_targets(schema: Schema, targets: Collection[int]) -> None:
 def _check_numbered(schema: Schema, targets: Collection[int] | None) -> None:
     for name in schema.auto_increment:
         if targets is None or schema.index_of(name) in targets:
-            raise InvalidTargetColumnError(
+            raise errors.InvalidTargetColumnError(
                 f"The auto-increment column '{name}' cannot be written.",
                 hint="Name the target columns of the write and leave it out.",
             )
@@ -294,7 +289,7 @@ def fold(
     records = np.arange(writes.record_count)
     if engine.delete_behavior is not DeleteBehavior.ALLOW and writes.is_delete.any():
         if engine.delete_behavior is DeleteBehavior.DISABLE:
-            raise DeletionDisabledError("This table takes no deletes.")
+            raise errors.DeletionDisabledError("This table takes no deletes.")
         records = np.flatnonzero(~writes.is_delete)
     turns = Turns.of(writes, records)
     outcome = engine.rule.decide(MergeBatch(writes, turns, ids))

@@ -7,57 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pyiceberg import exceptions
 from pyiceberg.avro.decoder import BinaryDecoder, new_decoder
 from pyiceberg.avro.reader import DoubleReader
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    NamespaceAlreadyExistsError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    NotInstalledError,
-    RESTError,
-    TableAlreadyExistsError,
-    ValidationError,
-)
-from pyiceberg.table import Table
-from pyiceberg.table.update import (
-    AddSchemaUpdate,
-    AssertCurrentSchemaId,
-    AssertLastAssignedFieldId,
-    AssertTableUUID,
-    SetCurrentSchemaUpdate,
-    SetPropertiesUpdate,
-    TableUpdate,
-)
+from pyiceberg.table import Table, update
 from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
+from headwater import errors
 from headwater.config.lake import ICEBERG_CATALOG_NAME, shown_address
-from headwater.errors import (
-    InvalidOptionError,
-    LakeMovedError,
-    LakeNotAllowedError,
-    LakeSnapshotMissingError,
-    LakeTableDiffersError,
-    LakeUnreachableError,
-)
 from headwater.lake.files import decoded
+from headwater.lake.iceberg import layout
 from headwater.lake.iceberg.files import commit_updates, guarded, remove_all
-from headwater.lake.iceberg.layout import (
-    COLUMN_IDS,
-    Evolution,
-    IcebergTableState,
-    column_ids_of,
-    evolved,
-    new_properties,
-    new_schema,
-    partition_spec,
-)
 from headwater.lake.options import without_own
 from headwater.lake.spi import LakeTableSpec
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 
 # Fix for a fault of pyiceberg: its fast decoder reads doubles of manifests as floats.
 #
@@ -88,7 +54,7 @@ _OPENED_MAX = 16
 _METADATA_ENDING = ".metadata.json"
 _opened: dict[tuple[tuple[str, str], ...], Catalog] = {}
 
-FAULTS = (OSError, SQLAlchemyError, RESTError)
+FAULTS = (OSError, SQLAlchemyError, exceptions.RESTError)
 """What the outside world raises through pyiceberg; `requests` raises kinds of OSError."""
 
 
@@ -99,7 +65,9 @@ def reached(what: str) -> Iterator[None]:
         yield
     except FAULTS as fault:
         lines = str(fault).splitlines() or [""]
-        raise LakeUnreachableError(f"{what} failed: {type(fault).__name__}: {lines[0]}") from fault
+        raise errors.LakeUnreachableError(
+            f"{what} failed: {type(fault).__name__}: {lines[0]}"
+        ) from fault
 
 
 def open_catalog(config: Mapping[str, str]) -> Catalog:
@@ -129,8 +97,8 @@ def _understood() -> Iterator[None]:
     """Translate the error for options that describe no catalog, or one that needs a package."""
     try:
         yield
-    except (NotInstalledError, ImportError, ValueError) as fault:
-        raise InvalidOptionError(
+    except (exceptions.NotInstalledError, ImportError, ValueError) as fault:
+        raise errors.InvalidOptionError(
             f"The options of the lake do not open an Iceberg catalog: {fault}.",
             hint=(
                 "Set `type` and `uri` as pyiceberg documents them, and install "
@@ -157,7 +125,7 @@ def load_table(catalog: Catalog, path: TablePath) -> Table:
     """Load a table as the catalog knows it now; raises if there is none."""
     table = found_table(catalog, path)
     if table is None:
-        raise LakeSnapshotMissingError(
+        raise errors.LakeSnapshotMissingError(
             f"The Iceberg catalog has no table {path}.",
             hint="It is created when the table is tiered for the first time.",
         )
@@ -174,18 +142,18 @@ def found_table(catalog: Catalog, path: TablePath) -> Table | None:
     try:
         with (
             reached(f"Loading the Iceberg table {path}"),
-            decoded(f"the Iceberg table {path}", ValidationError),
+            decoded(f"the Iceberg table {path}", exceptions.ValidationError),
         ):
             table = catalog.load_table((path.database, path.table))
-    except (NoSuchTableError, NoSuchNamespaceError):
+    except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
         return None
-    except LakeNotAllowedError as fault:
+    except errors.LakeNotAllowedError as fault:
         # If the table or its metadata lies elsewhere as a whole, it is the home that moved.
         is_whole = (fault.location or "").endswith((_METADATA_ENDING, f"/{path.table}"))
         if home is None or not is_whole:
             raise
         raise _moved(path, home) from fault
-    except LakeUnreachableError as fault:
+    except errors.LakeUnreachableError as fault:
         if home is None or not isinstance(fault.__cause__, FileNotFoundError):
             raise
         raise _moved(path, home) from fault
@@ -194,8 +162,8 @@ def found_table(catalog: Catalog, path: TablePath) -> Table | None:
     return table
 
 
-def _moved(path: TablePath, home: Path) -> LakeTableDiffersError:
-    return LakeTableDiffersError(
+def _moved(path: TablePath, home: Path) -> errors.LakeTableDiffersError:
+    return errors.LakeTableDiffersError(
         f"The files of the Iceberg table {path} are not below {home}, where its catalog is.",
         hint=(
             "The data directory was moved or copied, but Iceberg files refer to each "
@@ -228,14 +196,14 @@ def _completed(config: Mapping[str, str]) -> dict[str, str]:
     if not {"type", "uri", "py-catalog-impl"} & set(properties):
         place = urlsplit(properties.get("warehouse", ""))
         if place.scheme != "file":
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 "The Iceberg lake has neither a catalog nor a local warehouse.",
                 hint="Set `uri` to that of a catalog, or `warehouse` to a directory.",
             )
         properties |= {"type": "sql", "uri": f"sqlite:///{place.path}/catalog.sqlite"}
     uri = properties.get("uri", "")
     if properties.get("type") == "sql" and not uri:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             "The address of the Iceberg lake's catalog is unknown.",
             hint=(
                 "Set it with --lake uri=…; servers do not hand out an address that "
@@ -289,7 +257,7 @@ class IcebergCatalog:
             with reached(f"Updating the Iceberg table {spec.path}"):
                 if self._is_ensured(spec):
                     return
-        raise LakeMovedError(f"Others keep changing the Iceberg table {spec.path}.")
+        raise errors.LakeMovedError(f"Others keep changing the Iceberg table {spec.path}.")
 
     def list_tables(self) -> list[TablePath]:
         """List the tables of the catalog."""
@@ -309,7 +277,7 @@ class IcebergCatalog:
         with reached(f"Dropping the Iceberg table {path}"):
             try:
                 self.catalog.drop_table(_identifier(path))
-            except NoSuchTableError:
+            except exceptions.NoSuchTableError:
                 return
             remove_all(table.io, table.location())
 
@@ -318,31 +286,31 @@ class IcebergCatalog:
         table = found_table(self.catalog, spec.path)
         if table is None:
             return self._is_created(spec)
-        evolution = evolved(_held(table), spec)
+        evolution = layout.evolved(_held(table), spec)
         if evolution is None:
             return True
         try:
             _evolve(table, evolution)
-        except CommitFailedException:
+        except exceptions.CommitFailedException:
             return False
         return True
 
     def _is_created(self, spec: LakeTableSpec) -> bool:
-        schema = new_schema(spec)
-        parted = partition_spec(spec, schema)
+        schema = layout.new_schema(spec)
+        parted = layout.partition_spec(spec, schema)
         try:
             if not self.catalog.namespace_exists(spec.path.database):
                 self.catalog.create_namespace(spec.path.database)
-        except (NamespaceAlreadyExistsError, IntegrityError):
+        except (exceptions.NamespaceAlreadyExistsError, IntegrityError):
             return False
         try:
             self.catalog.create_table(
                 _identifier(spec.path),
                 schema,
                 partition_spec=parted,
-                properties=new_properties(spec, schema),
+                properties=layout.new_properties(spec, schema),
             )
-        except TableAlreadyExistsError:
+        except exceptions.TableAlreadyExistsError:
             return False
         return True
 
@@ -351,33 +319,36 @@ def _identifier(path: TablePath) -> tuple[str, str]:
     return path.database, path.table
 
 
-def _held(table: Table) -> IcebergTableState:
+def _held(table: Table) -> layout.IcebergTableState:
     metadata = table.metadata
-    return IcebergTableState(
+    return layout.IcebergTableState(
         schema=metadata.schema(),
         parted=metadata.spec(),
-        ids=column_ids_of(metadata.properties),
+        ids=layout.column_ids_of(metadata.properties),
         column_id_last=metadata.last_column_id,
         schema_id_last=max(schema.schema_id for schema in metadata.schemas),
         format_version=metadata.format_version,
     )
 
 
-def _evolve(table: Table, evolution: Evolution) -> None:
+def _evolve(table: Table, evolution: layout.Evolution) -> None:
     metadata = table.metadata
-    updates: list[TableUpdate] = [
-        SetPropertiesUpdate(updates={COLUMN_IDS: evolution.ids.to_json()})
+    updates: list[update.TableUpdate] = [
+        update.SetPropertiesUpdate(updates={layout.COLUMN_IDS: evolution.ids.to_json()})
     ]
     if evolution.schema.fields != metadata.schema().fields:
-        updates += [AddSchemaUpdate(schema=evolution.schema), SetCurrentSchemaUpdate()]
+        updates += [
+            update.AddSchemaUpdate(schema=evolution.schema),
+            update.SetCurrentSchemaUpdate(),
+        ]
     schema_id = {"current-schema-id": metadata.current_schema_id}
     column_id = {"last-assigned-field-id": metadata.last_column_id}
     commit_updates(
         table,
         requirements=(
-            AssertTableUUID(uuid=metadata.table_uuid),
-            AssertCurrentSchemaId.model_validate(schema_id),
-            AssertLastAssignedFieldId.model_validate(column_id),
+            update.AssertTableUUID(uuid=metadata.table_uuid),
+            update.AssertCurrentSchemaId.model_validate(schema_id),
+            update.AssertLastAssignedFieldId.model_validate(column_id),
         ),
         updates=tuple(updates),
     )

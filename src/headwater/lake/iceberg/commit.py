@@ -11,26 +11,14 @@ from dataclasses import dataclass, field
 from pyiceberg.catalog import Catalog, MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestFile
-from pyiceberg.table import Table
+from pyiceberg.table import Table, update
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    SetSnapshotRefUpdate,
-)
 from requests import RequestException
 
-from headwater.errors import (
-    HeadwaterError,
-    LakeCommitUnknownError,
-    LakeMovedError,
-    LakeRewrittenError,
-    LakeSnapshotMissingError,
-    LakeUnreachableError,
-)
+from headwater import errors
+from headwater.lake import spi
 from headwater.lake.iceberg.catalog import FAULTS, load_table, reached
 from headwater.lake.iceberg.files import BucketTask, IcebergPlace, commit_updates, remove
 from headwater.lake.iceberg.inventory import reachable_files
@@ -46,17 +34,8 @@ from headwater.lake.iceberg.manifests import (
 )
 from headwater.lake.iceberg.plan import PlannedFile, planned_by_bucket
 from headwater.lake.iceberg.write import WrittenFiles, written_of
-from headwater.lake.spi import (
-    CHECKED,
-    LakeSnapshot,
-    LakeTableSpec,
-    PartitionValues,
-    WriteResult,
-    WriteTask,
-    check_kept,
-)
-from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary
-from headwater.model.path import TablePath
+from headwater.model import Boundary, TablePath
+from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 
@@ -156,8 +135,8 @@ class SnapshotChange:
 
 
 def commit_change(
-    table: Table, change: SnapshotChange, *, on: LakeSnapshot | None, clock: Clock
-) -> LakeSnapshot:
+    table: Table, change: SnapshotChange, *, on: spi.LakeSnapshot | None, clock: Clock
+) -> spi.LakeSnapshot:
     """Commit a snapshot directly after `on`.
 
     1. Check that `on` is still the newest.
@@ -173,18 +152,18 @@ def commit_change(
         snapshot, manifests = _prepared(table, change, held, clock)
     try:
         metadata = _swapped(table, snapshot, on, path)
-    except (LakeMovedError, LakeUnreachableError, LakeSnapshotMissingError):
+    except (errors.LakeMovedError, errors.LakeUnreachableError, errors.LakeSnapshotMissingError):
         manifests.abort()
         raise
     return described_snapshot(snapshot, metadata)
 
 
-def check_head(metadata: TableMetadata, on: LakeSnapshot | None, path: TablePath) -> None:
+def check_head(metadata: TableMetadata, on: spi.LakeSnapshot | None, path: TablePath) -> None:
     """Raise unless a snapshot is the newest."""
     newest = metadata.current_snapshot_id
     wanted = None if on is None else on.snapshot_id
     if newest != wanted:
-        raise LakeMovedError(f"The newest snapshot of {path} is {newest}, not {wanted}.")
+        raise errors.LakeMovedError(f"The newest snapshot of {path} is {newest}, not {wanted}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +190,14 @@ def _held(table: Table) -> _Held:
 def _check_files(change: SnapshotChange, held: _Held, path: TablePath) -> None:
     new = {file.file_path for file in change.added}
     if len(new) != len(change.added):
-        raise LakeRewrittenError(f"A file for {path} would be added twice in one commit.")
+        raise errors.LakeRewrittenError(f"A file for {path} would be added twice in one commit.")
     live = held.paths
     if again := new & live:
-        raise LakeRewrittenError(f"{path} already contains {min(again)}: it was committed before.")
+        raise errors.LakeRewrittenError(
+            f"{path} already contains {min(again)}: it was committed before."
+        )
     if gone := (change.removed | change.needed - new) - live:
-        raise LakeRewrittenError(f"{path} no longer contains {min(gone)}.")
+        raise errors.LakeRewrittenError(f"{path} no longer contains {min(gone)}.")
 
 
 def _prepared(
@@ -273,7 +254,7 @@ def _listed(
 
 
 def _swapped(
-    table: Table, snapshot: Snapshot, on: LakeSnapshot | None, path: TablePath
+    table: Table, snapshot: Snapshot, on: spi.LakeSnapshot | None, path: TablePath
 ) -> TableMetadata:
     """Let the catalog swap the newest snapshot; tell an unknown outcome from a lost race."""
     for _ in range(_METADATA_RACES_MAX):
@@ -281,8 +262,8 @@ def _swapped(
             return commit_updates(
                 table,
                 requirements=(
-                    AssertTableUUID(uuid=table.metadata.table_uuid),
-                    AssertRefSnapshotId.model_validate(
+                    update.AssertTableUUID(uuid=table.metadata.table_uuid),
+                    update.AssertRefSnapshotId.model_validate(
                         {
                             "ref": MAIN_BRANCH,
                             "snapshot-id": None if on is None else on.snapshot_id,
@@ -290,8 +271,8 @@ def _swapped(
                     ),
                 ),
                 updates=(
-                    AddSnapshotUpdate(snapshot=snapshot),
-                    SetSnapshotRefUpdate.model_validate(
+                    update.AddSnapshotUpdate(snapshot=snapshot),
+                    update.SetSnapshotRefUpdate.model_validate(
                         {
                             "ref-name": MAIN_BRANCH,
                             "type": "branch",
@@ -308,7 +289,7 @@ def _swapped(
             check_head(table.metadata, on, path)
         except (*FAULTS, ValueError) as fault:
             return _looked_for(table, snapshot, path, fault)
-    raise LakeMovedError(f"Others keep changing the Iceberg table {path}.")
+    raise errors.LakeMovedError(f"Others keep changing the Iceberg table {path}.")
 
 
 def _looked_for(
@@ -317,18 +298,18 @@ def _looked_for(
     """Find out whether a commit that failed took effect."""
     try:
         found = load_table(table.catalog, path).metadata
-    except (LakeUnreachableError, LakeSnapshotMissingError):
+    except (errors.LakeUnreachableError, errors.LakeSnapshotMissingError):
         found = None
     if found is not None and found.snapshot_by_id(snapshot.snapshot_id) is not None:
         return found
     # Catalogs that write the metadata themselves raise these before they swap anything.
     is_local = isinstance(table.catalog, MetastoreCatalog)
     if found is not None and is_local and isinstance(fault, ValueError):
-        raise LakeMovedError(f"Others changed {path} meanwhile: {fault}") from fault
+        raise errors.LakeMovedError(f"Others changed {path} meanwhile: {fault}") from fault
     is_file = isinstance(fault, OSError) and not isinstance(fault, RequestException)
     if found is not None and is_local and is_file:
-        raise LakeUnreachableError(f"Committing to {path} failed: {fault}") from fault
-    raise LakeCommitUnknownError(
+        raise errors.LakeUnreachableError(f"Committing to {path} failed: {fault}") from fault
+    raise errors.LakeCommitUnknownError(
         f"It is unknown whether snapshot {snapshot.snapshot_id} of {path} was committed: {fault}"
     ) from fault
 
@@ -341,28 +322,28 @@ class IcebergCommitter:
     """Commits to one Iceberg table."""
 
     catalog: Catalog
-    spec: LakeTableSpec
+    spec: spi.LakeTableSpec
     config: Mapping[str, str] = field(repr=False)
     clock: Clock
 
-    def head(self) -> LakeSnapshot | None:
+    def head(self) -> spi.LakeSnapshot | None:
         """The newest snapshot as the catalog knows it now."""
         return head_of(self._table())
 
-    def find_round(self, round_id: str) -> LakeSnapshot | None:
+    def find_round(self, round_id: str) -> spi.LakeSnapshot | None:
         """Find the snapshot of a round, looking back from the newest."""
         return find_round(self._table().metadata, round_id)
 
     def write_tasks(
-        self, buckets: Sequence[tuple[PartitionValues, int]], *, on: LakeSnapshot | None
-    ) -> list[WriteTask]:
+        self, buckets: Sequence[tuple[spi.PartitionValues, int]], *, on: spi.LakeSnapshot | None
+    ) -> list[spi.WriteTask]:
         """Plan what writers of these buckets need, given what the lake holds in a snapshot."""
         table = self._table()
         place = IcebergPlace.of(table, self.config)
-        held: dict[tuple[PartitionValues, int], list[PlannedFile]] = {}
+        held: dict[tuple[spi.PartitionValues, int], list[PlannedFile]] = {}
         if self.spec.is_keyed and on is not None:
             if table.snapshot_by_id(on.snapshot_id) is None:
-                raise LakeSnapshotMissingError(
+                raise errors.LakeSnapshotMissingError(
                     f"The Iceberg table of {self.spec.path} has no snapshot {on.snapshot_id}."
                 )
             with reached(f"Planning to write to {self.spec.path}"):
@@ -378,18 +359,18 @@ class IcebergCommitter:
 
     def commit(
         self,
-        results: Sequence[WriteResult],
+        results: Sequence[spi.WriteResult],
         *,
         boundary: Boundary,
-        on: LakeSnapshot | None,
+        on: spi.LakeSnapshot | None,
         properties: Mapping[str, str],
-    ) -> LakeSnapshot:
+    ) -> spi.LakeSnapshot:
         """Make results visible in one snapshot directly after `on`."""
-        check_kept(on, self.spec.path)
+        spi.check_kept(on, self.spec.path)
         written = [written_of(result) for result in results]
         change = SnapshotChange(
             operation=_operation(written),
-            properties={**properties, **CHECKED, BOUNDARY_PROPERTY: boundary.to_json()},
+            properties={**properties, **spi.CHECKED, BOUNDARY_PROPERTY: boundary.to_json()},
             added=[file for each in written for file in each.added],
             removed=frozenset(path for each in written for path in each.removed),
             needed=frozenset(path for each in written for path in each.needed),
@@ -400,13 +381,13 @@ class IcebergCommitter:
             self._check_all_seen(table, results, on=on)
         return commit_change(table, change, on=on, clock=self.clock)
 
-    def abort(self, results: Sequence[WriteResult]) -> None:
+    def abort(self, results: Sequence[spi.WriteResult]) -> None:
         """Remove the files of results that no snapshot holds; never raises."""
         try:
             table = self._table()
             with reached(f"Looking for the files of {self.spec.path}"):
                 held = reachable_files(table.io, table.metadata.snapshots).data
-        except (HeadwaterError, ValueError) as fault:
+        except (errors.HeadwaterError, ValueError) as fault:
             # Better to leave files than to remove some that a snapshot holds.
             _events.warning("files left behind", table=str(self.spec.path), fault=str(fault))
             return
@@ -414,7 +395,7 @@ class IcebergCommitter:
         remove(table.io, paths - held.keys())
 
     def _check_all_seen(
-        self, table: Table, results: Sequence[WriteResult], *, on: LakeSnapshot
+        self, table: Table, results: Sequence[spi.WriteResult], *, on: spi.LakeSnapshot
     ) -> None:
         """Check that writers searched every current file for older rows.
 
@@ -430,7 +411,7 @@ class IcebergCommitter:
                 file.held.file.file_path for file in held.get((each.partition, each.bucket), ())
             }
             if paths - set(written_of(each).seen):
-                raise LakeRewrittenError(
+                raise errors.LakeRewrittenError(
                     f"Files were added to bucket {each.bucket} of {self.spec.path} while "
                     "it was written."
                 )

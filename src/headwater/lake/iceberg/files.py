@@ -24,12 +24,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties, Record
 
-from headwater.errors import (
-    CorruptFileError,
-    InvalidTableError,
-    LakeNotAllowedError,
-    LakeTableDiffersError,
-)
+from headwater import errors
 from headwater.lake.iceberg.layout import COLUMN_IDS, ColumnIds, column_ids_of
 from headwater.lake.iceberg.options import CODE, PLACES
 from headwater.lake.iceberg.options import PLACES as PLACE_PROPERTIES
@@ -97,7 +92,7 @@ def _checked(table: Table, config: Mapping[str, str]) -> Table:
     name = ".".join(table.name())
     for each in CODE:
         if each in table.properties:
-            raise LakeNotAllowedError(
+            raise errors.LakeNotAllowedError(
                 f"The Iceberg table {name} has the property '{each}', which names code to run:"
                 f" {str(table.properties[each])[:200]!r}.",
                 hint=(
@@ -282,7 +277,7 @@ class IcebergPlace:
         """Describe a table as it is now."""
         ids = column_ids_of(table.properties)
         if ids is None:
-            raise LakeTableDiffersError(
+            raise errors.LakeTableDiffersError(
                 f"The Iceberg table {'.'.join(table.name())} was created by others, and "
                 "its columns are not matched with those of the table yet."
             )
@@ -332,7 +327,7 @@ def place_from_json(node: Json) -> IcebergPlace:
     properties = texts_of(held, "properties")
     ids = column_ids_of(properties)
     if ids is None:
-        raise CorruptFileError(f"The description of an Iceberg table lacks '{COLUMN_IDS}'.")
+        raise errors.CorruptFileError(f"The description of an Iceberg table lacks '{COLUMN_IDS}'.")
     return IcebergPlace(
         location=text_of(held, "location"),
         schema=Schema.model_validate_json(text_of(held, "schema")),
@@ -352,8 +347,8 @@ def unpacked(payload: bytes) -> Mapping[str, Json]:
     """Decode the payload of a task, result or split."""
     try:
         return object_of(json.loads(payload), what="payload")
-    except (ValueError, InvalidTableError) as fault:
-        raise CorruptFileError(f"A payload for Iceberg cannot be read: {fault}") from fault
+    except (ValueError, errors.InvalidTableError) as fault:
+        raise errors.CorruptFileError(f"A payload for Iceberg cannot be read: {fault}") from fault
 
 
 def texts_of(node: Mapping[str, Json], name: str) -> dict[str, str]:
@@ -418,7 +413,7 @@ def _value_from_json(node: Json) -> PartitionField:
         case bool() | int() | float() | str() | None:
             return node
         case _:
-            raise CorruptFileError(f"{node} is not a partition value.")
+            raise errors.CorruptFileError(f"{node} is not a partition value.")
 
 
 def _counts_to_json(counts: Mapping[int, int] | None) -> Json:

@@ -32,7 +32,7 @@ from headwater.lake.iceberg.manifests import (
 )
 from headwater.lake.inventory import MISSING, NamedFile, NamedFiles, compared
 from headwater.lake.spi import Cleaned, LakeInventory, Retention, StrayFile
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 
 # Every file that snapshots hold, directly or through their manifests.
 

@@ -14,7 +14,7 @@ from headwater.errors import CorruptFileError, LakeTableDiffersError, Unsupporte
 from headwater.lake.iceberg.options import ALLOWED
 from headwater.lake.iceberg.types import iceberg_type
 from headwater.lake.spi import BUCKET_COLUMN, SYSTEM_COLUMNS, LakeTableSpec
-from headwater.model.schema import Column
+from headwater.model import Column
 from headwater.model.types import DoubleType, FloatType, TimeType
 from headwater.rows.keys import IcebergKeys
 

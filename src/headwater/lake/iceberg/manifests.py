@@ -5,20 +5,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pyiceberg import manifest as ice_manifest
 from pyiceberg.avro.codecs import AvroCompressionCodec
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
-from pyiceberg.manifest import (
-    UNASSIGNED_SEQ,
-    DataFile,
-    DataFileContent,
-    ManifestContent,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-    ManifestWriter,
-    ManifestWriterV2,
-    write_manifest_list,
-)
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
@@ -29,7 +18,8 @@ from headwater.lake.iceberg.data_files import number
 from headwater.lake.iceberg.files import new_id, remove, scoped_path, settle
 from headwater.lake.iceberg.layout import column_ids_of
 from headwater.lake.spi import LakeSnapshot, is_checked, is_tierers
-from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary, boundary_from_json
+from headwater.model import Boundary
+from headwater.model.boundary import BOUNDARY_PROPERTY, boundary_from_json
 
 # Verifying what snapshots list.
 #
@@ -40,7 +30,7 @@ _TOTAL = "total-data-files"
 _HINT = "Restore it from a copy; `headwater audit` names all damaged files."
 
 
-def listed_manifests(snapshot: Snapshot, files: FileIO) -> list[ManifestFile]:
+def listed_manifests(snapshot: Snapshot, files: FileIO) -> list[ice_manifest.ManifestFile]:
     """Read a snapshot's manifests, or raise if its list has lost them."""
     manifests = snapshot.manifests(files)
     if lost := lost_count(snapshot, manifests):
@@ -52,13 +42,13 @@ def listed_manifests(snapshot: Snapshot, files: FileIO) -> list[ManifestFile]:
     return manifests
 
 
-def lost_count(snapshot: Snapshot, manifests: Iterable[ManifestFile]) -> int:
+def lost_count(snapshot: Snapshot, manifests: Iterable[ice_manifest.ManifestFile]) -> int:
     """Count the data files of a snapshot if its list says nothing about any of them.
 
     Counts written by others are not always right, so a few missing ones prove nothing: our lists
     have one block, and lose all of it or nothing.
     """
-    if any(each.content == ManifestContent.DATA for each in manifests):
+    if any(each.content == ice_manifest.ManifestContent.DATA for each in manifests):
         return 0
     counts = {} if snapshot.summary is None else snapshot.summary.additional_properties
     total = counts.get(_TOTAL, "")
@@ -66,13 +56,13 @@ def lost_count(snapshot: Snapshot, manifests: Iterable[ManifestFile]) -> int:
 
 
 def entries_of(
-    files: FileIO, manifest: ManifestFile, *, discard_deleted: bool = True
-) -> list[ManifestEntry]:
+    files: FileIO, manifest: ice_manifest.ManifestFile, *, discard_deleted: bool = True
+) -> list[ice_manifest.ManifestEntry]:
     """Read what a manifest lists, or raise if its length is not the recorded one."""
     return manifest.fetch_manifest_entry(whole(files, [manifest]), discard_deleted)
 
 
-def whole(files: FileIO, manifests: Sequence[ManifestFile]) -> FileIO:
+def whole(files: FileIO, manifests: Sequence[ice_manifest.ManifestFile]) -> FileIO:
     """Wrap file access so that manifests are only read at their recorded length."""
     return _Whole(files, {each.manifest_path: each.manifest_length for each in manifests})
 
@@ -133,12 +123,12 @@ _LIVE_PATHS_MAX = 1024
 _live_paths: dict[str, frozenset[str]] = {}
 
 
-class DeletesWriter(ManifestWriterV2):
+class DeletesWriter(ice_manifest.ManifestWriterV2):
     """Writes a manifest of delete files, which pyiceberg itself does not."""
 
-    def content(self) -> ManifestContent:
+    def content(self) -> ice_manifest.ManifestContent:
         """Content type of the manifest."""
-        return ManifestContent.DELETES
+        return ice_manifest.ManifestContent.DELETES
 
     @property
     def _meta(self) -> dict[str, str]:
@@ -155,49 +145,55 @@ class IcebergManifests:
     sequence_number: int
     written: list[str] = field(default_factory=list)
 
-    def added(self, files: Sequence[DataFile]) -> list[ManifestFile]:
+    def added(self, files: Sequence[ice_manifest.DataFile]) -> list[ice_manifest.ManifestFile]:
         """List new files, by content and partition spec."""
-        groups: dict[tuple[ManifestContent, int], list[ManifestEntry]] = defaultdict(list)
+        groups: dict[tuple[ice_manifest.ManifestContent, int], list[ice_manifest.ManifestEntry]] = (
+            defaultdict(list)
+        )
         for file in files:
             groups[content_of(file), file.spec_id].append(
-                ManifestEntry.from_args(
-                    status=ManifestEntryStatus.ADDED, snapshot_id=self.snapshot_id, data_file=file
+                ice_manifest.ManifestEntry.from_args(
+                    status=ice_manifest.ManifestEntryStatus.ADDED,
+                    snapshot_id=self.snapshot_id,
+                    data_file=file,
                 )
             )
         return [self._write(content, spec, group) for (content, spec), group in groups.items()]
 
     def without(
-        self, manifest: ManifestFile, gone: Collection[str]
-    ) -> tuple[ManifestFile, list[DataFile]]:
+        self, manifest: ice_manifest.ManifestFile, gone: Collection[str]
+    ) -> tuple[ice_manifest.ManifestFile, list[ice_manifest.DataFile]]:
         """Rewrite a manifest with some entries marked as removed."""
         entries = entries_of(self.io, manifest)
         kept = [
-            _entry(entry, ManifestEntryStatus.EXISTING, entry.snapshot_id)
+            _entry(entry, ice_manifest.ManifestEntryStatus.EXISTING, entry.snapshot_id)
             for entry in entries
             if entry.data_file.file_path not in gone
         ]
         removed = [
-            _entry(entry, ManifestEntryStatus.DELETED, self.snapshot_id)
+            _entry(entry, ice_manifest.ManifestEntryStatus.DELETED, self.snapshot_id)
             for entry in entries
             if entry.data_file.file_path in gone
         ]
         listed = self._write(manifest.content, manifest.partition_spec_id, [*kept, *removed])
         return listed, [entry.data_file for entry in removed]
 
-    def merged(self, manifests: Sequence[ManifestFile]) -> ManifestFile:
+    def merged(self, manifests: Sequence[ice_manifest.ManifestFile]) -> ice_manifest.ManifestFile:
         """Merge manifests of one content and partition spec."""
         entries = [
-            _entry(entry, ManifestEntryStatus.EXISTING, entry.snapshot_id)
+            _entry(entry, ice_manifest.ManifestEntryStatus.EXISTING, entry.snapshot_id)
             for manifest in manifests
             for entry in entries_of(self.io, manifest)
         ]
         first = manifests[0]
         return self._write(first.content, first.partition_spec_id, entries)
 
-    def write_list(self, manifests: Iterable[ManifestFile], *, parent_id: int | None) -> str:
+    def write_list(
+        self, manifests: Iterable[ice_manifest.ManifestFile], *, parent_id: int | None
+    ) -> str:
         """Write the manifest list durably, and return its location."""
         location = self._new_location(f"snap-{self.snapshot_id}-0-{new_id()}.avro")
-        with write_manifest_list(
+        with ice_manifest.write_manifest_list(
             format_version=2,
             output_file=self.io.new_output(location),
             snapshot_id=self.snapshot_id,
@@ -214,11 +210,18 @@ class IcebergManifests:
         remove(self.io, self.written)
 
     def _write(
-        self, content: ManifestContent, spec_id: int, entries: Sequence[ManifestEntry]
-    ) -> ManifestFile:
-        kind = DeletesWriter if content == ManifestContent.DELETES else ManifestWriterV2
+        self,
+        content: ice_manifest.ManifestContent,
+        spec_id: int,
+        entries: Sequence[ice_manifest.ManifestEntry],
+    ) -> ice_manifest.ManifestFile:
+        kind = (
+            DeletesWriter
+            if content == ice_manifest.ManifestContent.DELETES
+            else ice_manifest.ManifestWriterV2
+        )
         location = self._new_location(f"{new_id()}-m{len(self.written)}.avro")
-        writer: ManifestWriter = kind(
+        writer: ice_manifest.ManifestWriter = kind(
             self.metadata.specs()[spec_id],
             self.metadata.schema(),
             self.io.new_output(location),
@@ -240,7 +243,7 @@ class IcebergManifests:
         return location
 
 
-def live_paths(io: FileIO, manifest: ManifestFile) -> frozenset[str]:
+def live_paths(io: FileIO, manifest: ice_manifest.ManifestFile) -> frozenset[str]:
     """The live files of a manifest; cached, since a manifest never changes."""
     found = _live_paths.get(manifest.manifest_path)
     if found is None:
@@ -248,28 +251,30 @@ def live_paths(io: FileIO, manifest: ManifestFile) -> frozenset[str]:
     return found
 
 
-def _remembered(path: str, entries: Iterable[ManifestEntry]) -> frozenset[str]:
+def _remembered(path: str, entries: Iterable[ice_manifest.ManifestEntry]) -> frozenset[str]:
     if len(_live_paths) >= _LIVE_PATHS_MAX:
         _live_paths.pop(next(iter(_live_paths)), None)
     found = frozenset(
         entry.data_file.file_path
         for entry in entries
-        if entry.status != ManifestEntryStatus.DELETED
+        if entry.status != ice_manifest.ManifestEntryStatus.DELETED
     )
     _live_paths[path] = found
     return found
 
 
-def content_of(file: DataFile) -> ManifestContent:
+def content_of(file: ice_manifest.DataFile) -> ice_manifest.ManifestContent:
     """The kind of manifest that lists a file."""
-    is_data = file.content == DataFileContent.DATA
-    return ManifestContent.DATA if is_data else ManifestContent.DELETES
+    is_data = file.content == ice_manifest.DataFileContent.DATA
+    return ice_manifest.ManifestContent.DATA if is_data else ice_manifest.ManifestContent.DELETES
 
 
 def _entry(
-    entry: ManifestEntry, status: ManifestEntryStatus, snapshot_id: int | None
-) -> ManifestEntry:
-    return ManifestEntry.from_args(
+    entry: ice_manifest.ManifestEntry,
+    status: ice_manifest.ManifestEntryStatus,
+    snapshot_id: int | None,
+) -> ice_manifest.ManifestEntry:
+    return ice_manifest.ManifestEntry.from_args(
         status=status,
         snapshot_id=snapshot_id,
         sequence_number=entry.sequence_number,
@@ -285,8 +290,11 @@ _BYTES_MAX = 8 * 1024 * 1024
 
 
 def merged_manifests(
-    listed: Sequence[ManifestFile], manifests: IcebergManifests, *, count_min: int | None
-) -> list[ManifestFile]:
+    listed: Sequence[ice_manifest.ManifestFile],
+    manifests: IcebergManifests,
+    *,
+    count_min: int | None,
+) -> list[ice_manifest.ManifestFile]:
     """Merge small manifests if there are many.
 
     Those of the snapshot being written stay as they are: their entries are new.
@@ -295,19 +303,19 @@ def merged_manifests(
     bytes_max = number(properties, "commit.manifest.target-size-bytes", _BYTES_MAX)
     if count_min is None:
         count_min = number(properties, "commit.manifest.min-count-to-merge", _COUNT_MIN)
-    found: list[ManifestFile] = []
+    found: list[ice_manifest.ManifestFile] = []
     for alike in _alike(listed):
         if len(alike) < max(count_min, 2):
             found += alike
             continue
         for together in _packed(alike, bytes_max):
             found.append(together[0] if len(together) == 1 else manifests.merged(together))
-    merged = [each for each in listed if each.sequence_number == UNASSIGNED_SEQ]
+    merged = [each for each in listed if each.sequence_number == ice_manifest.UNASSIGNED_SEQ]
     return [*merged, *found]
 
 
 def is_worth_merging(
-    listed: Sequence[ManifestFile], properties: Mapping[str, str], *, count_min: int
+    listed: Sequence[ice_manifest.ManifestFile], properties: Mapping[str, str], *, count_min: int
 ) -> bool:
     """Tell whether merging would leave fewer manifests."""
     bytes_max = number(properties, "commit.manifest.target-size-bytes", _BYTES_MAX)
@@ -317,17 +325,21 @@ def is_worth_merging(
     )
 
 
-def _alike(listed: Iterable[ManifestFile]) -> list[list[ManifestFile]]:
-    groups: dict[tuple[ManifestContent, int], list[ManifestFile]] = defaultdict(list)
+def _alike(listed: Iterable[ice_manifest.ManifestFile]) -> list[list[ice_manifest.ManifestFile]]:
+    groups: dict[tuple[ice_manifest.ManifestContent, int], list[ice_manifest.ManifestFile]] = (
+        defaultdict(list)
+    )
     for manifest in listed:
-        if manifest.sequence_number != UNASSIGNED_SEQ:
+        if manifest.sequence_number != ice_manifest.UNASSIGNED_SEQ:
             groups[manifest.content, manifest.partition_spec_id].append(manifest)
     return list(groups.values())
 
 
-def _packed(listed: Sequence[ManifestFile], bytes_max: int) -> list[list[ManifestFile]]:
+def _packed(
+    listed: Sequence[ice_manifest.ManifestFile], bytes_max: int
+) -> list[list[ice_manifest.ManifestFile]]:
     """Group manifests up to a size, small ones first."""
-    packs: list[list[ManifestFile]] = [[]]
+    packs: list[list[ice_manifest.ManifestFile]] = [[]]
     size = 0
     for manifest in sorted(listed, key=lambda each: each.manifest_length):
         if packs[-1] and size + manifest.manifest_length > bytes_max:
@@ -536,16 +548,16 @@ def _taken_by(snapshot: Snapshot, table: Table, *, after: Snapshot | None) -> st
     )
 
 
-def _is_data(entry: ManifestEntry) -> bool:
-    return entry.data_file.content == DataFileContent.DATA
+def _is_data(entry: ice_manifest.ManifestEntry) -> bool:
+    return entry.data_file.content == ice_manifest.DataFileContent.DATA
 
 
-def _holds_for(entry: ManifestEntry, paths: set[str]) -> bool:
+def _holds_for(entry: ice_manifest.ManifestEntry, paths: set[str]) -> bool:
     path = scoped_path(entry.data_file)
     return bool(paths) if path is None else path in paths
 
 
-def _rows(entries: Iterable[ManifestEntry]) -> int:
+def _rows(entries: Iterable[ice_manifest.ManifestEntry]) -> int:
     return sum(each.data_file.record_count for each in entries)
 
 
@@ -557,7 +569,7 @@ def _is_of_others(snapshot_id: int | None, metadata: TableMetadata) -> bool:
     return found.summary.operation is Operation.APPEND
 
 
-def _live(snapshot: Snapshot, io: FileIO) -> dict[str, ManifestEntry]:
+def _live(snapshot: Snapshot, io: FileIO) -> dict[str, ice_manifest.ManifestEntry]:
     return {
         entry.data_file.file_path: entry
         for manifest in listed_manifests(snapshot, io)

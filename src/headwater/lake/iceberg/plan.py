@@ -27,18 +27,10 @@ from headwater.lake.iceberg.types import iceberg_type, parquet_field
 from headwater.lake.options import AllowedPlaces
 from headwater.lake.spi import BUCKET_COLUMN, LakeTableSpec, PartitionValues
 from headwater.lake.split import UNKNOWN_BUCKET, ColumnBounds, LakeFile
+from headwater.model import Column, types
 from headwater.model.arrow import arrow_type
 from headwater.model.partition_values import partition_texts
 from headwater.model.predicate import Literal
-from headwater.model.schema import Column
-from headwater.model.types import (
-    DataType,
-    DoubleType,
-    FloatType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-)
 
 # Which Iceberg fields hold the columns of a table, under any of its schemas.
 
@@ -273,7 +265,7 @@ _NANOS_PER_MICRO = 1_000
 
 
 def column_bounds(
-    file: DataFile, *, column_id: int, data_type: DataType, field: tuple[int, PrimitiveType]
+    file: DataFile, *, column_id: int, data_type: types.DataType, field: tuple[int, PrimitiveType]
 ) -> ColumnBounds | None:
     """Decode the bounds of a column; `field` is its id and type in the file."""
     field_id, kind = field
@@ -287,14 +279,14 @@ def column_bounds(
     return ColumnBounds(column_id=column_id, lower=lower, upper=upper, null_count=nulls)
 
 
-def _may_hold_nan(file: DataFile, field_id: int, data_type: DataType) -> bool:
-    if not isinstance(data_type, FloatType | DoubleType):
+def _may_hold_nan(file: DataFile, field_id: int, data_type: types.DataType) -> bool:
+    if not isinstance(data_type, types.FloatType | types.DoubleType):
         return False
     return (file.nan_value_counts or {}).get(field_id) != 0
 
 
 def _literal(
-    raw: bytes | None, kind: PrimitiveType, data_type: DataType, *, is_upper: bool = False
+    raw: bytes | None, kind: PrimitiveType, data_type: types.DataType, *, is_upper: bool = False
 ) -> Literal:
     if raw is None:
         return None
@@ -304,9 +296,9 @@ def _literal(
         # Metadata of others in an unknown form is ignored.
         return None
     match value, data_type:
-        case int(), TimeType():
+        case int(), types.TimeType():
             return -(-value // _MICROS_PER_MILLI) if is_upper else value // _MICROS_PER_MILLI
-        case int(), TimestampType() | TimestampLtzType():
+        case int(), types.TimestampType() | types.TimestampLtzType():
             return value * _NANOS_PER_MICRO
         case float(), _ if value == 0:
             return 0.0 if is_upper else -0.0

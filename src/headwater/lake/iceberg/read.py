@@ -48,29 +48,10 @@ from headwater.lake.iceberg.plan import (
 from headwater.lake.iceberg.types import FIELD_ID, fitted
 from headwater.lake.spi import ColumnPath, FilterAnswer, LakeSnapshot, LakeTableSpec
 from headwater.lake.split import LakeSplit
+from headwater.model import types
 from headwater.model.arrow import arrow_schema
 from headwater.model.predicate import And, Leaf, LeafFunction, Literal, Or, Predicate
 from headwater.model.type_json import Json, list_of, object_of, text_of
-from headwater.model.types import (
-    NESTED_TYPES,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
 
 # Filters translated to Iceberg, as far as they skip files without losing a row.
 
@@ -79,8 +60,8 @@ _MICROS_PER_MILLI = 1_000
 _NANOS_PER_MICRO = 1_000
 _MILLIS_PRECISION_MAX = 3
 
-_WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType, DateType)
-_FLOATS = (FloatType, DoubleType)
+_WHOLE = (types.TinyIntType, types.SmallIntType, types.IntType, types.BigIntType, types.DateType)
+_FLOATS = (types.FloatType, types.DoubleType)
 _EQUALITY = (LeafFunction.EQUAL, LeafFunction.IN)
 _BELOW = (LeafFunction.LESS_THAN, LeafFunction.LESS_OR_EQUAL)
 _Value = (
@@ -105,7 +86,7 @@ class NamedColumn:
     """A column as the Iceberg table names it."""
 
     name: str
-    type: DataType
+    type: types.DataType
 
 
 def iceberg_filter(
@@ -142,7 +123,7 @@ def _any_of(parts: list[ice.BooleanExpression]) -> ice.BooleanExpression:
 
 
 def _leaf(leaf: Leaf, column: NamedColumn) -> ice.BooleanExpression | None:
-    if isinstance(column.type, NESTED_TYPES):
+    if isinstance(column.type, types.NESTED_TYPES):
         return None
     match leaf.function:
         case LeafFunction.IS_NULL:
@@ -157,7 +138,7 @@ def _leaf(leaf: Leaf, column: NamedColumn) -> ice.BooleanExpression | None:
 
 def _starts_with(leaf: Leaf, column: NamedColumn) -> ice.BooleanExpression | None:
     match leaf.literals:
-        case (str(text),) if text and isinstance(column.type, StringType | CharType):
+        case (str(text),) if text and isinstance(column.type, types.StringType | types.CharType):
             return _made(ice.StartsWith, column.name, literals.StringLiteral(text))
         case _:
             return None
@@ -181,25 +162,25 @@ def _made(kind: type[ice.BooleanExpression], name: str, *values: _Value) -> ice.
     return cast("Callable[..., ice.BooleanExpression]", kind)(name, *values)
 
 
-def _is_comparable(function: LeafFunction, data_type: DataType) -> bool:
-    if isinstance(data_type, BooleanType):
+def _is_comparable(function: LeafFunction, data_type: types.DataType) -> bool:
+    if isinstance(data_type, types.BooleanType):
         return function in _EQUALITY
     # NaN is in no bounds, and some readers sort it above everything.
     return not isinstance(data_type, _FLOATS) or function in (*_EQUALITY, *_BELOW)
 
 
-def _literal(value: Literal, data_type: DataType) -> _Value | None:
+def _literal(value: Literal, data_type: types.DataType) -> _Value | None:
     """A value as Iceberg compares it; None if that would not be exact."""
     match value, data_type:
-        case (bool(), BooleanType()):
+        case (bool(), types.BooleanType()):
             return literals.BooleanLiteral(value)
         case (bool(), _) | (None, _):
             return None
-        case (str(), StringType() | CharType()):
+        case (str(), types.StringType() | types.CharType()):
             return literals.StringLiteral(value)
-        case (bytes(), BytesType()):
+        case (bytes(), types.BytesType()):
             return literals.BinaryLiteral(value)
-        case (bytes(), BinaryType(length=length)) if len(value) == length:
+        case (bytes(), types.BinaryType(length=length)) if len(value) == length:
             return literals.BinaryLiteral(value)
         case (int() | float() | Decimal(), _):
             return _number(value, data_type)
@@ -207,15 +188,15 @@ def _literal(value: Literal, data_type: DataType) -> _Value | None:
             return None
 
 
-def _number(value: float | Decimal, data_type: DataType) -> _Value | None:
+def _number(value: float | Decimal, data_type: types.DataType) -> _Value | None:
     match data_type:
-        case DoubleType() | FloatType():
+        case types.DoubleType() | types.FloatType():
             return _float(float(value), value, data_type)
-        case DecimalType(precision=precision, scale=scale):
+        case types.DecimalType(precision=precision, scale=scale):
             return _decimal(Decimal(value), precision, scale)
-        case TimeType(precision=precision) if precision <= _MILLIS_PRECISION_MAX:
+        case types.TimeType(precision=precision) if precision <= _MILLIS_PRECISION_MAX:
             return _long(value * _MICROS_PER_MILLI)
-        case TimestampType() | TimestampLtzType():
+        case types.TimestampType() | types.TimestampLtzType():
             return None if value % _NANOS_PER_MICRO else _long(value // _NANOS_PER_MICRO)
         case _ if isinstance(data_type, _WHOLE):
             return _long(value)
@@ -228,9 +209,9 @@ def _long(value: float | Decimal) -> _Value | None:
     return literals.LongLiteral(int(value)) if is_whole else None
 
 
-def _float(number: float, value: float | Decimal, data_type: DataType) -> _Value | None:
+def _float(number: float, value: float | Decimal, data_type: types.DataType) -> _Value | None:
     is_exact = number == value and (
-        isinstance(data_type, DoubleType) or float(np.float32(number)) == number
+        isinstance(data_type, types.DoubleType) or float(np.float32(number)) == number
     )
     return literals.DoubleLiteral(number) if is_exact else None
 

@@ -8,45 +8,24 @@ import pyarrow as pa
 from pyiceberg import types as ice
 
 from headwater.errors import UnsupportedError
-from headwater.model.types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    MapType,
-    RowType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
+from headwater.model import types
 
 # Data types in Iceberg, and the Arrow types that represent them in Parquet files.
 
 FIELD_ID = b"PARQUET:field_id"
 _PRECISION_MAX = 6
-_PLAIN: dict[type[DataType], ice.PrimitiveType] = {
-    BooleanType: ice.BooleanType(),
-    TinyIntType: ice.IntegerType(),
-    SmallIntType: ice.IntegerType(),
-    IntType: ice.IntegerType(),
-    BigIntType: ice.LongType(),
-    FloatType: ice.FloatType(),
-    DoubleType: ice.DoubleType(),
-    StringType: ice.StringType(),
-    CharType: ice.StringType(),
-    BytesType: ice.BinaryType(),
-    DateType: ice.DateType(),
+_PLAIN: dict[type[types.DataType], ice.PrimitiveType] = {
+    types.BooleanType: ice.BooleanType(),
+    types.TinyIntType: ice.IntegerType(),
+    types.SmallIntType: ice.IntegerType(),
+    types.IntType: ice.IntegerType(),
+    types.BigIntType: ice.LongType(),
+    types.FloatType: ice.FloatType(),
+    types.DoubleType: ice.DoubleType(),
+    types.StringType: ice.StringType(),
+    types.CharType: ice.StringType(),
+    types.BytesType: ice.BinaryType(),
+    types.DateType: ice.DateType(),
 }
 _ARROW: dict[type[ice.IcebergType], pa.DataType] = {
     ice.BooleanType: pa.bool_(),
@@ -67,37 +46,37 @@ NextId = Callable[[], int]
 
 
 def iceberg_type(
-    data_type: DataType, *, column: str, next_id: NextId | None = None
+    data_type: types.DataType, *, column: str, next_id: NextId | None = None
 ) -> ice.IcebergType:
     """Convert a data type to Iceberg's; `next_id` numbers the fields inside."""
     match data_type:
-        case BinaryType(length=length):
+        case types.BinaryType(length=length):
             return ice.FixedType(length)
-        case DecimalType(precision=precision, scale=scale):
+        case types.DecimalType(precision=precision, scale=scale):
             return ice.DecimalType(precision, scale)
-        case TimeType(precision=precision):
+        case types.TimeType(precision=precision):
             return _checked(data_type, precision, ice.TimeType(), column)
-        case TimestampType(precision=precision):
+        case types.TimestampType(precision=precision):
             return _checked(data_type, precision, ice.TimestampType(), column)
-        case TimestampLtzType(precision=precision):
+        case types.TimestampLtzType(precision=precision):
             return _checked(data_type, precision, ice.TimestamptzType(), column)
-        case ArrayType() | MapType() | RowType():
+        case types.ArrayType() | types.MapType() | types.RowType():
             return _nested(data_type, column, next_id or count().__next__)
         case _:
             return _PLAIN[type(data_type)]
 
 
 def _nested(
-    data_type: ArrayType | MapType | RowType, column: str, next_id: NextId
+    data_type: types.ArrayType | types.MapType | types.RowType, column: str, next_id: NextId
 ) -> ice.IcebergType:
     match data_type:
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             return ice.ListType(
                 element_id=next_id(),
                 element_type=iceberg_type(element, column=column, next_id=next_id),
                 element_required=not element.nullable,
             )
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             key_id, value_id = next_id(), next_id()
             return ice.MapType(
                 key_id=key_id,
@@ -106,7 +85,7 @@ def _nested(
                 value_type=iceberg_type(value, column=column, next_id=next_id),
                 value_required=not value.nullable,
             )
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             ids = [next_id() for _ in fields]
             return ice.StructType(
                 *(
@@ -123,7 +102,7 @@ def _nested(
 
 
 def _checked(
-    data_type: DataType, precision: int, found: ice.IcebergType, column: str
+    data_type: types.DataType, precision: int, found: ice.IcebergType, column: str
 ) -> ice.IcebergType:
     if precision > _PRECISION_MAX:
         name = type(data_type).__name__.removesuffix("Type").upper()

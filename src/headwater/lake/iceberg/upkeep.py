@@ -9,15 +9,10 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
 from headwater.errors import LakeRewrittenError
+from headwater.lake import spi
+from headwater.lake.iceberg import data_files
 from headwater.lake.iceberg.catalog import load_table, reached
 from headwater.lake.iceberg.commit import SnapshotChange, check_head, commit_change
-from headwater.lake.iceberg.data_files import (
-    FileNames,
-    IcebergDataFiles,
-    ParquetSettings,
-    byte_count,
-    number,
-)
 from headwater.lake.iceberg.files import (
     IcebergPlace,
     held_from_json,
@@ -33,17 +28,6 @@ from headwater.lake.iceberg.plan import PlannedFile, planned_files
 from headwater.lake.iceberg.read import read_rows
 from headwater.lake.iceberg.types import parquet_schema
 from headwater.lake.iceberg.write import WrittenFiles, written_of
-from headwater.lake.spi import (
-    CHECKED,
-    Cleaned,
-    LakeInventory,
-    LakeSnapshot,
-    LakeTableSpec,
-    Retention,
-    Rewrite,
-    WriteResult,
-    check_kept,
-)
 from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.runtime.clock import Clock
 
@@ -68,8 +52,8 @@ class CompactionSettings:
     def of(cls, properties: Mapping[str, str]) -> "CompactionSettings":
         """Read the properties of a table."""
         return cls(
-            file_bytes=ParquetSettings.of(properties).file_bytes,
-            small_files_min=number(
+            file_bytes=data_files.ParquetSettings.of(properties).file_bytes,
+            small_files_min=data_files.number(
                 properties, "headwater.compaction.small-files-min", _SMALL_FILES_MIN
             ),
         )
@@ -120,19 +104,19 @@ def _packed(
 # Rewriting files of one bucket: their current rows in fewer files.
 
 
-def rewrite_of(files: Sequence[PlannedFile], place: IcebergPlace) -> Rewrite:
+def rewrite_of(files: Sequence[PlannedFile], place: IcebergPlace) -> spi.Rewrite:
     """Encode files of one bucket as work for a worker."""
     held = [each.held for each in files]
-    return Rewrite(
+    return spi.Rewrite(
         partition=files[0].partition,
         bucket=files[0].bucket,
         file_count=len(files),
-        byte_count=byte_count([each.file for each in held]),
+        byte_count=data_files.byte_count([each.file for each in held]),
         payload=packed({"place": place.to_json(), "held": held_to_json(held)}),
     )
 
 
-def rewritten(work: Rewrite, config: Mapping[str, str]) -> WriteResult:
+def rewritten(work: spi.Rewrite, config: Mapping[str, str]) -> spi.WriteResult:
     """Write the current rows of files into new ones, under the lake's newest columns."""
     node = unpacked(work.payload)
     place = place_from_json(node.get("place"))
@@ -141,8 +125,8 @@ def rewritten(work: Rewrite, config: Mapping[str, str]) -> WriteResult:
     # All columns of the Iceberg table, including those that others added.
     schema = parquet_schema(place.schema.fields)
     fields = [field.field_id for field in place.schema.fields]
-    names = FileNames(place=place, partition=work.partition, bucket=work.bucket)
-    files = IcebergDataFiles.of(place, names, io=io, schema=schema)
+    names = data_files.FileNames(place=place, partition=work.partition, bucket=work.bucket)
+    files = data_files.IcebergDataFiles.of(place, names, io=io, schema=schema)
     rows = 0
     try:
         for each in held:
@@ -171,11 +155,11 @@ class IcebergKeeper:
     """Maintains one Iceberg table."""
 
     catalog: Catalog
-    spec: LakeTableSpec
+    spec: spi.LakeTableSpec
     config: Mapping[str, str] = field(repr=False)
     clock: Clock
 
-    def plan_rewrites(self, *, on: LakeSnapshot) -> list[Rewrite]:
+    def plan_rewrites(self, *, on: spi.LakeSnapshot) -> list[spi.Rewrite]:
         """Plan what is worth compacting."""
         table = self._table()
         place = IcebergPlace.of(table, self.config)
@@ -186,14 +170,16 @@ class IcebergKeeper:
         groups = worth_rewriting(alike, CompactionSettings.of(place.properties))
         return [rewrite_of(group, place) for group in groups]
 
-    def rewrite(self, work: Rewrite) -> WriteResult:
+    def rewrite(self, work: spi.Rewrite) -> spi.WriteResult:
         """Write the current rows of the files into fewer ones."""
         with reached(f"Compacting {self.spec.path}"):
             return rewritten(work, self.config)
 
-    def commit_rewrites(self, results: Sequence[WriteResult], *, on: LakeSnapshot) -> LakeSnapshot:
+    def commit_rewrites(
+        self, results: Sequence[spi.WriteResult], *, on: spi.LakeSnapshot
+    ) -> spi.LakeSnapshot:
         """Replace the old files with the new ones, in one snapshot directly after `on`."""
-        check_kept(on, self.spec.path)
+        spi.check_kept(on, self.spec.path)
         table = self._table()
         check_head(table.metadata, on, self.spec.path)
         written = [written_of(result) for result in results]
@@ -208,9 +194,9 @@ class IcebergKeeper:
         )
         return commit_change(table, change, on=on, clock=self.clock)
 
-    def merge_manifests(self, *, on: LakeSnapshot) -> LakeSnapshot | None:
+    def merge_manifests(self, *, on: spi.LakeSnapshot) -> spi.LakeSnapshot | None:
         """Merge manifests if there are many."""
-        check_kept(on, self.spec.path)
+        spi.check_kept(on, self.spec.path)
         table = self._table()
         check_head(table.metadata, on, self.spec.path)
         newest = table.current_snapshot()
@@ -226,27 +212,27 @@ class IcebergKeeper:
         )
         return commit_change(table, change, on=on, clock=self.clock)
 
-    def retention(self) -> Retention:
+    def retention(self) -> spi.Retention:
         """Which snapshots the table's properties keep, or Iceberg's default."""
         properties = self._table().properties
-        return Retention(
-            snapshots_min=number(
+        return spi.Retention(
+            snapshots_min=data_files.number(
                 properties, "history.expire.min-snapshots-to-keep", _SNAPSHOTS_MIN
             ),
-            age_ms=number(properties, "history.expire.max-snapshot-age-ms", _AGE_MS),
+            age_ms=data_files.number(properties, "history.expire.max-snapshot-age-ms", _AGE_MS),
         )
 
-    def expire(self, retention: Retention, *, now_ms: int) -> Cleaned:
+    def expire(self, retention: spi.Retention, *, now_ms: int) -> spi.Cleaned:
         """Drop old snapshots, and delete the files that only they held."""
         with reached(f"Expiring snapshots of {self.spec.path}"):
             return expire(self.catalog, self.spec.path, retention, now_ms=now_ms)
 
-    def remove_orphans(self, *, older_than_ms: int) -> Cleaned:
+    def remove_orphans(self, *, older_than_ms: int) -> spi.Cleaned:
         """Delete files below the table's location that no snapshot holds."""
         with reached(f"Removing orphans of {self.spec.path}"):
             return remove_orphans(self.catalog, self.spec.path, older_than_ms=older_than_ms)
 
-    def inventory(self, *, opens_files: bool = False) -> LakeInventory:
+    def inventory(self, *, opens_files: bool = False) -> spi.LakeInventory:
         """Compare what all kept snapshots name with the files that exist."""
         with reached(f"Checking the files of {self.spec.path}"):
             return inventory_of(
@@ -259,7 +245,7 @@ class IcebergKeeper:
     def _obsolete_deletes(
         self,
         table: Table,
-        on: LakeSnapshot,
+        on: spi.LakeSnapshot,
         written: Sequence[WrittenFiles],
         removed: frozenset[str],
     ) -> frozenset[str]:
@@ -282,7 +268,7 @@ class IcebergKeeper:
         return load_table(self.catalog, self.spec.path)
 
 
-def _carried(on: LakeSnapshot, kind: str) -> dict[str, str]:
+def _carried(on: spi.LakeSnapshot, kind: str) -> dict[str, str]:
     """The properties of a snapshot of upkeep: it keeps the boundary of the one before."""
     held = {} if on.boundary is None else {BOUNDARY_PROPERTY: on.boundary.to_json()}
-    return {**held, **CHECKED, UPKEEP_PROPERTY: kind}
+    return {**held, **spi.CHECKED, UPKEEP_PROPERTY: kind}

@@ -13,15 +13,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from headwater.errors import InvalidValueError, LakeRewrittenError, LakeTableDiffersError
+from headwater.lake.iceberg import data_files
 from headwater.lake.iceberg.catalog import reached
-from headwater.lake.iceberg.data_files import (
-    FileNames,
-    IcebergDataFiles,
-    ParquetFiles,
-    ParquetSettings,
-    byte_count,
-    described,
-)
 from headwater.lake.iceberg.files import (
     PATH_FIELD_ID,
     BucketTask,
@@ -76,7 +69,7 @@ class WrittenFiles:
             bucket=bucket,
             row_count=rows,
             file_count=len(self.added),
-            byte_count=byte_count(self.added),
+            byte_count=data_files.byte_count(self.added),
             payload=packed(payload),
         )
 
@@ -293,11 +286,11 @@ class Deletes:
     """
 
     io: FileIO
-    names: FileNames
+    names: data_files.FileNames
     added: list[DataFile] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     needed: list[str] = field(default_factory=list)
-    _begun: list[ParquetFiles] = field(default_factory=list)
+    _begun: list[data_files.ParquetFiles] = field(default_factory=list)
 
     def write(self, held: HeldFile, taken: Positions) -> None:
         """Delete positions of a data file, in addition to those that were deleted already."""
@@ -305,17 +298,17 @@ class Deletes:
         earlier = [each for each in held.deletes if scoped_path(each) == path]
         gone = deleted_positions(self.io, HeldFile(held.file, tuple(earlier)))
         positions = merged(without(taken, gone), gone)
-        files = ParquetFiles(
+        files = data_files.ParquetFiles(
             io=self.io,
             schema=parquet_schema(DELETES_SCHEMA.fields),
-            settings=ParquetSettings.of(self.names.place.properties),
+            settings=data_files.ParquetSettings.of(self.names.place.properties),
             new_location=self.names.deletes,
         )
         self._begun.append(files)
         files.write(_rows(path, positions, files.schema))
         files.end_file()
         for file in files.written:
-            found = described(
+            found = data_files.described(
                 file,
                 self.names.place,
                 record=held.file.partition,
@@ -349,7 +342,7 @@ class IcebergLogWriter:
     spec: LakeTableSpec
     task: WriteTask
     columns: FileColumns
-    files: IcebergDataFiles
+    files: data_files.IcebergDataFiles
     rows: int = 0
 
     @classmethod
@@ -359,10 +352,13 @@ class IcebergLogWriter:
         """Begin to write a bucket."""
         place = task_of(task).place
         columns = FileColumns.of(place, spec)
-        names = FileNames(place=place, partition=task.partition, bucket=task.bucket)
+        names = data_files.FileNames(place=place, partition=task.partition, bucket=task.bucket)
         io = place.io(config)
         return cls(
-            spec, task, columns, IcebergDataFiles.of(place, names, io=io, schema=columns.schema)
+            spec,
+            task,
+            columns,
+            data_files.IcebergDataFiles.of(place, names, io=io, schema=columns.schema),
         )
 
     def write(self, rows: pa.RecordBatch, *, deleted: pa.BooleanArray | None = None) -> None:
@@ -404,7 +400,7 @@ class IcebergKeyedWriter:
     task: WriteTask
     bucket: BucketTask
     columns: FileColumns
-    files: IcebergDataFiles
+    files: data_files.IcebergDataFiles
     older: OlderRows
     deletes: Deletes
     held_bytes_max: int = _HELD_BYTES_MAX
@@ -422,13 +418,13 @@ class IcebergKeyedWriter:
         place = bucket.place
         io = place.io(config)
         columns = FileColumns.of(place, spec)
-        names = FileNames(place=place, partition=task.partition, bucket=task.bucket)
+        names = data_files.FileNames(place=place, partition=task.partition, bucket=task.bucket)
         return cls(
             spec=spec,
             task=task,
             bucket=bucket,
             columns=columns,
-            files=IcebergDataFiles.of(place, names, io=io, schema=columns.schema),
+            files=data_files.IcebergDataFiles.of(place, names, io=io, schema=columns.schema),
             older=OlderRows(io, _keys(columns, place, spec), list(bucket.held)),
             deletes=Deletes(io, names),
         )

@@ -8,13 +8,7 @@ from functools import partial
 from typing import assert_never
 
 from pypaimon import Schema
-from pypaimon.catalog.catalog_exception import (
-    ColumnAlreadyExistException,
-    ColumnNotExistException,
-    DatabaseNotExistException,
-    TableAlreadyExistException,
-    TableNotExistException,
-)
+from pypaimon.catalog import catalog_exception as paimon_faults
 from pypaimon.common.json_util import JSON
 from pypaimon.schema.data_types import DataField, DataTypeParser
 from pypaimon.schema.schema_change import Move, SchemaChange
@@ -22,6 +16,7 @@ from pypaimon.utils.file_store_path_factory import canonical_data_file_path
 
 from headwater.errors import LakeSnapshotMissingError, LakeTableDiffersError, LakeUnreachableError
 from headwater.lake.files import decoded, read_whole
+from headwater.lake.paimon import layout
 from headwater.lake.paimon.data_files import PaimonPartitions, check_partition_types, deleting_rows
 from headwater.lake.paimon.files import (
     Catalog,
@@ -33,18 +28,6 @@ from headwater.lake.paimon.files import (
     opened_catalog,
     reaching,
     table_handle,
-)
-from headwater.lake.paimon.layout import (
-    COLUMN_IDS_OPTION,
-    AddField,
-    Change,
-    DropField,
-    LakeSchema,
-    RenameField,
-    SetOption,
-    new_fields,
-    plan_changes,
-    schema_from_json,
 )
 from headwater.lake.paimon.manifests import (
     ADD,
@@ -61,9 +44,7 @@ from headwater.lake.paimon.manifests import (
 from headwater.lake.paimon.options import INNER_PLACES, PLACES
 from headwater.lake.paimon.types import check_names, check_types
 from headwater.lake.spi import LakeSnapshot, LakeTableSpec, is_checked, is_tierers
-from headwater.model.boundary import Boundary
-from headwater.model.path import TablePath
-from headwater.model.schema import Column
+from headwater.model import Boundary, Column, TablePath
 
 # One open lake table: its files, schemas, snapshots and manifests.
 
@@ -72,7 +53,7 @@ _PARQUET = ".parquet"
 _SNAPSHOT_NAME = re.compile(r"snapshot-(\d+)\Z")
 
 
-def check_places(path: TablePath, schema: LakeSchema, files: Files, *, root: str) -> None:
+def check_places(path: TablePath, schema: layout.LakeSchema, files: Files, *, root: str) -> None:
     """Raise if a lake table's options point to places that are not allowed."""
     files.places.check(root, what=f"The location of the Paimon table {path}")
     for name in (*PLACES, *INNER_PLACES):
@@ -89,10 +70,10 @@ class PaimonTable:
     spec: LakeTableSpec
     handle: Handle = field(repr=False)
     files: Files
-    schema: LakeSchema
+    schema: layout.LakeSchema
     partitions: PaimonPartitions
     manifests: PaimonManifests
-    schemas: dict[int, LakeSchema] = field(default_factory=dict)
+    schemas: dict[int, layout.LakeSchema] = field(default_factory=dict)
     directories: dict[tuple[bytes, int], str] = field(default_factory=dict)
     """Directories of partitions and buckets, which are slow to find out."""
 
@@ -106,7 +87,7 @@ class PaimonTable:
                 f"The lake has no table {spec.path}.",
                 hint="It is created when the table is tiered for the first time.",
             )
-        schema = schema_from_json(JSON.to_json(handle.table_schema))
+        schema = layout.schema_from_json(JSON.to_json(handle.table_schema))
         files = Files.of(handle.file_io, config, location=handle.table_path)
         check_places(spec.path, schema, files, root=handle.table_path)
         partitions = PaimonPartitions.of(spec, partial(canonical_data_file_path, handle))
@@ -119,7 +100,7 @@ class PaimonTable:
         """Directory of the table."""
         return self.handle.table_path.rstrip("/")
 
-    def schema_of(self, schema_id: int) -> LakeSchema:
+    def schema_of(self, schema_id: int) -> layout.LakeSchema:
         """The schema that a file was written under."""
         held = self.schemas.get(schema_id)
         if held is None:
@@ -130,7 +111,7 @@ class PaimonTable:
                     f"The lake table {self.spec.path} has no schema {schema_id}, but a file "
                     "was written under it."
                 )
-            held = self.schemas[schema_id] = schema_from_json(JSON.to_json(found))
+            held = self.schemas[schema_id] = layout.schema_from_json(JSON.to_json(found))
         return held
 
     def field_id_of(self, column: Column) -> int | None:
@@ -144,7 +125,7 @@ class PaimonTable:
                 return found
         return None
 
-    def is_lost(self, column: Column, written: LakeSchema) -> bool:
+    def is_lost(self, column: Column, written: layout.LakeSchema) -> bool:
         """Tell whether files of a schema lack a column because it was dropped before."""
         field_id = self.field_id_of(column)
         if field_id is None:
@@ -197,7 +178,7 @@ class PaimonTable:
             if (boundary := each.own_boundary) is not None:
                 return boundary
             last = each
-        if last.snapshot_id > 1 and COLUMN_IDS_OPTION in self.schema.options:
+        if last.snapshot_id > 1 and layout.COLUMN_IDS_OPTION in self.schema.options:
             raise LakeTableDiffersError(
                 f"No snapshot of the lake table {self.spec.path} says any more how far it "
                 f"holds the log: those before {last.snapshot_id} have expired, and all "
@@ -330,9 +311,9 @@ class PaimonTable:
 
 _ATTEMPTS_MAX = 20
 _OVERTAKEN = (
-    TableAlreadyExistException,
-    ColumnAlreadyExistException,
-    ColumnNotExistException,
+    paimon_faults.TableAlreadyExistException,
+    paimon_faults.ColumnAlreadyExistException,
+    paimon_faults.ColumnNotExistException,
 )
 _WRITTEN = "another process has written"
 _MAKING = ("Schema in filesystem exists", _WRITTEN)
@@ -393,14 +374,16 @@ class PaimonCatalog:
         with (
             opened_catalog(self.config) as catalog,
             reaching(f"the table {path} in the lake"),
-            suppress(TableNotExistException, DatabaseNotExistException),
+            suppress(paimon_faults.TableNotExistException, paimon_faults.DatabaseNotExistException),
         ):
             # Not checked first: a database may still name it when its files are gone.
             catalog.drop_table(identifier(path), ignore_if_not_exists=True)
 
-    def _is_done(self, catalog: Catalog, spec: LakeTableSpec, held: LakeSchema | None) -> bool:
+    def _is_done(
+        self, catalog: Catalog, spec: LakeTableSpec, held: layout.LakeSchema | None
+    ) -> bool:
         """Create or change the table; return whether it is as it should be."""
-        changes = () if held is None else plan_changes(spec, held)
+        changes = () if held is None else layout.plan_changes(spec, held)
         if held is not None and not changes:
             return True
         _guard_schemas(catalog, self.config, next_id=0 if held is None else held.schema_id + 1)
@@ -421,11 +404,11 @@ class PaimonCatalog:
         return True
 
 
-def _held(handle: Handle | None) -> LakeSchema | None:
-    return None if handle is None else schema_from_json(JSON.to_json(handle.table_schema))
+def _held(handle: Handle | None) -> layout.LakeSchema | None:
+    return None if handle is None else layout.schema_from_json(JSON.to_json(handle.table_schema))
 
 
-def _apply(catalog: Catalog, spec: LakeTableSpec, changes: tuple[Change, ...]) -> None:
+def _apply(catalog: Catalog, spec: LakeTableSpec, changes: tuple[layout.Change, ...]) -> None:
     if changes:
         translated = [_translated(change) for change in changes]
         catalog.alter_table(identifier(spec.path), translated)
@@ -435,7 +418,7 @@ def _apply(catalog: Catalog, spec: LakeTableSpec, changes: tuple[Change, ...]) -
 
 
 def _new_schema(spec: LakeTableSpec) -> Schema:
-    fields, options = new_fields(spec)
+    fields, options = layout.new_fields(spec)
     comments = [column.comment for column in spec.schema.columns]
     return Schema(
         fields=[
@@ -449,17 +432,17 @@ def _new_schema(spec: LakeTableSpec) -> Schema:
     )
 
 
-def _translated(change: Change) -> object:
+def _translated(change: layout.Change) -> object:
     match change:
-        case AddField(name=name, type=data_type, comment=comment, before=before):
+        case layout.AddField(name=name, type=data_type, comment=comment, before=before):
             parsed = DataTypeParser.parse_data_type(data_type)
             move = None if before is None else Move.before(name, before)
             return SchemaChange.add_column(name, parsed, comment, move)
-        case RenameField(name=name, new_name=new_name):
+        case layout.RenameField(name=name, new_name=new_name):
             return SchemaChange.rename_column(name, new_name)
-        case DropField(name=name):
+        case layout.DropField(name=name):
             return SchemaChange.drop_column(name)
-        case SetOption(key=key, value=value):
+        case layout.SetOption(key=key, value=value):
             return SchemaChange.set_option(key, value)
         case _:
             assert_never(change)

@@ -13,13 +13,8 @@ from dataclasses import dataclass
 from pypaimon.common.json_util import JSON
 from pypaimon.snapshot.snapshot import Snapshot
 
-from headwater.errors import (
-    HeadwaterError,
-    LakeCommitUnknownError,
-    LakeMovedError,
-    LakeRewrittenError,
-    LakeUnreachableError,
-)
+from headwater import errors
+from headwater.lake import spi
 from headwater.lake.paimon.catalog import PaimonTable
 from headwater.lake.paimon.files import local_path, reaching
 from headwater.lake.paimon.manifests import (
@@ -39,15 +34,8 @@ from headwater.lake.paimon.manifests import (
 )
 from headwater.lake.paimon.options import manifest_bytes, manifest_merge_count
 from headwater.lake.paimon.write import PaimonBucket, TaskPayload
-from headwater.lake.spi import (
-    CHECKED,
-    LakeSnapshot,
-    PartitionValues,
-    WriteResult,
-    WriteTask,
-    check_kept,
-)
-from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary
+from headwater.model import Boundary
+from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.runtime.clock import Clock, random_bytes
 
 # Adding one snapshot after another, in one attempt.
@@ -82,11 +70,11 @@ def commit_snapshot(
         snapshot = _drafted(table, commit, on=on, now_ms=now_ms, written=written)
         if not _created(table, snapshot, on=on):
             raise _moved(table, on)
-    except LakeCommitUnknownError:
+    except errors.LakeCommitUnknownError:
         raise
-    except HeadwaterError:
+    except errors.HeadwaterError:
         for name in written:
-            with suppress(HeadwaterError):
+            with suppress(errors.HeadwaterError):
                 table.files.delete(table.manifests.path(name))
         raise
     _check_linked(table, snapshot, commit)
@@ -103,9 +91,9 @@ def _check_newest(table: PaimonTable, on: SnapshotFile | None) -> None:
         raise _moved(table, on)
 
 
-def _moved(table: PaimonTable, on: SnapshotFile | None) -> LakeMovedError:
+def _moved(table: PaimonTable, on: SnapshotFile | None) -> errors.LakeMovedError:
     place = "no snapshot" if on is None else f"snapshot {on.snapshot_id}"
-    return LakeMovedError(
+    return errors.LakeMovedError(
         f"The newest snapshot of the lake table {table.spec.path} is no longer {place}."
     )
 
@@ -188,15 +176,17 @@ def _created(table: PaimonTable, snapshot: SnapshotFile, *, on: SnapshotFile | N
             commit = environment.snapshot_commit(table.handle.snapshot_manager())
             node = JSON.from_json(snapshot.to_json().decode(), Snapshot)
             return bool(commit.commit(None if on is None else on.uuid, node, []))
-    except LakeUnreachableError as fault:
+    except errors.LakeUnreachableError as fault:
         return _outcome(table, snapshot, fault)
 
 
-def _outcome(table: PaimonTable, snapshot: SnapshotFile, fault: LakeUnreachableError) -> bool:
+def _outcome(
+    table: PaimonTable, snapshot: SnapshotFile, fault: errors.LakeUnreachableError
+) -> bool:
     """Find out whether a snapshot exists although creating it failed."""
     try:
         there = table.snapshot(snapshot.snapshot_id)
-    except HeadwaterError:
+    except errors.HeadwaterError:
         there = None
     else:
         if there is not None:
@@ -205,7 +195,7 @@ def _outcome(table: PaimonTable, snapshot: SnapshotFile, fault: LakeUnreachableE
         if local_path(table.root) is not None and not is_served:
             # A server or store may still do what it did not do yet; a local disk does not.
             raise fault
-    raise LakeCommitUnknownError(
+    raise errors.LakeCommitUnknownError(
         f"It is unknown whether snapshot {snapshot.snapshot_id} of the lake table "
         f"{table.spec.path} was committed: {fault.message}"
     ) from fault
@@ -245,7 +235,7 @@ def _hint(table: PaimonTable, snapshot: SnapshotFile, *, is_first: bool) -> None
     """Update the hint files by which other readers find the newest snapshot sooner."""
     if table.handle.catalog_environment.supports_version_management:
         return
-    with suppress(HeadwaterError):
+    with suppress(errors.HeadwaterError):
         number = str(snapshot.snapshot_id).encode()
         table.files.replace(f"{table.root}/snapshot/LATEST", number)
         if is_first:
@@ -262,12 +252,12 @@ class PaimonCommitter:
         self._table = table
         self._clock = clock
 
-    def head(self) -> LakeSnapshot | None:
+    def head(self) -> spi.LakeSnapshot | None:
         """The newest snapshot as the lake knows it now."""
         head = self._table.head()
         return None if head is None else self._table.to_lake_snapshot(head)
 
-    def find_round(self, round_id: str) -> LakeSnapshot | None:
+    def find_round(self, round_id: str) -> spi.LakeSnapshot | None:
         """Find the snapshot of a round, looking back from the newest."""
         for snapshot in self._table.back_from(self._table.head()):
             boundary = snapshot.own_boundary
@@ -278,8 +268,8 @@ class PaimonCommitter:
         return None
 
     def write_tasks(
-        self, buckets: Sequence[tuple[PartitionValues, int]], *, on: LakeSnapshot | None
-    ) -> list[WriteTask]:
+        self, buckets: Sequence[tuple[spi.PartitionValues, int]], *, on: spi.LakeSnapshot | None
+    ) -> list[spi.WriteTask]:
         """Plan what writers of these buckets need, given what the lake holds in a snapshot."""
         held = _highest(self._table.live(self._snapshot(on)))
         tasks = []
@@ -289,19 +279,21 @@ class PaimonCommitter:
             # Buckets that share a directory have no order among their rows.
             start = held.get(key, -1) + 1 if place.bucket_count > 0 else 0
             payload = TaskPayload(schema_id=self._table.schema.schema_id, sequence_start=start)
-            tasks.append(WriteTask(partition=partition, bucket=bucket, payload=payload.to_bytes()))
+            tasks.append(
+                spi.WriteTask(partition=partition, bucket=bucket, payload=payload.to_bytes())
+            )
         return tasks
 
     def commit(
         self,
-        results: Sequence[WriteResult],
+        results: Sequence[spi.WriteResult],
         *,
         boundary: Boundary,
-        on: LakeSnapshot | None,
+        on: spi.LakeSnapshot | None,
         properties: Mapping[str, str],
-    ) -> LakeSnapshot:
+    ) -> spi.LakeSnapshot:
         """Make results visible in one snapshot directly after `on`."""
-        check_kept(on, self._table.spec.path)
+        spi.check_kept(on, self._table.spec.path)
         before = self._snapshot(on)
         entries = [entry for each in results for entry in entries_from_bytes(each.payload)]
         self._check(entries, before)
@@ -309,15 +301,15 @@ class PaimonCommitter:
             entries=entries,
             user=TIERING_USER,
             kind=APPEND,
-            properties={**properties, **CHECKED, BOUNDARY_PROPERTY: boundary.to_json()},
+            properties={**properties, **spi.CHECKED, BOUNDARY_PROPERTY: boundary.to_json()},
         )
         done = commit_snapshot(self._table, commit, on=before, now_ms=self._clock.now_ms())
         return self._table.to_lake_snapshot(done)
 
-    def abort(self, results: Sequence[WriteResult]) -> None:
+    def abort(self, results: Sequence[spi.WriteResult]) -> None:
         """Remove the files of results that no snapshot holds; never raises."""
         entries = [entry for each in results for entry in entries_from_bytes(each.payload)]
-        with suppress(HeadwaterError):
+        with suppress(errors.HeadwaterError):
             held = self._held_anywhere()
             for entry in (each for each in entries if each.identity not in held):
                 self._table.files.delete(self._table.file_path(entry))
@@ -334,12 +326,12 @@ class PaimonCommitter:
             entry.identity for each in manifests.values() for entry in table.manifests.read(each)
         }
 
-    def _snapshot(self, on: LakeSnapshot | None) -> SnapshotFile | None:
+    def _snapshot(self, on: spi.LakeSnapshot | None) -> SnapshotFile | None:
         if on is None:
             return None
         found = self._table.snapshot(on.snapshot_id)
         if found is None:
-            raise LakeMovedError(
+            raise errors.LakeMovedError(
                 f"Snapshot {on.snapshot_id} of {self._table.spec.path} has expired."
             )
         return found
@@ -349,7 +341,7 @@ class PaimonCommitter:
         live = self._table.live(before)
         counts = Counter(entry.identity for entry in (*live, *entries))
         if twice := [entry.file.name for entry in entries if counts[entry.identity] > 1]:
-            raise LakeMovedError(
+            raise errors.LakeMovedError(
                 f"The lake table {self._table.spec.path} already holds these files, or "
                 f"would hold them twice: {', '.join(twice[:3])}."
             )
@@ -358,7 +350,7 @@ class PaimonCommitter:
         held = _highest(live)
         for entry in entries:
             if entry.file.sequence_min <= held.get((entry.partition, entry.bucket), -1):
-                raise LakeRewrittenError(
+                raise errors.LakeRewrittenError(
                     f"Others wrote rows by key to bucket {entry.bucket} of the lake table "
                     f"{self._table.spec.path} since the round was planned."
                 )

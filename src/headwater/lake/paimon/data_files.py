@@ -24,10 +24,11 @@ from headwater.lake.paimon.types import (
     to_binary_row,
 )
 from headwater.lake.spi import LakeTableSpec, PartitionValues
+from headwater.model import DataType
 from headwater.model.arrow import arrow_type
 from headwater.model.partition_values import PartitionValue, partition_texts, partition_value
 from headwater.model.predicate import Literal
-from headwater.model.types import DataType, TimestampLtzType, TimestampType
+from headwater.model.types import TimestampLtzType, TimestampType
 from headwater.rows.aligned_row import NANOS_PER_MILLI, holds
 from headwater.runtime.clock import Clock, random_bytes
 

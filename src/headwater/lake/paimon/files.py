@@ -22,7 +22,7 @@ from headwater.config.lake import shown_address
 from headwater.errors import InvalidOptionError, LakeUnreachableError, UnsupportedError
 from headwater.lake.files import decoded
 from headwater.lake.options import AllowedPlaces, without_own
-from headwater.model.path import TablePath
+from headwater.model import TablePath
 from headwater.runtime.clock import random_bytes
 from headwater.store.local import sync_all, sync_path
 

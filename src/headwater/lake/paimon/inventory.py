@@ -21,7 +21,7 @@ from headwater.lake.paimon.manifests import (
     snapshot_from_json,
 )
 from headwater.lake.spi import Cleaned, LakeInventory, Retention, StrayFile
-from headwater.model.boundary import Boundary
+from headwater.model import Boundary
 
 # Which snapshots of a table expire: decided here, done below.
 

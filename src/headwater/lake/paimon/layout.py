@@ -7,16 +7,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pypaimon.schema.data_types import DataTypeParser, PyarrowFieldParser
 
-from headwater.errors import (
-    CorruptFileError,
-    InvalidTableError,
-    LakeTableDiffersError,
-    UnsupportedError,
-)
+from headwater import errors
 from headwater.lake.paimon.options import ALLOWED
 from headwater.lake.paimon.types import file_type, paimon_type, to_file_rows, type_text
 from headwater.lake.spi import SYSTEM_COLUMNS, LakeTableSpec
-from headwater.model.schema import Column
+from headwater.model import Column
 from headwater.model.type_json import Json, int_of, list_of, object_of, text_of
 
 # The schema of a lake table from its schema file, and which column is which field.
@@ -59,7 +54,7 @@ class LakeSchema:
         try:
             return {int(column): int(field) for column, field in json.loads(text).items()}
         except (ValueError, AttributeError, TypeError) as fault:
-            raise CorruptFileError(
+            raise errors.CorruptFileError(
                 f"The option '{COLUMN_IDS_OPTION}' of a lake table cannot be read: {text}."
             ) from fault
 
@@ -99,8 +94,10 @@ def schema_from_json(text: str | bytes) -> LakeSchema:
             highest_field_id=int_of(node, "highestFieldId"),
             options={key: str(value) for key, value in object_of(options, what="options").items()},
         )
-    except (ValueError, InvalidTableError) as fault:
-        raise CorruptFileError(f"A schema of a lake table cannot be read: {fault}.") from fault
+    except (ValueError, errors.InvalidTableError) as fault:
+        raise errors.CorruptFileError(
+            f"A schema of a lake table cannot be read: {fault}."
+        ) from fault
 
 
 def _field(node: Json) -> LakeField:
@@ -270,13 +267,13 @@ def table_options(spec: LakeTableSpec) -> dict[str, str]:
     """The options of a new lake table; raises for one that is not allowed."""
     for key, value in spec.properties.items():
         if key in _STRUCTURAL:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 f"The option 'paimon.{key}' of {spec.path} cannot be set: it follows from "
                 "the table.",
                 hint="Remove it from the properties of the table.",
             )
         if key in _UNHELD and value not in _UNHELD[key]:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 f"Tables with the Paimon option {key}={value} cannot be tiered.",
                 hint=f"Remove 'paimon.{key}' from the properties of {spec.path}.",
             )
@@ -475,8 +472,8 @@ def _check_keys_stay(spec: LakeTableSpec, held: LakeSchema, touched: Sequence[st
         raise _differs(spec, [f"its key column {', '.join(moved)} was renamed or dropped"])
 
 
-def _differs(spec: LakeTableSpec, faults: Sequence[str]) -> LakeTableDiffersError:
-    return LakeTableDiffersError(
+def _differs(spec: LakeTableSpec, faults: Sequence[str]) -> errors.LakeTableDiffersError:
+    return errors.LakeTableDiffersError(
         f"The lake table {spec.path} does not match the table: {'; '.join(faults)}.",
         hint=(
             "Rename or drop the table in the lake, so that it is created again; or "

@@ -16,7 +16,8 @@ from pypaimon.manifest.schema.manifest_file_meta import MANIFEST_FILE_META_SCHEM
 from headwater.errors import CorruptFileError, InvalidTableError
 from headwater.lake.files import decoded
 from headwater.lake.paimon.files import Files
-from headwater.model.boundary import BOUNDARY_PROPERTY, Boundary, boundary_from_json
+from headwater.model import Boundary
+from headwater.model.boundary import BOUNDARY_PROPERTY, boundary_from_json
 from headwater.model.type_json import Json, int_of, object_of, text_of
 from headwater.runtime.clock import random_bytes
 

@@ -18,9 +18,9 @@ from headwater.lake.paimon.manifests import DataFile, Entry
 from headwater.lake.paimon.types import file_type, from_binary_row, paimon_type, type_text
 from headwater.lake.spi import LakeTableSpec
 from headwater.lake.split import ColumnBounds, LakeFile
+from headwater.model import Column
 from headwater.model.arrow import arrow_type
 from headwater.model.predicate import And, Literal, Predicate
-from headwater.model.schema import Column
 from headwater.rows.statistics import BatchStatistics, ColumnStatistics, may_match
 
 # Column bounds from the record of a data file, as values that filters compare with.

@@ -28,9 +28,9 @@ from headwater.lake.paimon.plan import (
 )
 from headwater.lake.spi import ColumnPath, FilterAnswer, LakeSnapshot
 from headwater.lake.split import UNKNOWN_BUCKET, LakeFile, LakeSplit
+from headwater.model import Column
 from headwater.model.arrow import arrow_schema, arrow_type
 from headwater.model.predicate import Predicate
-from headwater.model.schema import Column
 
 # Merging the runs of a bucket: for each key, the row that was written last.
 

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from headwater.errors import CorruptFileError, InvalidValueError, UnsupportedError
+from headwater.model import DataType, Schema
 from headwater.model.arrow import arrow_type
 from headwater.model.predicate import Literal
-from headwater.model.schema import Schema
 from headwater.model.type_json import Json
 from headwater.model.types import (
     ArrayType,
     BinaryType,
     CharType,
-    DataType,
     DecimalType,
     MapType,
     RowType,

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import LakeMovedError, LakeRewrittenError
+from headwater.lake import spi
 from headwater.lake.paimon.catalog import PaimonTable
 from headwater.lake.paimon.commit import Commit, commit_snapshot, merged_manifests
 from headwater.lake.paimon.data_files import SOURCE_COMPACT, PaimonDataFiles
@@ -26,16 +27,6 @@ from headwater.lake.paimon.manifests import (
 from headwater.lake.paimon.options import number, retained_ms, target_bytes
 from headwater.lake.paimon.read import FileReader, merged_rows, wanted_fields
 from headwater.lake.paimon.write import PaimonBucket
-from headwater.lake.spi import (
-    CHECKED,
-    Cleaned,
-    LakeInventory,
-    LakeSnapshot,
-    Retention,
-    Rewrite,
-    WriteResult,
-    check_kept,
-)
 from headwater.lake.split import UNKNOWN_BUCKET
 from headwater.model.boundary import BOUNDARY_PROPERTY
 from headwater.runtime.clock import Clock
@@ -175,14 +166,14 @@ class PaimonKeeper:
         self._table = table
         self._clock = clock
 
-    def plan_rewrites(self, *, on: LakeSnapshot) -> list[Rewrite]:
+    def plan_rewrites(self, *, on: spi.LakeSnapshot) -> list[spi.Rewrite]:
         """Plan what is worth compacting."""
         table = self._table
         groups = worth_rewriting(
             table.live(self._snapshot(on)), table.schema.options, is_keyed=table.spec.is_keyed
         )
         return [
-            Rewrite(
+            spi.Rewrite(
                 partition=table.partitions.from_row(group[0].partition),
                 bucket=group[0].bucket if group[0].bucket_count > 0 else UNKNOWN_BUCKET,
                 file_count=len(group),
@@ -192,45 +183,47 @@ class PaimonKeeper:
             for group in groups
         ]
 
-    def rewrite(self, work: Rewrite) -> WriteResult:
+    def rewrite(self, work: spi.Rewrite) -> spi.WriteResult:
         """Write the current rows of the files into fewer ones."""
         entries = entries_from_bytes(work.payload)
         place = PaimonBucket.of(self._table, work.partition, work.bucket)
         files = rewritten(self._table, place, entries, self._clock)
         return place.result(files, leaving=entries)
 
-    def commit_rewrites(self, results: Sequence[WriteResult], *, on: LakeSnapshot) -> LakeSnapshot:
+    def commit_rewrites(
+        self, results: Sequence[spi.WriteResult], *, on: spi.LakeSnapshot
+    ) -> spi.LakeSnapshot:
         """Replace the old files with the new ones, in one snapshot directly after `on`."""
-        check_kept(on, self._table.spec.path)
+        spi.check_kept(on, self._table.spec.path)
         entries = [entry for each in results for entry in entries_from_bytes(each.payload)]
         before = self._snapshot(on)
         self._check_live(entries, before)
         return self._committed(before, entries=entries)
 
-    def merge_manifests(self, *, on: LakeSnapshot) -> LakeSnapshot | None:
+    def merge_manifests(self, *, on: spi.LakeSnapshot) -> spi.LakeSnapshot | None:
         """Merge manifests if there are many."""
-        check_kept(on, self._table.spec.path)
+        spi.check_kept(on, self._table.spec.path)
         before = self._snapshot(on)
         manifests = self._table.all_manifests(before)
         if len(manifests) < _MANIFESTS_MAX:
             return None
         return self._committed(before, base=merged_manifests(self._table, manifests))
 
-    def retention(self) -> Retention:
+    def retention(self) -> spi.Retention:
         """Which snapshots the lake table's options keep."""
         options = self._table.schema.options
         least = number(options, "snapshot.num-retained.min", default=_RETAINED_DEFAULT)
-        return Retention(snapshots_min=least, age_ms=retained_ms(options))
+        return spi.Retention(snapshots_min=least, age_ms=retained_ms(options))
 
-    def expire(self, retention: Retention, *, now_ms: int) -> Cleaned:
+    def expire(self, retention: spi.Retention, *, now_ms: int) -> spi.Cleaned:
         """Drop old snapshots, and delete the files that only they held."""
         return expire(self._table, retention, now_ms=now_ms)
 
-    def remove_orphans(self, *, older_than_ms: int) -> Cleaned:
+    def remove_orphans(self, *, older_than_ms: int) -> spi.Cleaned:
         """Delete files below the table's location that no snapshot holds."""
         return remove_orphans(self._table, older_than_ms=older_than_ms)
 
-    def inventory(self, *, opens_files: bool = False) -> LakeInventory:
+    def inventory(self, *, opens_files: bool = False) -> spi.LakeInventory:
         """Compare what all kept snapshots name with the files that exist."""
         return inventory_of(self._table, now_ms=self._clock.now_ms(), opens_files=opens_files)
 
@@ -240,7 +233,7 @@ class PaimonKeeper:
         *,
         entries: Sequence[Entry] = (),
         base: Sequence[Manifest] | None = None,
-    ) -> LakeSnapshot:
+    ) -> spi.LakeSnapshot:
         """Commit a snapshot with the same rows, and so with the same boundary."""
         boundary = self._table.boundary(on)
         held = {} if boundary is None else {BOUNDARY_PROPERTY: boundary.to_json()}
@@ -248,13 +241,13 @@ class PaimonKeeper:
             entries=entries,
             user=KEEPER_USER,
             kind=COMPACT,
-            properties={**CHECKED, **held},
+            properties={**spi.CHECKED, **held},
             base=base,
         )
         done = commit_snapshot(self._table, commit, on=on, now_ms=self._clock.now_ms())
         return self._table.to_lake_snapshot(done)
 
-    def _snapshot(self, on: LakeSnapshot) -> SnapshotFile:
+    def _snapshot(self, on: spi.LakeSnapshot) -> SnapshotFile:
         found = self._table.snapshot(on.snapshot_id)
         if found is None:
             raise LakeMovedError(

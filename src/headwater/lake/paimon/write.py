@@ -11,13 +11,8 @@ import pyarrow.compute as pc
 
 from headwater.errors import CorruptFileError
 from headwater.lake.keys import in_key_order, last_of_each
+from headwater.lake.paimon import data_files
 from headwater.lake.paimon.catalog import PaimonTable
-from headwater.lake.paimon.data_files import (
-    SOURCE_APPEND,
-    BucketDirectory,
-    FileSettings,
-    PaimonDataFiles,
-)
 from headwater.lake.paimon.layout import DELETED, INSERTED, FileLayout, key_columns
 from headwater.lake.paimon.manifests import ADD, DataFile, Entry, entries_to_bytes
 from headwater.lake.paimon.options import compression, number, target_bytes
@@ -74,10 +69,10 @@ class PaimonBucket:
         return cls(table, partition, bucket, lake_bucket, count)
 
     @property
-    def directory(self) -> BucketDirectory:
+    def directory(self) -> data_files.BucketDirectory:
         """Directory of the bucket."""
         path = self.table.partitions.file_path(self.partition, self.lake_bucket, _NAME)
-        return BucketDirectory(self.table.files, path)
+        return data_files.BucketDirectory(self.table.files, path)
 
     def settings(
         self,
@@ -85,12 +80,12 @@ class PaimonBucket:
         schema_id: int,
         sequence_start: int = 0,
         level: int = 0,
-        source: int = SOURCE_APPEND,
-    ) -> FileSettings:
+        source: int = data_files.SOURCE_APPEND,
+    ) -> data_files.FileSettings:
         """How files of the bucket are written under a schema."""
         schema = self.table.schema_of(schema_id)
         codec, codec_level = compression(schema.options)
-        return FileSettings(
+        return data_files.FileSettings(
             layout=FileLayout.of(self.table.spec, schema),
             is_keyed=self.table.spec.is_keyed,
             level=level,
@@ -131,7 +126,7 @@ def open_writer(table: PaimonTable, task: WriteTask, clock: Clock) -> LakeWriter
     payload = TaskPayload.from_bytes(task.payload)
     place = PaimonBucket.of(table, task.partition, task.bucket)
     settings = place.settings(schema_id=payload.schema_id, sequence_start=payload.sequence_start)
-    files = PaimonDataFiles(place.directory, settings, clock)
+    files = data_files.PaimonDataFiles(place.directory, settings, clock)
     if table.spec.is_keyed:
         return PaimonKeyedWriter(place, files, settings.layout, start=payload.sequence_start)
     return PaimonLogWriter(place, files, settings.layout)
@@ -140,7 +135,9 @@ def open_writer(table: PaimonTable, task: WriteTask, clock: Clock) -> LakeWriter
 class PaimonLogWriter:
     """Writes one bucket of a log table. Used by one thread, once."""
 
-    def __init__(self, place: PaimonBucket, files: PaimonDataFiles, layout: FileLayout) -> None:
+    def __init__(
+        self, place: PaimonBucket, files: data_files.PaimonDataFiles, layout: FileLayout
+    ) -> None:
         self._place = place
         self._files = files
         self._layout = layout
@@ -164,7 +161,12 @@ class PaimonKeyedWriter:
     """Writes the last row of each key, sorted, with its sequence number. Used once."""
 
     def __init__(
-        self, place: PaimonBucket, files: PaimonDataFiles, layout: FileLayout, *, start: int
+        self,
+        place: PaimonBucket,
+        files: data_files.PaimonDataFiles,
+        layout: FileLayout,
+        *,
+        start: int,
     ) -> None:
         self._place = place
         self._files = files

@@ -10,38 +10,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.lake.split import ColumnBounds, LakeFile
+from headwater.model import Column, TableInfo, types
 from headwater.model.arrow import arrow_type, time_unit
 from headwater.model.predicate import Literal
-from headwater.model.schema import Column
-from headwater.model.table import TableInfo
-from headwater.model.types import (
-    DECIMAL_PRECISION_MAX,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
 from headwater.read.merge.keys import Mask
 from headwater.read.merge.order import NAN, ascending, float_ranks, orderable
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _EXACT = Context(prec=1_000)
-_FLOATS = (FloatType, DoubleType)
-_WHOLE = (BooleanType, TinyIntType, SmallIntType, IntType, BigIntType, DateType)
+_FLOATS = (types.FloatType, types.DoubleType)
+_WHOLE = (
+    types.BooleanType,
+    types.TinyIntType,
+    types.SmallIntType,
+    types.IntType,
+    types.BigIntType,
+    types.DateType,
+)
 
 Limit = int | bytes | Decimal | None
 """A value in the order of keys; None: there is no limit."""
@@ -179,44 +165,48 @@ def _mask(found: pa.BooleanArray) -> Mask:
 def _wide(kind: pa.DataType) -> pa.DataType:
     """Return the type of limits of values."""
     if pa.types.is_decimal(kind):
-        return pa.decimal128(DECIMAL_PRECISION_MAX, kind.scale)
+        return pa.decimal128(types.DECIMAL_PRECISION_MAX, kind.scale)
     return kind if pa.types.is_binary(kind) else pa.int64()
 
 
-def _lower(literal: Literal, kind: DataType) -> Limit:
+def _lower(literal: Literal, kind: types.DataType) -> Limit:
     """Return a limit that is not above what a literal says."""
     match kind, literal:
-        case DecimalType(scale=scale), Decimal() | int():
+        case types.DecimalType(scale=scale), Decimal() | int():
             return _rounded(Decimal(literal), scale, rounding=ROUND_FLOOR)
-        case TimeType(precision=precision), int():
+        case types.TimeType(precision=precision), int():
             return literal * _PER_SECOND[time_unit(precision)] // _PER_SECOND["ms"]
-        case TimestampType(precision=precision) | TimestampLtzType(precision=precision), int():
+        case types.TimestampType(precision=precision) | types.TimestampLtzType(
+            precision=precision
+        ), int():
             return _whole(literal * _PER_SECOND[time_unit(precision)] // _PER_SECOND["ns"])
         case _:
             return _plain(literal, kind)
 
 
-def _upper(literal: Literal, kind: DataType) -> Limit:
+def _upper(literal: Literal, kind: types.DataType) -> Limit:
     """Return a limit that is not below what a literal says."""
     match kind, literal:
-        case DecimalType(scale=scale), Decimal() | int():
+        case types.DecimalType(scale=scale), Decimal() | int():
             return _rounded(Decimal(literal), scale, rounding=ROUND_CEILING)
-        case TimeType(precision=precision), int():
+        case types.TimeType(precision=precision), int():
             # Whatever is finer than a millisecond does not stand in the literal.
             return (literal + 1) * _PER_SECOND[time_unit(precision)] // _PER_SECOND["ms"]
-        case TimestampType(precision=precision) | TimestampLtzType(precision=precision), int():
+        case types.TimestampType(precision=precision) | types.TimestampLtzType(
+            precision=precision
+        ), int():
             return _whole(-(-literal * _PER_SECOND[time_unit(precision)] // _PER_SECOND["ns"]))
         case _:
             return _plain(literal, kind)
 
 
-def _plain(literal: Literal, kind: DataType) -> Limit:
+def _plain(literal: Literal, kind: types.DataType) -> Limit:
     match kind, literal:
-        case FloatType() | DoubleType(), int() | float():
+        case types.FloatType() | types.DoubleType(), int() | float():
             return _rank(literal)
-        case StringType() | CharType(), str():
+        case types.StringType() | types.CharType(), str():
             return literal.encode()
-        case BytesType() | BinaryType(), bytes():
+        case types.BytesType() | types.BinaryType(), bytes():
             return literal
         case _, int() if isinstance(kind, _WHOLE):
             return _whole(int(literal))
@@ -238,4 +228,4 @@ def _rounded(literal: Decimal, scale: int, *, rounding: str) -> Limit:
         return None
     with localcontext(_EXACT):
         rounded = literal.quantize(Decimal((0, (1,), -scale)), rounding=rounding)
-    return rounded if len(rounded.as_tuple().digits) <= DECIMAL_PRECISION_MAX else None
+    return rounded if len(rounded.as_tuple().digits) <= types.DECIMAL_PRECISION_MAX else None

@@ -7,30 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.errors import InvalidValueError
+from headwater.model import Schema, types
 from headwater.model.arrow import arrow_schema, arrow_type
-from headwater.model.schema import Schema
-from headwater.model.types import (
-    ArrayType,
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    MapType,
-    RowType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
 from headwater.rows.compacted.forms import (
     DECIMAL_BYTES,
     AnyBytes,
@@ -64,80 +42,80 @@ _SMALL_DIGITS_MAX = 18
 _BYTE = np.dtype(np.uint8)
 _INT = np.dtype(np.int32)
 _LONG = np.dtype(np.int64)
-_FIXED: dict[type[DataType], np.dtype[np.generic]] = {
-    TinyIntType: np.dtype(np.int8),
-    SmallIntType: np.dtype(np.int16),
-    FloatType: np.dtype(np.float32),
-    DoubleType: np.dtype(np.float64),
+_FIXED: dict[type[types.DataType], np.dtype[np.generic]] = {
+    types.TinyIntType: np.dtype(np.int8),
+    types.SmallIntType: np.dtype(np.int16),
+    types.FloatType: np.dtype(np.float32),
+    types.DoubleType: np.dtype(np.float64),
 }
-_PACKED: dict[type[DataType], np.dtype[np.generic]] = {
-    IntType: _INT,
-    DateType: _INT,
-    BigIntType: _LONG,
+_PACKED: dict[type[types.DataType], np.dtype[np.generic]] = {
+    types.IntType: _INT,
+    types.DateType: _INT,
+    types.BigIntType: _LONG,
 }
 
 
-def fields_of(types: Sequence[DataType]) -> tuple[Field, ...]:
+def fields_of(data_types: Sequence[types.DataType]) -> tuple[Field, ...]:
     """Build the fields of rows with these column types."""
     return tuple(
-        _field(f"column {index} ({_kind(each)})", each) for index, each in enumerate(types)
+        _field(f"column {index} ({_kind(each)})", each) for index, each in enumerate(data_types)
     )
 
 
-def form_of(data_type: DataType) -> Form:
+def form_of(data_type: types.DataType) -> Form:
     """Pick the form of a type."""
     arrow = arrow_type(data_type)
     match data_type:
-        case BooleanType():
+        case types.BooleanType():
             return Flag(arrow, _BYTE, is_packed=False)
-        case StringType() | CharType():
+        case types.StringType() | types.CharType():
             return Text(arrow, is_inlined=True, reserved_bytes=0)
-        case BytesType():
+        case types.BytesType():
             return AnyBytes(arrow, is_inlined=True, reserved_bytes=0)
-        case BinaryType():
+        case types.BinaryType():
             return FixedBytes(arrow, is_inlined=True, reserved_bytes=0)
         case _ if (dtype := _FIXED.get(type(data_type))) is not None:
             return Plain(arrow, dtype, is_packed=False)
         case _ if (dtype := _PACKED.get(type(data_type))) is not None:
             return Plain(arrow, dtype, is_packed=True)
-        case ArrayType() | MapType() | RowType():
+        case types.ArrayType() | types.MapType() | types.RowType():
             return _nested_form(data_type)
         case _:
             return _precise_form(data_type)
 
 
-def _kind(data_type: DataType) -> str:
+def _kind(data_type: types.DataType) -> str:
     return str(data_type.not_null()).removesuffix(" NOT NULL")
 
 
-def _nested_form(data_type: ArrayType | MapType | RowType) -> Form:
+def _nested_form(data_type: types.ArrayType | types.MapType | types.RowType) -> Form:
     arrow = arrow_type(data_type)
     match data_type:
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             item = _field("item", element)
             return ArrayForm(arrow, is_inlined=False, reserved_bytes=0, element=item)
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             keys, values = _field("key", key.not_null()), _field("value", value)
             return MapForm(arrow, is_inlined=False, reserved_bytes=0, key=keys, value=values)
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             inner = tuple(_field(field.name, field.type) for field in fields)
             return RowForm(arrow, is_inlined=False, reserved_bytes=0, fields=inner)
 
 
-def _field(name: str, data_type: DataType) -> Field:
+def _field(name: str, data_type: types.DataType) -> Field:
     return Field(name, form_of(data_type), arrow_type(data_type), data_type.nullable)
 
 
-def _precise_form(data_type: DataType) -> Form:
+def _precise_form(data_type: types.DataType) -> Form:
     arrow = arrow_type(data_type)
     match data_type:
-        case TimestampType(precision=precision) | TimestampLtzType(precision=precision):
+        case types.TimestampType(precision=precision) | types.TimestampLtzType(precision=precision):
             if precision > _COARSE_PRECISION_MAX:
                 return FineTimestamp(arrow)
             return CoarseTimestamp(arrow, _LONG, is_packed=True)
-        case TimeType():
+        case types.TimeType():
             return TimeOfDay(arrow, _INT, is_packed=True)
-        case DecimalType(precision=precision):
+        case types.DecimalType(precision=precision):
             if precision > _SMALL_DIGITS_MAX:
                 return LargeDecimal(arrow, is_inlined=False, reserved_bytes=DECIMAL_BYTES)
             return SmallDecimal(arrow, _LONG, is_packed=True)
@@ -155,9 +133,9 @@ class RowEncoder:
     forms: tuple[Form, ...]
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "RowEncoder":
+    def of(cls, data_types: Sequence[types.DataType]) -> "RowEncoder":
         """Work out how to encode columns of these types."""
-        return cls(tuple(form_of(each) for each in types))
+        return cls(tuple(form_of(each) for each in data_types))
 
     def encode(self, columns: Sequence[pa.Array]) -> RowBytes:
         """Encode one row per element of the columns, which all have the same length."""
@@ -176,9 +154,9 @@ class RowDecoder:
     fields: tuple[Field, ...]
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "RowDecoder":
+    def of(cls, data_types: Sequence[types.DataType]) -> "RowDecoder":
         """Work out how to decode columns of these types."""
-        return cls(fields_of(types))
+        return cls(fields_of(data_types))
 
     def decode(self, rows: RowBytes, *, enforce_not_null: bool = True) -> list[pa.Array]:
         """Decode all rows, or reject the first that is malformed.
@@ -201,9 +179,9 @@ class KeyEncoder:
     fields: tuple[Field, ...]
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "KeyEncoder":
+    def of(cls, data_types: Sequence[types.DataType]) -> "KeyEncoder":
         """Work out how to encode key columns of these types."""
-        return cls(fields_of(types))
+        return cls(fields_of(data_types))
 
     def encode(self, columns: Sequence[pa.Array]) -> RowBytes:
         """Encode one key per element of the columns, none of which may be null."""
@@ -223,9 +201,9 @@ class KeyDecoder:
     fields: tuple[Field, ...]
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "KeyDecoder":
+    def of(cls, data_types: Sequence[types.DataType]) -> "KeyDecoder":
         """Work out how to decode key columns of these types."""
-        return cls(fields_of(types))
+        return cls(fields_of(data_types))
 
     def decode(self, keys: RowBytes) -> list[pa.Array]:
         """Decode all keys, or reject the first that is malformed."""

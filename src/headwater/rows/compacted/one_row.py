@@ -9,24 +9,8 @@ from types import NoneType
 
 import pyarrow as pa
 
+from headwater.model import types
 from headwater.model.arrow import arrow_type
-from headwater.model.types import (
-    BigIntType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TinyIntType,
-)
 from headwater.rows.compacted.row import null_byte_count
 
 # A single key or row in bytes, with plain Python: quicker than numpy for just one.
@@ -45,9 +29,9 @@ class OneKeyEncoder:
     """The types of the Python values that are written as they are."""
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "OneKeyEncoder | None":
+    def of(cls, data_types: Sequence[types.DataType]) -> "OneKeyEncoder | None":
         """Return an encoder, or None if a column is of a type that is left to the other one."""
-        writes = [_WRITES.get(type(each)) for each in types]
+        writes = [_WRITES.get(type(each)) for each in data_types]
         known = tuple(write for write in writes if write is not None)
         if len(known) < len(writes):
             return None
@@ -85,15 +69,15 @@ class OneRowEncoder:
     """The types of values that each column takes."""
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "OneRowEncoder | None":
+    def of(cls, data_types: Sequence[types.DataType]) -> "OneRowEncoder | None":
         """Return an encoder, or None if a column is of a type that is left to the other one."""
-        writes = [_ROW_WRITES.get(type(each)) for each in types]
+        writes = [_ROW_WRITES.get(type(each)) for each in data_types]
         known = tuple(write for write in writes if write is not None)
         if len(known) < len(writes):
             return None
         kinds = [
             frozenset({_KINDS[type(each)], *([NoneType] if each.nullable else [])})
-            for each in types
+            for each in data_types
         ]
         return cls(known, tuple(kinds))
 
@@ -154,29 +138,29 @@ def _write_varint(value: int) -> bytes:
     return bytes(written)
 
 
-_WRITES: dict[type[DataType], _Write] = {
-    IntType: _write_int,
-    BigIntType: _write_long,
-    StringType: _write_text,
-    CharType: _write_text,
+_WRITES: dict[type[types.DataType], _Write] = {
+    types.IntType: _write_int,
+    types.BigIntType: _write_long,
+    types.StringType: _write_text,
+    types.CharType: _write_text,
 }
-_ROW_WRITES: dict[type[DataType], _Write] = _WRITES | {
-    BooleanType: _write_flag,
-    BytesType: _write_bytes,
-    DoubleType: struct.Struct("<d").pack,
-    TinyIntType: struct.Struct("<b").pack,
-    SmallIntType: struct.Struct("<h").pack,
+_ROW_WRITES: dict[type[types.DataType], _Write] = _WRITES | {
+    types.BooleanType: _write_flag,
+    types.BytesType: _write_bytes,
+    types.DoubleType: struct.Struct("<d").pack,
+    types.TinyIntType: struct.Struct("<b").pack,
+    types.SmallIntType: struct.Struct("<h").pack,
 }
-_KINDS: dict[type[DataType], type] = {
-    IntType: int,
-    BigIntType: int,
-    TinyIntType: int,
-    SmallIntType: int,
-    StringType: str,
-    CharType: str,
-    BooleanType: bool,
-    BytesType: bytes,
-    DoubleType: float,
+_KINDS: dict[type[types.DataType], type] = {
+    types.IntType: int,
+    types.BigIntType: int,
+    types.TinyIntType: int,
+    types.SmallIntType: int,
+    types.StringType: str,
+    types.CharType: str,
+    types.BooleanType: bool,
+    types.BytesType: bytes,
+    types.DoubleType: float,
 }
 
 
@@ -213,15 +197,15 @@ class OneRowDecoder:
     null_bytes: int
 
     @classmethod
-    def of(cls, types: Sequence[DataType]) -> "OneRowDecoder | None":
+    def of(cls, data_types: Sequence[types.DataType]) -> "OneRowDecoder | None":
         """Return a decoder, or None if a column is of a type that is left to the other one."""
         columns = []
-        for number, each in enumerate(types):
+        for number, each in enumerate(data_types):
             read = _reader(each)
             if read is None:
                 return None
             columns.append(_Column(str(number), read, each.nullable, _shown(each)))
-        fields = [(str(number), arrow_type(each)) for number, each in enumerate(types)]
+        fields = [(str(number), arrow_type(each)) for number, each in enumerate(data_types)]
         return cls(tuple(columns), pa.struct(fields), null_byte_count(len(columns)))
 
     def decode(self, row: bytes) -> list[pa.Array] | None:
@@ -271,12 +255,12 @@ class OneRowDecoder:
         return values if at == len(row) else None
 
 
-def _shown(data_type: DataType) -> Callable[[_Value], object] | None:
+def _shown(data_type: types.DataType) -> Callable[[_Value], object] | None:
     """Return what turns a value that was read into what Arrow shows of it."""
     match data_type:
-        case DateType():
+        case types.DateType():
             return _as_date
-        case DecimalType() | TimestampType() | TimestampLtzType():
+        case types.DecimalType() | types.TimestampType() | types.TimestampLtzType():
             arrow = arrow_type(data_type)
             return lambda value: pa.array([value], arrow)[0].as_py()
         case _:
@@ -288,11 +272,11 @@ def _as_date(value: _Value) -> date:
     return date.fromordinal(_EPOCH_DAY + value)
 
 
-def _reader(data_type: DataType) -> _Reader | None:
+def _reader(data_type: types.DataType) -> _Reader | None:
     match data_type:
-        case DecimalType(precision=precision, scale=scale) if precision <= _SMALL_DIGITS_MAX:
+        case types.DecimalType(precision=precision, scale=scale) if precision <= _SMALL_DIGITS_MAX:
             return _decimal_reader(scale)
-        case TimestampType(precision=precision) | TimestampLtzType(precision=precision):
+        case types.TimestampType(precision=precision) | types.TimestampLtzType(precision=precision):
             if precision in _MILLIS_DIGITS:
                 return _long
             return _micros if precision in _MICROS_DIGITS else None
@@ -372,16 +356,16 @@ def _decimal_reader(scale: int) -> _Reader:
     return read
 
 
-_READERS: dict[type[DataType], _Reader] = {
-    BooleanType: _flag,
-    TinyIntType: _fixed("<b"),
-    SmallIntType: _fixed("<h"),
-    IntType: _int,
-    DateType: _int,
-    BigIntType: _long,
-    FloatType: _fixed("<f"),
-    DoubleType: _fixed("<d"),
-    StringType: _text,
-    CharType: _text,
-    BytesType: _bytes,
+_READERS: dict[type[types.DataType], _Reader] = {
+    types.BooleanType: _flag,
+    types.TinyIntType: _fixed("<b"),
+    types.SmallIntType: _fixed("<h"),
+    types.IntType: _int,
+    types.DateType: _int,
+    types.BigIntType: _long,
+    types.FloatType: _fixed("<f"),
+    types.DoubleType: _fixed("<d"),
+    types.StringType: _text,
+    types.CharType: _text,
+    types.BytesType: _bytes,
 }

@@ -12,13 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.rows.compacted import varint
 from headwater.rows.compacted.forms import Form, InstantForm, NumberForm, Numbers, Origin, SpanForm
-from headwater.rows.compacted.varint import (
-    INT_BYTES_MAX,
-    LONG_BYTES_MAX,
-    read_varints,
-    spread_varints,
-)
 from headwater.rows.row_bytes import (
     PADDING,
     Bytes,
@@ -77,11 +72,11 @@ class RowCursor:
 
     def ints(self) -> Words:
         """Read a varint of at most 32 bits from each row."""
-        return self._varints(INT_BYTES_MAX)
+        return self._varints(varint.INT_BYTES_MAX)
 
     def longs(self) -> Longs:
         """Read a varint of 64 bits from each row."""
-        return cast("Longs", self._varints(LONG_BYTES_MAX).view(np.int64))
+        return cast("Longs", self._varints(varint.LONG_BYTES_MAX).view(np.int64))
 
     def spans(self) -> RowBytes:
         """Read a string that starts with its length from each row."""
@@ -96,7 +91,7 @@ class RowCursor:
         self.origin.refuse(self.at != self.ends, "is followed by bytes of no column")
 
     def _varints(self, bytes_max: int) -> Words:
-        found = read_varints(self.words, self.at, bytes_max=bytes_max)
+        found = varint.read_varints(self.words, self.at, bytes_max=bytes_max)
         self.origin.refuse(found.too_long, "has a varint that does not end")
         self._move(found.ends)
         return found.values
@@ -256,7 +251,7 @@ class WordRun:
 
     def add_varints(self, values: Words, nulls: Mask | None = None) -> None:
         """Append a varint to every row that is not null."""
-        laid = spread_varints(values)
+        laid = varint.spread_varints(values)
         self.add(laid.heads, laid.head_lengths, nulls)
         if laid.tails is not None and laid.tail_lengths is not None:
             self.add(laid.tails, laid.tail_lengths, nulls)

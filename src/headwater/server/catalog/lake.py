@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headwater.errors import LakeSnapshotMissingError, TieringFencedError
-from headwater.model.boundary import LakeBucket
+from headwater.model import LakeBucket
 from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieringRecord
 from headwater.server.catalog.store import CatalogStore, Image
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from headwater.errors import CorruptFileError, InvalidTableError
-from headwater.model.boundary import LakeBucket
+from headwater.model import LakeBucket
 from headwater.model.type_json import Json, document_of, int_of, list_of, object_of
 
 # How far the buckets of a table are tiered, in the JSON form of Fluss's offsets files.

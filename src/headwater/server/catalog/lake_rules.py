@@ -9,17 +9,7 @@ from headwater.config.table_options import LakeOptions
 from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
 from headwater.lake.iceberg.options import ALLOWED as ICEBERG_OPTIONS
 from headwater.lake.paimon.options import ALLOWED as PAIMON_OPTIONS
-from headwater.model.table import TableDescriptor
-from headwater.model.types import (
-    ArrayType,
-    DataType,
-    DoubleType,
-    FloatType,
-    MapType,
-    RowType,
-    TimestampLtzType,
-    TimestampType,
-)
+from headwater.model import TableDescriptor, types
 from headwater.rows.keys import IcebergKeys
 
 ICEBERG_PRECISION_MAX = 6
@@ -93,7 +83,9 @@ def _check_iceberg_buckets(table: TableDescriptor) -> None:
             hint="Bucket by one column, or use 'table.datalake.format' paimon.",
         )
     data_type = table.schema.column(names[0]).type
-    is_exact = not isinstance(data_type, FloatType | DoubleType) and _fits_iceberg(data_type)
+    is_exact = not isinstance(data_type, types.FloatType | types.DoubleType) and _fits_iceberg(
+        data_type
+    )
     try:
         if is_exact:
             IcebergKeys.of([data_type])
@@ -118,20 +110,20 @@ def _check_iceberg_types(table: TableDescriptor) -> None:
             )
 
 
-def _fits_iceberg(data_type: DataType) -> bool:
-    if isinstance(data_type, TimestampType | TimestampLtzType):
+def _fits_iceberg(data_type: types.DataType) -> bool:
+    if isinstance(data_type, types.TimestampType | types.TimestampLtzType):
         return data_type.precision <= ICEBERG_PRECISION_MAX
     return True
 
 
-def _parts(data_type: DataType) -> Iterator[DataType]:
+def _parts(data_type: types.DataType) -> Iterator[types.DataType]:
     match data_type:
-        case ArrayType():
+        case types.ArrayType():
             yield from _parts(data_type.element)
-        case MapType():
+        case types.MapType():
             yield from _parts(data_type.key)
             yield from _parts(data_type.value)
-        case RowType():
+        case types.RowType():
             for each in data_type.fields:
                 yield from _parts(each.type)
         case _:

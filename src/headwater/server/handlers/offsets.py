@@ -2,15 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from headwater.errors import (
-    HeadwaterError,
-    InvalidTimestampError,
-    NotPrimaryKeyTableError,
-    RequestError,
-    SnapshotMissingError,
-)
-from headwater.model.bucket import TableBucket
-from headwater.model.table import TableInfo
+from headwater import errors
+from headwater.model import TableBucket, TableInfo
 from headwater.runtime.tasks import in_turns
 from headwater.server.context import Context, bucket_of, partition_of, table_path
 from headwater.server.lake import tiered_end
@@ -35,7 +28,7 @@ async def list_offsets(request: pb.ListOffsetsRequest, context: Context) -> pb.L
             answer.offset = await _offset(tablet, request, context)
             for start in tablet.log.lineage.starts if request.lineage else ():
                 answer.starts.extend((start.offset, start.incarnation))
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             answer.error_code, answer.error_message = fault.code, str(fault)
             context.bucket_refused(ApiKey.LIST_OFFSETS, fault.code, str(fault))
     return response
@@ -50,13 +43,13 @@ async def _offset(tablet: LogTablet, request: pb.ListOffsetsRequest, context: Co
         case OffsetType.TIMESTAMP:
             now_ms = context.services.clock.now_ms()
             if request.start_timestamp > now_ms:
-                raise InvalidTimestampError(
+                raise errors.InvalidTimestampError(
                     f"{_told(request.start_timestamp)} is in the future; the server's time is "
                     f"{_told(now_ms)}."
                 )
             return await tablet.offset_for_timestamp(request.start_timestamp)
         case other:
-            raise RequestError(f"The offset type {other} is not 0, 1 or 2.")
+            raise errors.RequestError(f"The offset type {other} is not 0, 1 or 2.")
 
 
 def _told(time_ms: int) -> str:
@@ -82,7 +75,7 @@ async def get_table_stats(
             answer.partition_id = asked.partition_id
         try:
             answer.row_count = await _row_count(bucket, context)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             answer.error_code, answer.error_message = fault.code, str(fault)
             context.bucket_refused(ApiKey.GET_TABLE_STATS, fault.code, str(fault))
     return response
@@ -109,7 +102,9 @@ async def get_latest_kv_snapshots(
     """
     table = context.catalog.tables.info(table_path(request.table_path))
     if not table.descriptor.is_keyed:
-        raise NotPrimaryKeyTableError(f"{table.path} has no primary key, so it has no snapshots.")
+        raise errors.NotPrimaryKeyTableError(
+            f"{table.path} has no primary key, so it has no snapshots."
+        )
     answer = pb.GetLatestKvSnapshotsResponse(table_id=table.table_id)
     partition_id = None
     if request.HasField("partition_name"):
@@ -127,7 +122,7 @@ async def _snapshot(bucket: TableBucket, table: TableInfo, context: Context) -> 
     if not start:
         return pb.KvSnapshot(bucket_id=bucket.bucket)
     if tiered_end(bucket, context.catalog.lake.ends(table.table_id)) < start:
-        raise SnapshotMissingError(
+        raise errors.SnapshotMissingError(
             f"The log of bucket {bucket.bucket} of {table.path} begins at offset {start}, and "
             "there is no snapshot of the rows before it that other readers could read.",
             hint="Read the changes from the earliest or latest offset or a time; or all rows "

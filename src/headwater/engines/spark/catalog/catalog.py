@@ -7,47 +7,19 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import StructType
 
+from headwater import errors
 from headwater.client.sync.client import Client
 from headwater.client.sync.table import Table
 from headwater.cluster.paths import DEFAULT_DATABASE
+from headwater.engines.spark import options as spark_options
+from headwater.engines.spark.catalog import jvm as java
 from headwater.engines.spark.catalog.definition import alter, creation_of, read_clauses
 from headwater.engines.spark.catalog.filters import items
-from headwater.engines.spark.catalog.jvm import (
-    CATALOG_CAPABILITY,
-    IDENTIFIER,
-    NAMESPACE_EXISTS,
-    NAMESPACE_NOT_EMPTY,
-    NAMESPACES,
-    NO_NAMESPACE,
-    NO_TABLE,
-    STAGED_TABLE,
-    STAGING_CATALOG,
-    TABLE_EXISTS,
-    TABLE_SUMMARY,
-    Jvm,
-    Proxy,
-)
 from headwater.engines.spark.catalog.table import CatalogTable, NewTable, texts_of
 from headwater.engines.spark.clients import SparkConnection
-from headwater.engines.spark.options import (
-    SNAPSHOT_ID,
-    SOURCE_OPTIONS,
-    TABLE,
-    TIMESTAMP_MILLIS,
-    TOKEN,
-)
 from headwater.engines.spark.read.view import viewed
 from headwater.engines.spark.source_options import SourceOptions
-from headwater.errors import (
-    DatabaseExistsError,
-    DatabaseMissingError,
-    DatabaseNotEmptyError,
-    InvalidNameError,
-    TableExistsError,
-    TableMissingError,
-    UnsupportedError,
-)
-from headwater.model.table import TableInfo
+from headwater.model import TableInfo
 
 _MICROS_PER_MILLI = 1000
 
@@ -55,9 +27,9 @@ _MICROS_PER_MILLI = 1000
 class SparkCatalog:
     """Answers Spark SQL about the databases and tables of a storage."""
 
-    interfaces = (STAGING_CATALOG, NAMESPACES)
+    interfaces = (java.STAGING_CATALOG, java.NAMESPACES)
 
-    def __init__(self, jvm: Jvm, name: str, *, options: Mapping[str, str]) -> None:
+    def __init__(self, jvm: java.Jvm, name: str, *, options: Mapping[str, str]) -> None:
         self._jvm = jvm
         self._name = name
         self._options = options
@@ -89,7 +61,7 @@ class SparkCatalog:
 
     def _capabilities(self) -> JavaObject:
         found = self._jvm.named("java.util.HashSet")()
-        found.add(self._jvm.named(CATALOG_CAPABILITY).SUPPORT_TABLE_CONSTRAINT)
+        found.add(self._jvm.named(java.CATALOG_CAPABILITY).SUPPORT_TABLE_CONSTRAINT)
         return found
 
     def table_state_option_keys(self) -> JavaObject:
@@ -121,45 +93,45 @@ class SparkCatalog:
         given.pop("owner", None)
         try:
             self._client.create_database(_only(namespace), comment=comment, properties=given)
-        except DatabaseExistsError as fault:
-            raise self._thrown(NAMESPACE_EXISTS, namespace) from fault
+        except errors.DatabaseExistsError as fault:
+            raise self._thrown(java.NAMESPACE_EXISTS, namespace) from fault
 
     def alter_namespace(self, namespace: Sequence[str], _changes: JavaObject) -> None:
         """Raise: a database cannot be changed."""
-        raise UnsupportedError(f"The database {_only(namespace)} cannot be altered.")
+        raise errors.UnsupportedError(f"The database {_only(namespace)} cannot be altered.")
 
     def drop_namespace(self, namespace: Sequence[str], cascade: bool) -> bool:  # noqa: FBT001 - Java's
         """Drop a database, and with `cascade` the tables in it."""
         try:
             self._client.drop_database(_only(namespace), cascade=cascade)
-        except DatabaseMissingError as fault:
-            raise self._thrown(NO_NAMESPACE, namespace) from fault
-        except DatabaseNotEmptyError as fault:
-            raise self._thrown(NAMESPACE_NOT_EMPTY, namespace) from fault
+        except errors.DatabaseMissingError as fault:
+            raise self._thrown(java.NO_NAMESPACE, namespace) from fault
+        except errors.DatabaseNotEmptyError as fault:
+            raise self._thrown(java.NAMESPACE_NOT_EMPTY, namespace) from fault
         return True
 
     def _check_database(self, namespace: Sequence[str]) -> None:
         if not self.namespace_exists(namespace):
-            raise self._thrown(NO_NAMESPACE, namespace)
+            raise self._thrown(java.NO_NAMESPACE, namespace)
 
     # ---- tables
 
     def list_tables(self, namespace: Sequence[str]) -> JavaObject:
         """List the tables of a database."""
-        return self._jvm.array(IDENTIFIER, self._identifiers(namespace))
+        return self._jvm.array(java.IDENTIFIER, self._identifiers(namespace))
 
     def list_table_summaries(self, namespace: Sequence[str]) -> JavaObject:
         """List the tables of a database with their kind."""
-        summary = self._jvm.named(TABLE_SUMMARY)
+        summary = self._jvm.named(java.TABLE_SUMMARY)
         found = [summary.of(each, "MANAGED") for each in self._identifiers(namespace)]
-        return self._jvm.array(TABLE_SUMMARY, found)
+        return self._jvm.array(java.TABLE_SUMMARY, found)
 
     def _identifiers(self, namespace: Sequence[str]) -> list[JavaObject]:
         try:
             names = self._client.list_tables(_only(namespace))
-        except DatabaseMissingError as fault:
-            raise self._thrown(NO_NAMESPACE, namespace) from fault
-        identifier = self._jvm.named(IDENTIFIER)
+        except errors.DatabaseMissingError as fault:
+            raise self._thrown(java.NO_NAMESPACE, namespace) from fault
+        identifier = self._jvm.named(java.IDENTIFIER)
         return [identifier.of(namespace, name) for name in names]
 
     def table_exists(self, identifier: JavaObject) -> bool:
@@ -170,7 +142,7 @@ class SparkCatalog:
             return False
         return True
 
-    def load_table(self, identifier: JavaObject, as_of: object = None) -> Proxy:
+    def load_table(self, identifier: JavaObject, as_of: object = None) -> java.Proxy:
         """Load a table, as it is or as it was.
 
         A moment comes in microseconds since 1970, a version as text: the id of a lake snapshot, or
@@ -180,31 +152,39 @@ class SparkCatalog:
         found = self._table(identifier)
         match as_of:
             case str():
-                name = SNAPSHOT_ID.name if as_of.isdigit() else TOKEN.name
+                name = (
+                    spark_options.SNAPSHOT_ID.name if as_of.isdigit() else spark_options.TOKEN.name
+                )
                 return self._past(found, {**self._options, name: as_of})
             case int():
                 millis = str(as_of // _MICROS_PER_MILLI)
-                return self._past(found, {**self._options, TIMESTAMP_MILLIS.name: millis})
+                return self._past(
+                    found, {**self._options, spark_options.TIMESTAMP_MILLIS.name: millis}
+                )
             case _:
                 return self._shown(found, self._options)
 
-    def _past(self, table: Table, options: Mapping[str, str]) -> Proxy:
-        declared = {option.name for option in SOURCE_OPTIONS}
+    def _past(self, table: Table, options: Mapping[str, str]) -> java.Proxy:
+        declared = {option.name for option in spark_options.SOURCE_OPTIONS}
         given = {name: text for name, text in options.items() if name in declared}
-        read = SourceOptions.of({**given, TABLE.name: table.name})
+        read = SourceOptions.of({**given, spark_options.TABLE.name: table.name})
         return self._shown(table, options, past=viewed(read)[0].table)
 
     def _table(self, identifier: JavaObject) -> Table:
         try:
             return self._client.table(_path(identifier))
-        except (TableMissingError, DatabaseMissingError, InvalidNameError) as fault:
-            raise self._thrown(NO_TABLE, identifier) from fault
+        except (
+            errors.TableMissingError,
+            errors.DatabaseMissingError,
+            errors.InvalidNameError,
+        ) as fault:
+            raise self._thrown(java.NO_TABLE, identifier) from fault
 
     def _shown(
         self, table: Table, options: Mapping[str, str], *, past: TableInfo | None = None
-    ) -> Proxy:
+    ) -> java.Proxy:
         shown = CatalogTable(self._jvm, table, catalog=self._name, options=options, past=past)
-        return Proxy(self._jvm, shown, shown.interfaces())
+        return java.Proxy(self._jvm, shown, shown.interfaces())
 
     def invalidate_table(self, _identifier: JavaObject) -> None:
         """Do nothing: no table is cached."""
@@ -215,27 +195,27 @@ class SparkCatalog:
         """Make the columns of CREATE TABLE AS SELECT nullable, except for the key."""
         return True
 
-    def create_table(self, identifier: JavaObject, info: JavaObject) -> Proxy:
+    def create_table(self, identifier: JavaObject, info: JavaObject) -> java.Proxy:
         """Create a table."""
         return self._shown(self._created(identifier, info), self._options)
 
-    def stage_create(self, identifier: JavaObject, info: JavaObject) -> Proxy:
+    def stage_create(self, identifier: JavaObject, info: JavaObject) -> java.Proxy:
         """Create a table that is dropped again if its first rows cannot be written."""
         table = self._created(identifier, info)
         made = NewTable(
             self._jvm, table, catalog=self._name, options=self._options, client=self._client
         )
-        return Proxy(self._jvm, made, (STAGED_TABLE, *made.interfaces()))
+        return java.Proxy(self._jvm, made, (java.STAGED_TABLE, *made.interfaces()))
 
-    def stage_create_or_replace(self, identifier: JavaObject, info: JavaObject) -> Proxy:
+    def stage_create_or_replace(self, identifier: JavaObject, info: JavaObject) -> java.Proxy:
         """Create a table, but replace none."""
         if self.table_exists(identifier):
             return self.stage_replace(identifier, info)
         return self.stage_create(identifier, info)
 
-    def stage_replace(self, identifier: JavaObject, _info: JavaObject) -> Proxy:
+    def stage_replace(self, identifier: JavaObject, _info: JavaObject) -> java.Proxy:
         """Raise: its rows would be gone before the new ones are there."""
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"The table {self._table(identifier).name} cannot be replaced.",
             hint="Drop it first.",
         )
@@ -255,12 +235,12 @@ class SparkCatalog:
                 options=creation.options,
                 comment=creation.comment,
             )
-        except TableExistsError as fault:
-            raise self._thrown(TABLE_EXISTS, identifier) from fault
-        except DatabaseMissingError as fault:
-            raise self._thrown(NO_NAMESPACE, identifier.namespace()) from fault
+        except errors.TableExistsError as fault:
+            raise self._thrown(java.TABLE_EXISTS, identifier) from fault
+        except errors.DatabaseMissingError as fault:
+            raise self._thrown(java.NO_NAMESPACE, identifier.namespace()) from fault
 
-    def alter_table(self, identifier: JavaObject, changes: Sequence[JavaObject]) -> Proxy:
+    def alter_table(self, identifier: JavaObject, changes: Sequence[JavaObject]) -> java.Proxy:
         """Change a table."""
         table = self._table(identifier)
         alter(table, changes)
@@ -270,13 +250,13 @@ class SparkCatalog:
         """Drop a table; return whether it existed."""
         try:
             self._client.drop_table(_path(identifier))
-        except (TableMissingError, DatabaseMissingError, InvalidNameError):
+        except (errors.TableMissingError, errors.DatabaseMissingError, errors.InvalidNameError):
             return False
         return True
 
     def rename_table(self, old: JavaObject, _new: JavaObject) -> None:
         """Raise: a table cannot be renamed."""
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"The table {_path(old)} cannot be renamed.",
             hint="Create the new table AS SELECT from it.",
         )

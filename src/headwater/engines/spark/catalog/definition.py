@@ -12,9 +12,8 @@ from headwater.client.sync.table import Table
 from headwater.cluster.schema_in import columns_of_struct
 from headwater.engines.spark.types import spark_schema
 from headwater.errors import InvalidAlterError, InvalidTableError
+from headwater.model import Schema, TableDescriptor
 from headwater.model.arrow import arrow_schema
-from headwater.model.schema import Schema
-from headwater.model.table import TableDescriptor
 
 # What Spark SQL shows of a table: columns and TBLPROPERTIES.
 

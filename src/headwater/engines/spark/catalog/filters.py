@@ -15,26 +15,7 @@ from typing import TypeAlias, cast
 from py4j.java_gateway import JavaObject
 
 from headwater.errors import RequestError, UnsupportedError
-from headwater.model.schema import Schema
-from headwater.model.types import (
-    BigIntType,
-    BinaryType,
-    BooleanType,
-    BytesType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
+from headwater.model import Schema, types
 from headwater.read.filters import Filter, Term, Where, branches_of
 from headwater.read.literals import Value
 
@@ -114,20 +95,20 @@ _NANOS_PER_MICRO = 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def value_of(given: object, data_type: DataType) -> Value:
+def value_of(given: object, data_type: types.DataType) -> Value:
     """Convert a Spark value for a column; None if the comparison is better left to Spark."""
     match data_type:
-        case BooleanType():
+        case types.BooleanType():
             return given if isinstance(given, bool) else None
-        case TinyIntType() | SmallIntType() | IntType() | BigIntType():
+        case types.TinyIntType() | types.SmallIntType() | types.IntType() | types.BigIntType():
             return given if isinstance(given, int) else None
-        case FloatType() | DoubleType():
+        case types.FloatType() | types.DoubleType():
             return given if isinstance(given, float) and not math.isnan(given) else None
-        case StringType() | CharType():
+        case types.StringType() | types.CharType():
             return given if isinstance(given, str) else None
-        case BytesType() | BinaryType():
+        case types.BytesType() | types.BinaryType():
             return bytes(given) if isinstance(given, bytes | bytearray) else None
-        case DecimalType():
+        case types.DecimalType():
             return _decimal(given)
         case _:
             return _moment(given, data_type)
@@ -140,18 +121,18 @@ def _decimal(given: object) -> Decimal | None:
         return None
 
 
-def _moment(given: object, data_type: DataType) -> date | time | datetime | None:
+def _moment(given: object, data_type: types.DataType) -> date | time | datetime | None:
     if not isinstance(given, int):
         return None
     try:
         match data_type:
-            case DateType():
+            case types.DateType():
                 return date.fromordinal(_EPOCH.toordinal() + given)
-            case TimeType(precision=precision) if precision <= SPARK_PRECISION_MAX:
+            case types.TimeType(precision=precision) if precision <= SPARK_PRECISION_MAX:
                 return _time(given)
-            case TimestampType(precision=precision) if precision <= SPARK_PRECISION_MAX:
+            case types.TimestampType(precision=precision) if precision <= SPARK_PRECISION_MAX:
                 return (_EPOCH + timedelta(microseconds=given)).replace(tzinfo=None)
-            case TimestampLtzType(precision=precision) if precision <= SPARK_PRECISION_MAX:
+            case types.TimestampLtzType(precision=precision) if precision <= SPARK_PRECISION_MAX:
                 return _EPOCH + timedelta(microseconds=given)
             case _:
                 return None
@@ -290,7 +271,7 @@ class _Translation:
         if len(column.names) > 1 or self._schema.index_of(column.names[0]) < 0:
             return None
         kind = self._schema.column(column.names[0]).type
-        is_float = isinstance(kind, FloatType | DoubleType)
+        is_float = isinstance(kind, types.FloatType | types.DoubleType)
         if not isinstance(literal, Literal) or (is_float and operator in _NOT_FOR_FLOATS):
             return None
         return value_of(literal.value, kind)

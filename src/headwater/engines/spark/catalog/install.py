@@ -10,17 +10,11 @@ from pyspark.sql import SparkSession
 
 from headwater.client.cursors.rows import CURSORS
 from headwater.client.sync.client import Client
+from headwater.engines.spark import options as spark_options
 from headwater.engines.spark.catalog.catalog import SparkCatalog
 from headwater.engines.spark.catalog.jvm import Jvm, Proxy
 from headwater.engines.spark.catalog.scan import register_source
 from headwater.engines.spark.clients import SparkConnection
-from headwater.engines.spark.options import (
-    SERVERS,
-    SERVERS_DEFAULT,
-    SINK_OPTIONS,
-    SOURCE_OPTIONS,
-    given_options,
-)
 from headwater.engines.spark.source import FORMAT
 from headwater.errors import ConflictError, UnsupportedError
 from headwater.rows.columns import names
@@ -30,7 +24,7 @@ def views(
     spark: SparkSession,
     name: str = "hw",
     *,
-    bootstrap_servers: str = SERVERS_DEFAULT,
+    bootstrap_servers: str = spark_options.SERVERS_DEFAULT,
     databases: str | Sequence[str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> list[str]:
@@ -41,8 +35,10 @@ def views(
     that exist when it is first used; call this again to see newer ones, and new tables. Views of
     dropped tables stay and fail. Streams are read by `read_stream`.
     """
-    given = {SERVERS.name: bootstrap_servers, **(options or {})}
-    client = SparkConnection.of(given_options(given, SOURCE_OPTIONS)).client(waits=False)
+    given = {spark_options.SERVERS.name: bootstrap_servers, **(options or {})}
+    client = SparkConnection.of(
+        spark_options.given_options(given, spark_options.SOURCE_OPTIONS)
+    ).client(waits=False)
     tables = _tables(client, _databases(client) if databases is None else names(databases))
     made = {path: view_name(name, path) for path in tables}
     _check_different(made)
@@ -84,14 +80,16 @@ def _check_different(made: Mapping[str, str]) -> None:
 
 # It uses Spark internals, so a version is added here once it is tested.
 VERSIONS = ("4.2", "4.3")
-_DECLARED = {option.name: option for option in (*SOURCE_OPTIONS, *SINK_OPTIONS)}
+_DECLARED = {
+    option.name: option for option in (*spark_options.SOURCE_OPTIONS, *spark_options.SINK_OPTIONS)
+}
 
 
 def catalog(
     spark: SparkSession,
     name: str = "hw",
     *,
-    bootstrap_servers: str = SERVERS_DEFAULT,
+    bootstrap_servers: str = spark_options.SERVERS_DEFAULT,
     options: Mapping[str, str] | None = None,
 ) -> None:
     """Make tables usable in a Spark session as `name.database.table`.
@@ -100,11 +98,13 @@ def catalog(
     second call with the same name replaces the first. Over Spark Connect, and with a Spark that is
     not among `VERSIONS`, each table becomes a view `name_database_table`, with a warning.
     """
-    given = given_options({SERVERS.name: bootstrap_servers, **(options or {})}, _DECLARED.values())
+    given = spark_options.given_options(
+        {spark_options.SERVERS.name: bootstrap_servers, **(options or {})}, _DECLARED.values()
+    )
     if (reason := why_views(spark)) is not None:
         shown = view_name(name, "database.table")
         warnings.warn(f"{reason} Each table becomes a view `{shown}` instead.", stacklevel=2)
-        read = {option.name for option in SOURCE_OPTIONS}
+        read = {option.name for option in spark_options.SOURCE_OPTIONS}
         views(
             spark,
             name,

@@ -17,13 +17,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.errors import (
-    ConflictError,
-    HeadwaterError,
-    MissingError,
-    RequestError,
-    UnsupportedError,
-)
+from headwater import errors
 
 # Full names of the Spark classes that the catalog uses.
 
@@ -200,24 +194,24 @@ class Jvm:
 # Our errors as exceptions of the JVM, so that Spark shows their text.
 
 
-def text_of(fault: HeadwaterError) -> str:
+def text_of(fault: errors.HeadwaterError) -> str:
     """The message of an error with its hint."""
     text = str(fault)
     return text if fault.hint in text else f"{text} {fault.hint}"
 
 
-def java_class(fault: HeadwaterError) -> str:
+def java_class(fault: errors.HeadwaterError) -> str:
     """The matching Java exception; PySpark knows the first two by name."""
     match fault:
-        case UnsupportedError():
+        case errors.UnsupportedError():
             return "java.lang.UnsupportedOperationException"
-        case RequestError() | MissingError() | ConflictError():
+        case errors.RequestError() | errors.MissingError() | errors.ConflictError():
             return "java.lang.IllegalArgumentException"
         case _:
             return "java.lang.RuntimeException"
 
 
-def java_fault(jvm: Jvm, fault: HeadwaterError) -> Py4JJavaError:
+def java_fault(jvm: Jvm, fault: errors.HeadwaterError) -> Py4JJavaError:
     """The exception that py4j throws in the JVM."""
     text = text_of(fault)
     return Py4JJavaError(text, jvm.named(java_class(fault))(text))
@@ -272,7 +266,7 @@ class Proxy:
             if method is None or not _takes(method, arguments):
                 return self._jvm.held(self._run_default(name, arguments))
             return self._jvm.held(method(*arguments))
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             raise self._jvm.held(java_fault(self._jvm, fault)) from fault
         except CapturedException as fault:
             # Spark threw it and PySpark converted it; it goes back as what it was.

@@ -15,43 +15,12 @@ from pyspark.sql.types import LongType, StructField, StructType
 from pyspark.sql.udf import _wrap_function
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
-from headwater.engines.spark.catalog.filters import (
-    EVERYTHING,
-    Branches,
-    both,
-    branches_of_predicate,
-    items,
-    read_predicate,
-    where_text,
-)
-from headwater.engines.spark.catalog.jvm import (
-    BATCH,
-    COLUMNAR_MODE,
-    GENERIC_ROW,
-    INPUT_PARTITION,
-    INTERNAL_ROW,
-    LOCAL_SCAN,
-    METRIC,
-    PREDICATE,
-    PUSHES_AGGREGATES,
-    PUSHES_COLUMNS,
-    PUSHES_LIMIT,
-    PUSHES_PREDICATES,
-    PYTHON_PARTITION,
-    PYTHON_READERS,
-    PYTHON_SOURCE,
-    PYTHON_TABLE,
-    REPORTS_STATISTICS,
-    STATISTICS,
-    TASK_METRIC,
-    USER_SOURCE,
-    Jvm,
-    Proxy,
-)
+from headwater.engines.spark.catalog import filters
+from headwater.engines.spark.catalog import jvm as java
 from headwater.engines.spark.read.batch import BatchReader, row_count
 from headwater.engines.spark.source import FORMAT, HeadwaterSource
 from headwater.engines.spark.source_options import SourceOptions, check_batch
-from headwater.model.schema import Schema
+from headwater.model import Schema
 
 # Estimated bytes per row, by column types.
 
@@ -93,7 +62,7 @@ def narrowest(schema: spark.StructType) -> spark.StructType:
 # Spark's own machinery for Python sources.
 
 
-def register_source(jvm: Jvm) -> None:
+def register_source(jvm: java.Jvm) -> None:
     """Register our source with the session, which need not be the active one.
 
     `spark.dataSource.register` looks for the name in the active session, and fails there.
@@ -101,22 +70,22 @@ def register_source(jvm: Jvm) -> None:
     manager = _manager(jvm)
     if not manager.dataSourceExists(FORMAT):
         wrapped = _wrap_function(jvm.session.sparkContext, HeadwaterSource)
-        manager.registerDataSource(FORMAT, jvm.named(USER_SOURCE)(wrapped))
+        manager.registerDataSource(FORMAT, jvm.named(java.USER_SOURCE)(wrapped))
 
 
-def python_source(jvm: Jvm) -> JavaObject:
+def python_source(jvm: java.Jvm) -> JavaObject:
     """Our source as registered in the session."""
     return jvm.kept("python source", lambda: _manager(jvm).lookupDataSource(FORMAT))
 
 
-def python_table(jvm: Jvm, schema: StructType) -> JavaObject:
+def python_table(jvm: java.Jvm, schema: StructType) -> JavaObject:
     """Spark's table over our source, new each time, since it caches what was read."""
-    source = jvm.named(PYTHON_SOURCE)()
+    source = jvm.named(java.PYTHON_SOURCE)()
     source.setShortName(FORMAT)
-    return jvm.named(PYTHON_TABLE)(source, FORMAT, jvm.struct(schema))
+    return jvm.named(java.PYTHON_TABLE)(source, FORMAT, jvm.struct(schema))
 
 
-def _manager(jvm: Jvm) -> JavaObject:
+def _manager(jvm: java.Jvm) -> JavaObject:
     return jvm.session._jsparkSession.sessionState().dataSourceManager()  # noqa: SLF001
 
 
@@ -126,7 +95,7 @@ def _manager(jvm: Jvm) -> JavaObject:
 class Statistics:
     """How much a scan reads."""
 
-    def __init__(self, jvm: Jvm, *, rows: int, size: int) -> None:
+    def __init__(self, jvm: java.Jvm, *, rows: int, size: int) -> None:
         self._jvm = jvm
         self._rows = rows
         self._size = size
@@ -155,7 +124,7 @@ COUNT_SCHEMA = StructType([StructField("count(*)", LongType(), nullable=False)])
 class CountScan:
     """Answers `count(*)` with a known number."""
 
-    def __init__(self, jvm: Jvm, *, rows: int, table: str) -> None:
+    def __init__(self, jvm: java.Jvm, *, rows: int, table: str) -> None:
         self._jvm = jvm
         self._rows = rows
         self._table = table
@@ -173,17 +142,17 @@ class CountScan:
 
     def supported_custom_metrics(self) -> JavaObject:
         """No metrics."""
-        return self._jvm.array(METRIC)
+        return self._jvm.array(java.METRIC)
 
     def report_driver_metrics(self) -> JavaObject:
         """No driver metrics."""
-        return self._jvm.array(TASK_METRIC)
+        return self._jvm.array(java.TASK_METRIC)
 
     def rows(self) -> JavaObject:
         """The one row."""
-        row = self._jvm.named(GENERIC_ROW)(1)
+        row = self._jvm.named(java.GENERIC_ROW)(1)
         row.setLong(0, self._rows)
-        return self._jvm.array(INTERNAL_ROW, [row])
+        return self._jvm.array(java.INTERNAL_ROW, [row])
 
 
 # The scan.
@@ -198,10 +167,10 @@ SHOWN_MAX = 400
 class SparkScan:
     """Reads some columns of some rows of a table, once."""
 
-    interfaces = (REPORTS_STATISTICS, BATCH)
+    interfaces = (java.REPORTS_STATISTICS, java.BATCH)
 
     def __init__(
-        self, jvm: Jvm, options: SourceOptions, schema: StructType, *, given: dict[str, str]
+        self, jvm: java.Jvm, options: SourceOptions, schema: StructType, *, given: dict[str, str]
     ) -> None:
         self._jvm = jvm
         self._options = options
@@ -221,7 +190,7 @@ class SparkScan:
         """What EXPLAIN shows."""
         parts = [f"headwater {self._options.table}"]
         if self._options.where is not None:
-            parts.append(f"where {where_text(self._options.where)}"[:SHOWN_MAX])
+            parts.append(f"where {filters.where_text(self._options.where)}"[:SHOWN_MAX])
         if self._options.limit is not None:
             parts.append(f"limit {self._options.limit}")
         return ", ".join(parts)
@@ -229,7 +198,7 @@ class SparkScan:
     def columnar_support_mode(self) -> JavaObject:
         """Spark takes the rows out of the batches."""
         return self._jvm.kept(
-            COLUMNAR_MODE, lambda: self._jvm.named(COLUMNAR_MODE).valueOf("UNSUPPORTED")
+            java.COLUMNAR_MODE, lambda: self._jvm.named(java.COLUMNAR_MODE).valueOf("UNSUPPORTED")
         )
 
     def supported_custom_metrics(self) -> JavaObject:
@@ -239,15 +208,15 @@ class SparkScan:
 
     def report_driver_metrics(self) -> JavaObject:
         """No driver metrics."""
-        return self._jvm.array(TASK_METRIC)
+        return self._jvm.array(java.TASK_METRIC)
 
     # ---- what the optimizer asks
 
-    def estimate_statistics(self) -> Proxy:
+    def estimate_statistics(self) -> java.Proxy:
         """Estimate how much will be read."""
         rows = self._rows
         statistics = Statistics(self._jvm, rows=rows, size=max(1, rows * row_width(self._schema)))
-        return Proxy(self._jvm, statistics, (STATISTICS,))
+        return java.Proxy(self._jvm, statistics, (java.STATISTICS,))
 
     def reflects_fully_pushed_down_filters(self) -> bool:
         """The estimate is for all rows."""
@@ -264,23 +233,23 @@ class SparkScan:
 
     # ---- in batch
 
-    def to_batch(self) -> Proxy:
+    def to_batch(self) -> java.Proxy:
         """The planner of the tasks."""
         check_batch(self._options)
-        return Proxy(self._jvm, self, self.interfaces)
+        return java.Proxy(self._jvm, self, self.interfaces)
 
     def plan_input_partitions(self) -> JavaObject:
         """What each task reads."""
-        partition = self._jvm.named(PYTHON_PARTITION)
+        partition = self._jvm.named(java.PYTHON_PARTITION)
         return self._jvm.array(
-            INPUT_PARTITION,
+            java.INPUT_PARTITION,
             [partition(number, split) for number, split in enumerate(self._plan[1])],
         )
 
     def create_reader_factory(self) -> JavaObject:
         """What reads in each task."""
         jvm = self._jvm
-        return jvm.named(PYTHON_READERS)(
+        return jvm.named(java.PYTHON_READERS)(
             python_source(jvm), self._plan[0], jvm.struct(self._schema), jvm.none, jvm.none
         )
 
@@ -323,11 +292,16 @@ def _number(source: BytesIO) -> int:
 class ScanBuilder:
     """Collects what one reference to a table needs; each reference has its own."""
 
-    interfaces = (PUSHES_COLUMNS, PUSHES_PREDICATES, PUSHES_LIMIT, PUSHES_AGGREGATES)
+    interfaces = (
+        java.PUSHES_COLUMNS,
+        java.PUSHES_PREDICATES,
+        java.PUSHES_LIMIT,
+        java.PUSHES_AGGREGATES,
+    )
 
     def __init__(
         self,
-        jvm: Jvm,
+        jvm: java.Jvm,
         options: SourceOptions,
         schema: StructType,
         *,
@@ -341,7 +315,7 @@ class ScanBuilder:
         self._given = given
         # The user's own limit and filter come first, then Spark's conditions.
         self._is_open = options.where is None and options.limit is None
-        self._branches: Branches = EVERYTHING
+        self._branches: filters.Branches = filters.EVERYTHING
         self._pushed: list[JavaObject] = []
         self._count: int | None = None
 
@@ -359,15 +333,17 @@ class ScanBuilder:
 
     def push_predicates(self, predicates: Sequence[JavaObject]) -> JavaObject:
         """Accept the conditions that can be tested here, and return the others."""
-        left = [each for each in items(predicates) if not (self._is_open and self._take(each))]
-        return self._jvm.array(PREDICATE, left)
+        left = [
+            each for each in filters.items(predicates) if not (self._is_open and self._take(each))
+        ]
+        return self._jvm.array(java.PREDICATE, left)
 
     def _take(self, predicate: JavaObject) -> bool:
-        expression = read_predicate(predicate)
+        expression = filters.read_predicate(predicate)
         if expression is None:
             return False
-        branches = branches_of_predicate(expression, self._filterable)
-        joined = None if branches is None else both(self._branches, branches)
+        branches = filters.branches_of_predicate(expression, self._filterable)
+        joined = None if branches is None else filters.both(self._branches, branches)
         if joined is None:
             return False
         self._branches = joined
@@ -376,7 +352,7 @@ class ScanBuilder:
 
     def pushed_predicates(self) -> JavaObject:
         """The conditions that were accepted."""
-        return self._jvm.array(PREDICATE, self._pushed)
+        return self._jvm.array(java.PREDICATE, self._pushed)
 
     def supports_iterative_pushdown(self) -> bool:
         """One round is enough."""
@@ -413,17 +389,17 @@ class ScanBuilder:
 
     # ---- done
 
-    def build(self) -> Proxy:
+    def build(self) -> java.Proxy:
         """Build the scan."""
         if self._count is not None:
             counted = CountScan(self._jvm, rows=self._count, table=self._options.table)
-            return Proxy(self._jvm, counted, (LOCAL_SCAN,))
+            return java.Proxy(self._jvm, counted, (java.LOCAL_SCAN,))
         schema = self._wanted if self._wanted.fields else narrowest(self._whole)
         options = replace(self._final(), columns=tuple(schema.names))
         scan = SparkScan(self._jvm, options, schema, given=self._given)
-        return Proxy(self._jvm, scan, SparkScan.interfaces)
+        return java.Proxy(self._jvm, scan, SparkScan.interfaces)
 
     def _final(self) -> SourceOptions:
-        if self._branches == EVERYTHING:
+        if self._branches == filters.EVERYTHING:
             return self._options
         return replace(self._options, where=self._branches)

@@ -9,52 +9,16 @@ from headwater.client.sync.client import Client
 from headwater.client.sync.table import Table
 from headwater.cluster.schema_in import schema_of
 from headwater.config.values import Option
+from headwater.engines.spark import options as spark_options
+from headwater.engines.spark.catalog import filters
+from headwater.engines.spark.catalog import jvm as java
 from headwater.engines.spark.catalog.definition import properties_of, read_schema, table_schema
-from headwater.engines.spark.catalog.filters import (
-    EVERYTHING,
-    Branches,
-    both,
-    branches_of_predicate,
-    keys_of,
-    read_predicate,
-)
-from headwater.engines.spark.catalog.jvm import (
-    COLUMNS,
-    CONSTRAINT,
-    EXPRESSIONS,
-    GENERIC_ROW,
-    INTERNAL_ROW,
-    NAMED_REFERENCE,
-    SUPPORTS_DELETE,
-    SUPPORTS_PARTITIONS,
-    SUPPORTS_READ,
-    SUPPORTS_WRITE,
-    TABLE_CAPABILITY,
-    TRANSFORM,
-    TRUNCATES,
-    UPDATES_AS_APPENDS,
-    UTF8,
-    WRITE,
-    WRITE_BUILDER,
-    WRITE_INFO,
-    Jvm,
-    Proxy,
-)
 from headwater.engines.spark.catalog.scan import ScanBuilder, python_table
-from headwater.engines.spark.options import (
-    CHANGELOG,
-    PARTIAL_UPDATE,
-    SINK_OPTIONS,
-    SOURCE_OPTIONS,
-    TABLE,
-    given_options,
-)
 from headwater.engines.spark.options import COLUMNS as COLUMNS_READ
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import InvalidOptionError, PartitionMissingError, UnsupportedError
+from headwater.model import Schema, TableInfo
 from headwater.model.arrow import arrow_schema
-from headwater.model.schema import Schema
-from headwater.model.table import TableInfo
 
 # Partitions, for SHOW PARTITIONS and ALTER TABLE: their values are text.
 
@@ -62,7 +26,7 @@ from headwater.model.table import TableInfo
 class SparkPartitions:
     """Lists, creates and drops the partitions of a table."""
 
-    def __init__(self, jvm: Jvm, table: Table) -> None:
+    def __init__(self, jvm: java.Jvm, table: Table) -> None:
         self._jvm = jvm
         self._table = table
         self._keys = table.info.descriptor.partition_keys
@@ -88,15 +52,15 @@ class SparkPartitions:
         """The partitions that have these values."""
         wanted = self._spec(row, tuple(names)).items()
         found = [spec for spec in self._table.partitions() if wanted <= spec.items()]
-        return self._jvm.array(INTERNAL_ROW, [self._row(spec) for spec in found])
+        return self._jvm.array(java.INTERNAL_ROW, [self._row(spec) for spec in found])
 
     def _spec(self, row: JavaObject, keys: Sequence[str]) -> dict[str, str]:
         return {key: row.getUTF8String(place).toString() for place, key in enumerate(keys)}
 
     def _row(self, spec: Mapping[str, str]) -> JavaObject:
-        row = self._jvm.named(GENERIC_ROW)(len(self._keys))
+        row = self._jvm.named(java.GENERIC_ROW)(len(self._keys))
         for place, key in enumerate(self._keys):
-            row.update(place, self._jvm.named(UTF8).fromString(spec[key]))
+            row.update(place, self._jvm.named(java.UTF8).fromString(spec[key]))
         return row
 
 
@@ -106,7 +70,7 @@ class SparkPartitions:
 class WriteBuilder:
     """Builds a write that appends, or upserts by key."""
 
-    def __init__(self, jvm: Jvm, builder: JavaObject, *, table: str, is_partial: bool) -> None:
+    def __init__(self, jvm: java.Jvm, builder: JavaObject, *, table: str, is_partial: bool) -> None:
         self._jvm = jvm
         self._builder = builder
         self._table = table
@@ -115,18 +79,18 @@ class WriteBuilder:
     def __str__(self) -> str:
         return f"write builder of {self._table} {id(self)}"
 
-    def proxy(self, *interfaces: str) -> Proxy:
+    def proxy(self, *interfaces: str) -> java.Proxy:
         """The builder for the JVM, with its optional interfaces."""
-        return Proxy(self._jvm, self, (WRITE_BUILDER, *interfaces))
+        return java.Proxy(self._jvm, self, (java.WRITE_BUILDER, *interfaces))
 
-    def truncate(self) -> Proxy:
+    def truncate(self) -> java.Proxy:
         """Do nothing: only called for new tables, which are empty."""
         return self.proxy()
 
-    def build(self) -> Proxy:
+    def build(self) -> java.Proxy:
         """Build the write."""
         write = SparkWrite(self._builder.build(), table=self._table, is_partial=self._is_partial)
-        return Proxy(self._jvm, write, (WRITE,))
+        return java.Proxy(self._jvm, write, (java.WRITE,))
 
 
 class SparkWrite:
@@ -148,7 +112,7 @@ class SparkWrite:
         """Writer of a batch."""
         if self._is_partial:
             raise UnsupportedError(
-                f"'{PARTIAL_UPDATE.name}' does not work with a table of the catalog: "
+                f"'{spark_options.PARTIAL_UPDATE.name}' does not work with a table of the catalog: "
                 "Spark fills missing columns with nulls.",
                 hint="Write with df.write.format('headwater') and the option 'table'.",
             )
@@ -178,7 +142,7 @@ class CatalogTable:
 
     def __init__(
         self,
-        jvm: Jvm,
+        jvm: java.Jvm,
         table: Table,
         *,
         catalog: str,
@@ -202,10 +166,10 @@ class CatalogTable:
     def interfaces(self) -> tuple[str, ...]:
         """The interfaces that say what Spark may do with the table."""
         if not self._is_real:
-            return (SUPPORTS_READ,)
-        deletes = (SUPPORTS_DELETE,) if self._table.is_keyed else ()
-        partitions = (SUPPORTS_PARTITIONS,) if self._table.info.is_partitioned else ()
-        return (SUPPORTS_READ, SUPPORTS_WRITE, *deletes, *partitions)
+            return (java.SUPPORTS_READ,)
+        deletes = (java.SUPPORTS_DELETE,) if self._table.is_keyed else ()
+        partitions = (java.SUPPORTS_PARTITIONS,) if self._table.info.is_partitioned else ()
+        return (java.SUPPORTS_READ, java.SUPPORTS_WRITE, *deletes, *partitions)
 
     # ---- what it is
 
@@ -229,7 +193,9 @@ class CatalogTable:
         schema = self._shown_schema()
         return self._jvm.kept(
             ("columns", schema.json()),
-            lambda: self._jvm.named(COLUMNS).structTypeToV2Columns(self._jvm.struct(schema), False),
+            lambda: self._jvm.named(java.COLUMNS).structTypeToV2Columns(
+                self._jvm.struct(schema), False
+            ),
         )
 
     def _shown_schema(self) -> StructType:
@@ -248,19 +214,19 @@ class CatalogTable:
         return self._jvm.kept(("partitioning", keys), lambda: self._partitioning(keys))
 
     def _partitioning(self, keys: Sequence[str]) -> JavaObject:
-        expressions = self._jvm.named(EXPRESSIONS)
-        return self._jvm.array(TRANSFORM, [expressions.identity(key) for key in keys])
+        expressions = self._jvm.named(java.EXPRESSIONS)
+        return self._jvm.array(java.TRANSFORM, [expressions.identity(key) for key in keys])
 
     def constraints(self) -> JavaObject:
         """The primary key."""
         key = self._table.info.schema.primary_key
         if not key or not self._is_real:
-            return self._jvm.array(CONSTRAINT)
-        column = self._jvm.named(EXPRESSIONS).column
-        columns = self._jvm.array(NAMED_REFERENCE, list(map(column, key)))
+            return self._jvm.array(java.CONSTRAINT)
+        column = self._jvm.named(java.EXPRESSIONS).column
+        columns = self._jvm.array(java.NAMED_REFERENCE, list(map(column, key)))
         name = f"{self._table.path.table}_key"
-        built = self._jvm.named(CONSTRAINT).primaryKey(name, columns).enforced(False).build()
-        return self._jvm.array(CONSTRAINT, [built])
+        built = self._jvm.named(java.CONSTRAINT).primaryKey(name, columns).enforced(False).build()
+        return self._jvm.array(java.CONSTRAINT, [built])
 
     def properties(self) -> JavaObject:
         """What SHOW TBLPROPERTIES shows."""
@@ -273,7 +239,7 @@ class CatalogTable:
 
     def _capabilities(self, names: Iterable[str]) -> JavaObject:
         capability, found = (
-            self._jvm.named(TABLE_CAPABILITY),
+            self._jvm.named(java.TABLE_CAPABILITY),
             self._jvm.named("java.util.HashSet")(),
         )
         for name in names:
@@ -282,21 +248,21 @@ class CatalogTable:
 
     # ---- reading
 
-    def new_scan_builder(self, options: JavaObject) -> Proxy:
+    def new_scan_builder(self, options: JavaObject) -> java.Proxy:
         """Collector for one reference to the table."""
-        known = _of(self._options, SOURCE_OPTIONS)
-        given = {**known, **texts_of(options), TABLE.name: self._table.name}
+        known = _of(self._options, spark_options.SOURCE_OPTIONS)
+        given = {**known, **texts_of(options), spark_options.TABLE.name: self._table.name}
         read = SourceOptions.of(given)
         self._check_columns(read)
         schema = self._read_schema()
         builder = ScanBuilder(self._jvm, read, schema, filterable=self._filterable(), given=given)
-        return Proxy(self._jvm, builder, ScanBuilder.interfaces)
+        return java.Proxy(self._jvm, builder, ScanBuilder.interfaces)
 
     def _check_columns(self, read: SourceOptions) -> None:
         """Raise for options that change the columns which Spark knows."""
         if read.table != self._table.name:
             raise InvalidOptionError(
-                f"'{CHANGELOG.name}' does not work with a table of the catalog.",
+                f"'{spark_options.CHANGELOG.name}' does not work with a table of the catalog.",
                 hint=f"Read `{self._table.path.table}$changelog`.",
             )
         if read.columns is not None:
@@ -310,11 +276,11 @@ class CatalogTable:
 
     # ---- writing
 
-    def new_write_builder(self, info: JavaObject) -> Proxy:
+    def new_write_builder(self, info: JavaObject) -> java.Proxy:
         """Spark's own builder for this table."""
-        known = _of(self._options, SINK_OPTIONS)
-        given = {**known, **texts_of(info.options()), TABLE.name: self._table.name}
-        told = self._jvm.named(WRITE_INFO)(
+        known = _of(self._options, spark_options.SINK_OPTIONS)
+        given = {**known, **texts_of(info.options()), spark_options.TABLE.name: self._table.name}
+        told = self._jvm.named(java.WRITE_INFO)(
             info.queryId(),
             info.schema(),
             self._jvm.options(given),
@@ -325,39 +291,41 @@ class CatalogTable:
             self._jvm,
             python_table(self._jvm, self._read_schema()).newWriteBuilder(told),
             table=self._table.name,
-            is_partial=PARTIAL_UPDATE.required(given_options(given, SINK_OPTIONS)),
+            is_partial=spark_options.PARTIAL_UPDATE.required(
+                spark_options.given_options(given, spark_options.SINK_OPTIONS)
+            ),
         )
         return builder.proxy(*self._write_interfaces())
 
     def _write_interfaces(self) -> tuple[str, ...]:
         # With a primary key, updates of a stream are written like appends.
-        return (UPDATES_AS_APPENDS,) if self._table.is_keyed else ()
+        return (java.UPDATES_AS_APPENDS,) if self._table.is_keyed else ()
 
     # ---- deleting
 
     def can_delete_where(self, predicates: Sequence[JavaObject]) -> bool:
         """Return true, or raise why the rows cannot be deleted, before any is."""
-        keys_of(self._wanted(predicates), self._table.info.schema.primary_key)
+        filters.keys_of(self._wanted(predicates), self._table.info.schema.primary_key)
         return True
 
     def delete_where(self, predicates: Sequence[JavaObject]) -> None:
         """Delete the rows whose keys are named."""
-        keys = keys_of(self._wanted(predicates), self._table.info.schema.primary_key)
+        keys = filters.keys_of(self._wanted(predicates), self._table.info.schema.primary_key)
         if keys:
             self._table.delete(keys)
 
-    def _wanted(self, predicates: Sequence[JavaObject]) -> Branches | None:
-        wanted: Branches | None = EVERYTHING
+    def _wanted(self, predicates: Sequence[JavaObject]) -> filters.Branches | None:
+        wanted: filters.Branches | None = filters.EVERYTHING
         for predicate in predicates:
-            expression = read_predicate(predicate)
+            expression = filters.read_predicate(predicate)
             branches = (
                 None
                 if expression is None
-                else branches_of_predicate(expression, self._filterable())
+                else filters.branches_of_predicate(expression, self._filterable())
             )
             if branches is None or wanted is None:
                 return None
-            wanted = both(wanted, branches)
+            wanted = filters.both(wanted, branches)
         return wanted
 
     def truncate_table(self) -> bool:
@@ -400,7 +368,13 @@ class NewTable(CatalogTable):
     """A table made by CREATE TABLE AS SELECT, visible to others before its rows are there."""
 
     def __init__(
-        self, jvm: Jvm, table: Table, *, catalog: str, options: Mapping[str, str], client: Client
+        self,
+        jvm: java.Jvm,
+        table: Table,
+        *,
+        catalog: str,
+        options: Mapping[str, str],
+        client: Client,
     ) -> None:
         super().__init__(jvm, table, catalog=catalog, options=options)
         self._client = client
@@ -411,7 +385,7 @@ class NewTable(CatalogTable):
         return self._jvm.kept(("capabilities", names), lambda: self._capabilities(names))
 
     def _write_interfaces(self) -> tuple[str, ...]:
-        return (TRUNCATES,)
+        return (java.TRUNCATES,)
 
     def commit_staged_changes(self) -> None:
         """Leave the table as it is."""

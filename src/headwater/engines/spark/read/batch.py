@@ -31,7 +31,7 @@ from headwater.engines.spark.read.view import (
 )
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import OffsetOutOfRangeError, UnsupportedError
-from headwater.model.bucket import OffsetRange
+from headwater.model import OffsetRange
 from headwater.read.offsets import Buckets, Place, When, count_rows, list_offsets
 from headwater.read.split import LogPart, LogRange, StateAt, rows_max_of
 from headwater.read.virtual import VirtualKind

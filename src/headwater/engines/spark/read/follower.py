@@ -11,7 +11,7 @@ from headwater.engines.spark.read.stream_offset import StreamOffset
 from headwater.engines.spark.read.task import lost_offsets, lost_partition
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.errors import HeadwaterError, OffsetOutOfRangeError, PartitionMissingError
-from headwater.model.bucket import TableBucket
+from headwater.model import TableBucket
 from headwater.read.fetcher import Fetcher
 from headwater.read.filters import RowView
 from headwater.read.log_ranges import cut_offsets

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from headwater.engines.spark.read.splits import place_order
 from headwater.engines.spark.read.start import partition_ids
 from headwater.engines.spark.read.stream_offset import Position, StreamOffset
-from headwater.model.bucket import OffsetRange
+from headwater.model import OffsetRange
 from headwater.read.offsets import Buckets, Place
 from headwater.read.split import LogPart, LogRange, StateAt
 

@@ -14,9 +14,9 @@ from headwater.engines.spark.clients import SparkConnection, SparkLink
 from headwater.engines.spark.source_options import SourceOptions
 from headwater.engines.spark.types import spark_schema
 from headwater.errors import RequestError, UnsupportedError
+from headwater.model import TableInfo
 from headwater.model.arrow import arrow_schema
 from headwater.model.path import complete_spec, name_of_spec, spec_of_name
-from headwater.model.table import TableInfo
 from headwater.read.filters import Filter, RowView, Where
 from headwater.read.offsets import Buckets, Place, buckets_of
 from headwater.read.prune import wanted_buckets

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TypeAlias, TypeVar, assert_never
 
 from headwater.lake.split import LakeSplit
-from headwater.model.bucket import OffsetRange
+from headwater.model import OffsetRange
 from headwater.read.offsets import Place
 from headwater.read.split import (
     Hybrid,

@@ -3,28 +3,15 @@
 from collections.abc import Mapping
 from typing import assert_never
 
+from headwater import errors
 from headwater.client.client import AsyncClient
 from headwater.engines.spark.options import StartupMode
+from headwater.engines.spark.read import selection
 from headwater.engines.spark.read.batch import moment
-from headwater.engines.spark.read.selection import (
-    Reading,
-    place_of,
-    place_text,
-    selected,
-    selected_names,
-)
 from headwater.engines.spark.read.stream_offset import FirstView, Position, StreamOffset
 from headwater.engines.spark.read.view import ViewShare, look, reads_view, shares_of, view_splits
 from headwater.engines.spark.source_options import LakePosition, SourceOptions
-from headwater.errors import (
-    LakeSnapshotMissingError,
-    LogGapError,
-    MissingError,
-    PositionMissingError,
-    RequestError,
-)
-from headwater.model.boundary import LakeBucket
-from headwater.model.bucket import TableBucket
+from headwater.model import LakeBucket, TableBucket
 from headwater.read.offsets import Buckets, Place, Start, list_offsets, start_offsets
 from headwater.read.prune import wanted_buckets
 from headwater.read.view import TableView
@@ -33,10 +20,10 @@ from headwater.read.view import TableView
 
 
 async def first_offset(
-    client: AsyncClient, reading: Reading, options: SourceOptions
+    client: AsyncClient, reading: selection.Reading, options: SourceOptions
 ) -> StreamOffset:
     """Return where to begin in every bucket that there is."""
-    buckets = await selected(client.cluster, reading, options)
+    buckets = await selection.selected(client.cluster, reading, options)
     positions: Mapping[Place, Position]
     if options.mode is StartupMode.FULL and reading.table.is_keyed:
         ends = await list_offsets(client.cluster, reading.table, "latest", buckets=buckets)
@@ -58,7 +45,7 @@ def partition_ids(buckets: Buckets) -> dict[str, int]:
 
 
 async def _start(
-    client: AsyncClient, reading: Reading, options: SourceOptions, *, buckets: Buckets
+    client: AsyncClient, reading: selection.Reading, options: SourceOptions, *, buckets: Buckets
 ) -> Start:
     match options.mode:
         case StartupMode.FULL | StartupMode.EARLIEST:
@@ -77,25 +64,28 @@ async def _start(
             assert_never(options.mode)
 
 
-def _named(reading: Reading, offsets: Mapping[str, int], *, buckets: Buckets) -> dict[Place, int]:
+def _named(
+    reading: selection.Reading, offsets: Mapping[str, int], *, buckets: Buckets
+) -> dict[Place, int]:
     keys = reading.table.descriptor.partition_keys
-    named = {place_of(text, keys): offset for text, offset in offsets.items()}
+    named = {selection.place_of(text, keys): offset for text, offset in offsets.items()}
     if unknown := [place for place in named if place not in buckets]:
-        known = ", ".join(place_text(place, keys) for place in list(buckets)[:8])
-        raise RequestError(
-            f"{reading.table.path} has no bucket {place_text(unknown[0], keys)} to start in.",
+        known = ", ".join(selection.place_text(place, keys) for place in list(buckets)[:8])
+        first = selection.place_text(unknown[0], keys)
+        raise errors.RequestError(
+            f"{reading.table.path} has no bucket {first} to start in.",
             hint=f"Its buckets are {known}{', …' if len(buckets) > 8 else ''}.",  # noqa: PLR2004
         )
     return named
 
 
 async def _of_cursor(
-    client: AsyncClient, reading: Reading, name: str, *, buckets: Buckets
+    client: AsyncClient, reading: selection.Reading, name: str, *, buckets: Buckets
 ) -> dict[Place, int]:
     try:
         state = await client.cursors.describe(name, reading.table.path)
-    except MissingError as fault:
-        raise MissingError(
+    except errors.MissingError as fault:
+        raise errors.MissingError(
             fault.message,
             hint="Set it to where to begin with `headwater cursor reset`, or choose another"
             " 'scan.startup.mode'.",
@@ -106,12 +96,12 @@ async def _of_cursor(
 BEFORE_VIEW = StreamOffset(positions={}, is_before_view=True)
 
 
-def begins_with_view(reading: Reading, options: SourceOptions) -> bool:
+def begins_with_view(reading: selection.Reading, options: SourceOptions) -> bool:
     """Tell whether a stream begins with the rows of lake and log."""
     return options.mode is StartupMode.FULL and reads_view(reading, options)
 
 
-def offset_after_view(reading: Reading, options: SourceOptions) -> StreamOffset:
+def offset_after_view(reading: selection.Reading, options: SourceOptions) -> StreamOffset:
     """Take a view as the table is now, and return where its logs go on.
 
     Rows by key of which the lake has none yet are read as states of their buckets, as they are of
@@ -131,24 +121,30 @@ def offset_after_view(reading: Reading, options: SourceOptions) -> StreamOffset:
     )
 
 
-def first_shares(first: FirstView, reading: Reading, options: SourceOptions) -> list[ViewShare]:
+def first_shares(
+    first: FirstView, reading: selection.Reading, options: SourceOptions
+) -> list[ViewShare]:
     """Return what each task reads of the view, which is the same rows each time."""
     link = reading.link()
     try:
         looking = look(link.awaiting, reading.table, LakePosition(token=first.token))
         view = link.loop.run(looking).value
         splits = view_splits(view, reading, options)
-    except (PositionMissingError, LakeSnapshotMissingError, LogGapError) as fault:
-        raise PositionMissingError(
+    except (
+        errors.PositionMissingError,
+        errors.LakeSnapshotMissingError,
+        errors.LogGapError,
+    ) as fault:
+        raise errors.PositionMissingError(
             f"The first rows of the stream cannot be read again: {fault}",
             hint="Start the query with a new checkpoint location, and empty what it had written.",
         ) from fault
     return [ViewShare(view, share) for share in shares_of(splits, options)]
 
 
-def _selected(view: TableView, reading: Reading, options: SourceOptions) -> Buckets:
+def _selected(view: TableView, reading: selection.Reading, options: SourceOptions) -> Buckets:
     """Return the buckets of a view that the stream follows, which are those it would find."""
-    named = selected_names(reading, options)
+    named = selection.selected_names(reading, options)
     found: dict[Place, TableBucket] = {}
     for each in view.logs:
         name = None if each.partition_id is None else view.partitions[each.partition_id]

@@ -20,6 +20,7 @@ from headwater.client.cursors.ledger import CursorMark, Ledger, TableStore, ensu
 from headwater.client.cursors.rows import GroupKey
 from headwater.engines.spark.clients import SparkLink
 from headwater.engines.spark.options import LIMIT, MAX_ROWS
+from headwater.engines.spark.read import stream_offset
 from headwater.engines.spark.read.follower import Follower
 from headwater.engines.spark.read.progress import splits_between
 from headwater.engines.spark.read.selection import Reading
@@ -31,18 +32,11 @@ from headwater.engines.spark.read.start import (
     first_shares,
     offset_after_view,
 )
-from headwater.engines.spark.read.stream_offset import (
-    Document,
-    StreamOffset,
-    offset_document,
-    read_offset,
-)
 from headwater.engines.spark.read.task import read_share
 from headwater.engines.spark.read.view import ViewShare, read_view
 from headwater.engines.spark.source_options import SourceOptions, position_option
 from headwater.errors import InvalidOptionError
-from headwater.model.bucket import TableBucket
-from headwater.model.path import TablePath
+from headwater.model import TableBucket, TablePath
 from headwater.runtime.events import Events
 
 _events = Events("spark")
@@ -120,13 +114,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- where it is
 
-    def initialOffset(self) -> Document:  # noqa: N802 - Spark's
+    def initialOffset(self) -> stream_offset.Document:  # noqa: N802 - Spark's
         """Return where to begin."""
         if begins_with_view(self._reading, self._options):
             return self._document(BEFORE_VIEW)
         return self._document(self._first())
 
-    def latestOffset(self, start: Document, limit: ReadLimit) -> Document:  # noqa: N802
+    def latestOffset(  # noqa: N802 - Spark's
+        self, start: stream_offset.Document, limit: ReadLimit
+    ) -> stream_offset.Document:
         """Return how far to read now, or the start where there is nothing to read."""
         before = self._offset(start)
         if before.is_before_view:
@@ -151,17 +147,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         link = self._reading.link()
         link.loop.run(self._following(link).pin())
 
-    def reportLatestOffset(self) -> Document | None:  # noqa: N802 - Spark's
+    def reportLatestOffset(self) -> stream_offset.Document | None:  # noqa: N802 - Spark's
         """Return where the logs end, and how many rows the stream is behind."""
         follower = self._follower
         if follower is None or follower.last is None:
             return None
-        ends = StreamOffset(positions=follower.seen, partition_ids=follower.last.partition_ids)
+        ends = stream_offset.StreamOffset(
+            positions=follower.seen, partition_ids=follower.last.partition_ids
+        )
         return {**self._document(ends), "rows_behind": follower.rows_behind}
 
     # ---- reading
 
-    def partitions(self, start: Document, end: Document) -> list[InputPartition]:
+    def partitions(
+        self, start: stream_offset.Document, end: stream_offset.Document
+    ) -> list[InputPartition]:
         """Return what each task reads between two offsets, which never changes."""
         first, last = self._offset(start), self._offset(end)
         if view := last.view_since(first):
@@ -193,7 +193,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             truncates_nanoseconds=self._options.truncates_nanoseconds,
         )
 
-    def commit(self, end: Document) -> None:
+    def commit(self, end: stream_offset.Document) -> None:
         """Note how far everything was handled, in the cursor that the stream began with."""
         if self._options.cursor is None:
             return
@@ -222,7 +222,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._found = Reading.of(self._options, self._schema, follows=True)
         return self._found
 
-    def _first(self) -> StreamOffset:
+    def _first(self) -> stream_offset.StreamOffset:
         link = self._reading.link()
         return link.loop.run(first_offset(link.awaiting, self._reading, self._options))
 
@@ -231,11 +231,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._follower = Follower(link.awaiting, self._reading, self._options)
         return self._follower
 
-    def _document(self, offset: StreamOffset) -> Document:
-        return offset_document(offset, self._reading.table)
+    def _document(self, offset: stream_offset.StreamOffset) -> stream_offset.Document:
+        return stream_offset.offset_document(offset, self._reading.table)
 
-    def _offset(self, document: Document) -> StreamOffset:
-        return read_offset(document, self._reading.table)
+    def _offset(self, document: stream_offset.Document) -> stream_offset.StreamOffset:
+        return stream_offset.read_offset(document, self._reading.table)
 
 
 def _check(options: SourceOptions) -> None:

@@ -22,16 +22,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from headwater.engines.spark.read.selection import (
-    partition_of,
-    partition_text,
-    place_of,
-    place_text,
-)
+from headwater.engines.spark.read import selection
 from headwater.engines.spark.read.splits import place_order
 from headwater.errors import RequestError
-from headwater.model.bucket import TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import TableBucket, TableInfo
 from headwater.read.offsets import Place
 
 Document: TypeAlias = dict[str, object]
@@ -89,13 +83,13 @@ def offset_document(offset: StreamOffset, table: TableInfo) -> Document:
         "table": str(table.path),
         "table_id": table.table_id,
         "offsets": {
-            place_text(place, keys): _STATE if at is None else at
+            selection.place_text(place, keys): _STATE if at is None else at
             for place, at in sorted(offset.positions.items(), key=lambda each: place_order(each[0]))
         },
     }
     if offset.partition_ids:
         document["partitions"] = {
-            partition_text(name, keys): number
+            selection.partition_text(name, keys): number
             for name, number in sorted(offset.partition_ids.items())
         }
     if offset.state_ms is not None:
@@ -119,10 +113,11 @@ def read_offset(document: Mapping[str, object], table: TableInfo) -> StreamOffse
     keys = table.descriptor.partition_keys
     return StreamOffset(
         positions={
-            place_of(text, keys): _position(at) for text, at in _mapping(document, "offsets")
+            selection.place_of(text, keys): _position(at)
+            for text, at in _mapping(document, "offsets")
         },
         partition_ids={
-            partition_of(text, keys): _whole(number)
+            selection.partition_of(text, keys): _whole(number)
             for text, number in _mapping(document, "partitions")
         },
         state_ms=_whole(document["state_read_ms"]) if "state_read_ms" in document else None,

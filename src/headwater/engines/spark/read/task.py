@@ -19,8 +19,7 @@ from headwater.engines.spark.read.selection import Reading, place_text
 from headwater.engines.spark.read.splits import LogShare
 from headwater.engines.spark.types import SparkBatches
 from headwater.errors import OffsetOutOfRangeError, PartitionMissingError
-from headwater.model.bucket import OffsetRange, TableBucket
-from headwater.model.table import TableInfo
+from headwater.model import OffsetRange, TableBucket, TableInfo
 from headwater.read.log_ranges import LogRanges
 from headwater.read.log_scan import LIMITED_BYTES_MAX
 from headwater.read.offsets import LogBatch, Place

@@ -15,8 +15,8 @@ from headwater.engines.spark.read.splits import PlannedSplits, Share, packed, pl
 from headwater.engines.spark.read.task import pumped
 from headwater.engines.spark.source_options import LakePosition, SourceOptions
 from headwater.engines.spark.types import SparkBatches
+from headwater.model import TableInfo
 from headwater.model.path import spec_of_name
-from headwater.model.table import TableInfo
 from headwater.read.offsets import Place
 from headwater.read.position import has_lake
 from headwater.read.sources import gathered
