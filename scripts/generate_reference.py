@@ -14,6 +14,17 @@ from headwater.cli.main import app
 from headwater.config.client import ClientSettings
 from headwater.config.options import TABLE_OPTIONS
 from headwater.config.server import ServerSettings
+from headwater.config.spellings import (
+    BUCKET_COUNT_NAMES,
+    BUCKET_KEY_NAMES,
+    FREE_NAMES,
+    FREE_PREFIXES,
+    NO_EFFECT,
+    REFUSED,
+    SPELLINGS,
+    UNITS,
+    Spelling,
+)
 from headwater.config.values import Option, described
 from headwater.engines.spark.options import SHARED_OPTIONS as SPARK_OPTIONS
 from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS
@@ -99,10 +110,10 @@ def _table_options() -> Iterator[str]:
     yield "# Table options"
     yield (
         "Given as `options` when a table is created. An unknown name or a value of the wrong kind"
-        " is refused with a hint. Names that do not start with `table.` are your own: they are kept"
-        " and shown, no more, except `fields.<column>.agg` and its parameters, which name"
-        " [aggregate functions](../how-to/merge-engines.md#aggregation). `pyfluss` takes the former"
-        " as `properties` and the latter as `custom_properties`."
+        " is refused with a hint. The names that [other systems](#names-of-other-systems) give to"
+        " some of them are taken as well. Names of your own begin with `custom.`; what else is kept"
+        " without being followed is [listed below](#free-names). `pyfluss` takes names with"
+        " `table.` as `properties` and others as `custom_properties`; the server looks at both."
     )
     groups: dict[tuple[str, str], list[Option[object]]] = {}
     for name, option in sorted(TABLE_OPTIONS.items()):
@@ -125,6 +136,53 @@ def _table_options() -> Iterator[str]:
                 for option in groups[group]
             ],
         )
+    yield from _spellings()
+
+
+def _spellings() -> Iterator[str]:
+    yield "## Names of other systems"
+    yield (
+        "Taken wherever options of a table are given, in any client and over the wire, and stored"
+        " and shown under our name. A number without a unit has the unit of the name; a value"
+        " with its unit is taken too. Two names of one option must agree."
+    )
+    yield _table(
+        ("name", "is", "a bare number is"),
+        [
+            (
+                f"`{each.name}`",
+                f"`{each.option.name}`",
+                "" if each.unit is None else f"{UNITS[each.unit]}{_unlimited(each)}",
+            )
+            for each in SPELLINGS.values()
+        ]
+        + [(f"`{name}`", "the number of buckets", "a count") for name in BUCKET_COUNT_NAMES]
+        + [(f"`{name}`", "the bucket key", "") for name in BUCKET_KEY_NAMES],
+    )
+    yield (
+        "A retention of 0 deletes rows as soon as the server looks, as it does elsewhere, while"
+        " `table.log.ttl` of `0 ms` keeps them for ever: it is stored as `1 ms`."
+    )
+    yield "These cannot be options of a table, and the error says what to use:"
+    yield _table(("name", "use"), [(f"`{name}`", hint) for name, hint in REFUSED.items()])
+    yield "## Free names"
+    yield "Kept for whoever wrote them, and shown:"
+    yield _table(
+        ("names", "what they are"),
+        [(f"`{prefix}…`", text) for prefix, text in FREE_PREFIXES.items()]
+        + [(", ".join(f"`{name}`" for name in FREE_NAMES), "notes, and what connectors add")],
+    )
+    yield "## Without effect"
+    yield (
+        "Options of Fluss that are taken because its clients send them. `headwater table describe`"
+        " marks them, and so it does with names that a table has from a version that kept"
+        " everything; the server names those when it starts."
+    )
+    yield _table(("option", "why"), [(f"`{name}`", why) for name, why in NO_EFFECT.items()])
+
+
+def _unlimited(spelling: Spelling) -> str:
+    return "" if spelling.unlimited is None else "; -1 is no limit"
 
 
 def _server_settings() -> Iterator[str]:

@@ -24,7 +24,7 @@ CHANGES = {
     "drop database": lambda catalog: catalog.databases.drop("fluss", cascade=True),
     "create table": lambda catalog: catalog.tables.create(TablePath("shop", "new"), log_table()),
     "drop table": lambda catalog: catalog.tables.drop(ORDERS),
-    "set option": lambda catalog: catalog.tables.alter(ORDERS, [SetTableOption("a", "b")]),
+    "set option": lambda catalog: catalog.tables.alter(ORDERS, [SetTableOption("custom.a", "b")]),
     "add column": lambda catalog: catalog.tables.alter(
         ORDERS, [AddColumn(name="x", type=IntType(), comment="c")]
     ),

@@ -17,7 +17,9 @@ from tests.catalog.test_databases import HOSTILE
 
 
 def test_a_created_table_has_all_that_was_left_out_filled_in(catalog, clock):
-    table = catalog.tables.create(ORDERS, log_table(comment="wares", custom_properties={"a": "1"}))
+    table = catalog.tables.create(
+        ORDERS, log_table(comment="wares", custom_properties={"custom.a": "1"})
+    )
 
     assert table.descriptor.bucket_count == 1
     assert table.descriptor.bucket_keys == ()
@@ -127,9 +129,9 @@ def test_a_schema_version_that_never_was_is_told(catalog):
 
 
 def test_changing_the_properties_that_were_handed_in_changes_no_table(catalog):
-    custom = {"a": "1"}
+    custom = {"custom.a": "1"}
     catalog.tables.create(ORDERS, log_table(custom_properties=custom))
 
-    custom["a"] = "2"
+    custom["custom.a"] = "2"
 
-    assert catalog.tables.info(ORDERS).descriptor.custom_properties == {"a": "1"}
+    assert catalog.tables.info(ORDERS).descriptor.custom_properties == {"custom.a": "1"}

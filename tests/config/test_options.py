@@ -22,7 +22,7 @@ def test_every_option_has_a_sentence_and_a_default_of_its_kind(option: Option[ob
     assert option.default is None or option.kind.read(option.default) is not None
 
 
-def test_the_options_that_can_change_are_those_of_fluss_and_two_more():
+def test_the_options_that_can_change_are_those_of_fluss_and_some_of_ours():
     assert ALTERABLE_NAMES == (
         "table.auto-partition.enabled",
         "table.auto-partition.num-precreate",
@@ -32,9 +32,15 @@ def test_the_options_that_can_change_are_those_of_fluss_and_two_more():
         "table.datalake.enabled",
         "table.datalake.freshness",
         "table.datalake.historical-partition.enabled",
+        "table.kv.compaction.dirty-ratio",
+        "table.kv.compaction.enabled",
+        "table.kv.compaction.interval",
         "table.kv.standby-replica.enabled",
+        "table.log.delete-delay",
         "table.log.local-ttl",
         "table.log.retention.bytes",
+        "table.log.roll",
+        "table.log.segment.bytes",
         "table.log.tiered.local-segments",
         "table.log.ttl",
         "table.statistics.columns",

@@ -4,12 +4,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headwater.tablet.state_upkeep import (
-    DEAD_SHARE_MIN,
     SMALL_COUNT_MIN,
     VICTIM_BYTES_MAX,
     SegmentUse,
     segments_to_compact,
 )
+from tests.cases import cases
 
 MIB = 1 << 20
 SMALL = 8 * MIB
@@ -36,8 +36,10 @@ def use(number, *, size=SMALL, live=SMALL, oldest_ms=0, newest_ms=0):
     return SegmentUse(number, size, live, oldest_ms, newest_ms)
 
 
-def chosen(segments, *, span=None):
-    return segments_to_compact(segments, small_bytes=SMALL, age_span_ms_max=span)
+def chosen(segments, *, span=None, ratio=0.5):
+    return segments_to_compact(
+        segments, small_bytes=SMALL, dead_share_max=ratio, age_span_ms_max=span
+    )
 
 
 @given(many, spans)
@@ -60,11 +62,18 @@ def test_only_segments_of_about_the_same_age_are_put_together(segments, span):
     assert max(segment.newest_ms for segment in together) - oldest_ms <= span
 
 
-@given(many, spans)
-def test_a_segment_that_is_mostly_dead_does_not_stay(segments, span):
-    dead = [s for s in segments if s.size_bytes - s.live_bytes > s.size_bytes * DEAD_SHARE_MIN]
+@given(many, spans, st.floats(0, 1))
+def test_a_segment_that_is_dirtier_than_allowed_does_not_stay(segments, span, ratio):
+    dead = [s for s in segments if (s.size_bytes - s.live_bytes) / s.size_bytes > ratio]
 
-    assert bool(chosen(segments, span=span)) or not dead
+    assert bool(chosen(segments, span=span, ratio=ratio)) or not dead
+
+
+@cases(("ratio", "numbers"), [(0.0, (0, 1)), (0.3, (1,)), (0.6, ()), (1.0, ())])
+def test_segments_are_rewritten_above_the_dirty_ratio(ratio, numbers):
+    segments = [use(0, live=SMALL * 3 // 4), use(1, live=SMALL // 2), use(2)]
+
+    assert chosen(segments, ratio=ratio) == numbers
 
 
 def test_rewriting_comes_to_an_end():

@@ -13,6 +13,7 @@ from headwater.cli.target import ADDRESS_DEFAULT, Servers, check_credentials, op
 from headwater.cluster.paths import DEFAULT_DATABASE
 from headwater.config.lake import shown_options
 from headwater.config.options import ALTERABLE_NAMES, TABLE_OPTIONS
+from headwater.config.spellings import BUCKET_COUNT_NAMES, SPELLINGS, without_effect
 from headwater.errors import HeadwaterError
 from headwater.model.table import TableInfo
 from headwater.model.type_text import type_text
@@ -68,8 +69,9 @@ def cursor_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def option_names(_: typer.Context, incomplete: str) -> list[str]:
-    """Complete table options, ready for a value."""
-    return [f"{name}=" for name in _beginning(TABLE_OPTIONS, incomplete)]
+    """Complete table options, ready for a value; names of other systems once one is begun."""
+    foreign = (*SPELLINGS, BUCKET_COUNT_NAMES[0]) if incomplete else ()
+    return [f"{name}=" for name in _beginning({*TABLE_OPTIONS, *foreign}, incomplete)]
 
 
 def alterable_names(_: typer.Context, incomplete: str) -> list[str]:
@@ -144,6 +146,7 @@ def describe(
         "options": shown_options(
             dict(sorted({**table.properties, **table.custom_properties}.items()))
         ),
+        "without_effect": without_effect(table),
         "rows": rows,
         "partitions": [dict(partition) for partition in partitions],
         "offsets": list(offsets),
@@ -164,12 +167,17 @@ def page(info: TableInfo, document: Document, look: TableStyle) -> str:
     facts = {
         name.replace("_", " "): ", ".join(map(str, value)) if isinstance(value, list) else value
         for name, value in document.items()
-        if name not in ("columns", "options", "partitions", "offsets") and value not in (None, [])
+        if name not in ("columns", "options", "without_effect", "partitions", "offsets")
+        and value not in (None, [])
     }
     parts = [document_text(facts, output=Output.TABLE), _columns(info, look)]
     options = document["options"]
     if isinstance(options, dict) and options:
         parts.append(document_text(options, output=Output.TABLE))
+    idle = document["without_effect"]
+    if isinstance(idle, dict) and idle:
+        told = {f"{name} (no effect)": why for name, why in idle.items()}
+        parts.append(document_text(told, output=Output.TABLE))
     parts += [_partitions(document), _offsets(document, look)]
     return "\n".join(part for part in parts if part)
 

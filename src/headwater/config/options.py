@@ -7,13 +7,16 @@ from enum import StrEnum
 from headwater.config.values import (
     BOOLEAN,
     DURATION,
+    INT_MAX,
     LONG_MAX,
     MEMORY,
     NAMES,
+    SHARE,
     TEXT,
     ZONE,
     Option,
     choice,
+    memory_size,
     shown,
     whole_number,
 )
@@ -88,6 +91,8 @@ class ChangelogImage(StrEnum):
 TABLE_PREFIX = "table."
 PRECREATE_MAX = 1000
 KV_FORMAT_VERSION_MAX = 2
+# A segment is smaller than 2 GiB, as its positions are stored in 32 bits.
+SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX = 1024, INT_MAX
 
 REPLICATION_FACTOR = Option(
     name="table.replication.factor",
@@ -139,6 +144,27 @@ LOG_TIERED_LOCAL_SEGMENTS = Option(
     default="2",
     alterable=True,
     description="Segments of each bucket that stay local even if they are in remote storage.",
+)
+LOG_SEGMENT_BYTES = Option(
+    name="table.log.segment.bytes",
+    kind=memory_size(low=SEGMENT_BYTES_MIN, high=SEGMENT_BYTES_MAX),
+    alterable=True,
+    description="Size above which a bucket's log begins its next segment; unset means 1 gb. "
+    "Retention deletes whole segments. Not an option of Fluss.",
+)
+LOG_ROLL = Option(
+    name="table.log.roll",
+    kind=DURATION,
+    alterable=True,
+    description="Age of its oldest row at which the newest segment is closed, so that retention "
+    "can delete it later; unset or 0 ms means by size only. Not an option of Fluss.",
+)
+LOG_DELETE_DELAY = Option(
+    name="table.log.delete-delay",
+    kind=DURATION,
+    alterable=True,
+    description="How long the files of expired segments stay on disk after their rows can no "
+    "longer be read; unset or 0 ms deletes them at once. Not an option of Fluss.",
 )
 AUTO_PARTITION_ENABLED = Option(
     name="table.auto-partition.enabled",
@@ -270,6 +296,29 @@ KV_TTL_TIME_COLUMN = Option(
     kind=TEXT,
     description="Column of type TIMESTAMP, TIMESTAMP_LTZ or BIGINT (milliseconds since 1970) "
     "that a row's age is counted from; unset means its last write.",
+)
+KV_COMPACTION_ENABLED = Option(
+    name="table.kv.compaction.enabled",
+    kind=BOOLEAN,
+    default="true",
+    alterable=True,
+    description="Whether replaced and deleted rows of a state give their space back. Not an "
+    "option of Fluss.",
+)
+KV_COMPACTION_INTERVAL = Option(
+    name="table.kv.compaction.interval",
+    kind=DURATION,
+    alterable=True,
+    description="Shortest time between two compactions of one bucket's state; unset means about "
+    "a second. Not an option of Fluss.",
+)
+KV_COMPACTION_DIRTY_RATIO = Option(
+    name="table.kv.compaction.dirty-ratio",
+    kind=SHARE,
+    default="0.5",
+    alterable=True,
+    description="Share of replaced and deleted bytes above which a file of a state is rewritten. "
+    "Not an option of Fluss.",
 )
 MERGE_ENGINE = Option(
     name="table.merge-engine",

@@ -125,6 +125,7 @@ class KvOptions:
     delete_behavior: DeleteBehavior | None
     auto_increment_cache_size: int
     changelog_image: ChangelogImage
+    compaction: "CompactionOptions"
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Self:
@@ -140,6 +141,25 @@ class KvOptions:
             delete_behavior=options.DELETE_BEHAVIOR.of(properties),
             auto_increment_cache_size=options.AUTO_INCREMENT_CACHE_SIZE.required(properties),
             changelog_image=options.CHANGELOG_IMAGE.required(properties),
+            compaction=CompactionOptions.of(properties),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionOptions:
+    """When the state of a bucket is compacted."""
+
+    enabled: bool
+    interval_ms: int
+    dirty_ratio: float
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Self:
+        """Parse the options of a state's compaction."""
+        return cls(
+            enabled=options.KV_COMPACTION_ENABLED.required(properties),
+            interval_ms=options.KV_COMPACTION_INTERVAL.of(properties) or 0,
+            dirty_ratio=options.KV_COMPACTION_DIRTY_RATIO.required(properties),
         )
 
 
@@ -154,6 +174,9 @@ class TableOptions:
     log_ttl_ms: int
     local_ttl_ms: int
     retention_bytes: int | None
+    segment_bytes: int | None
+    roll_ms: int
+    delete_delay_ms: int
     tiered_local_segments: int
     statistics_columns: tuple[str, ...]
     auto_partition: AutoPartition
@@ -173,6 +196,9 @@ class TableOptions:
             log_ttl_ms=log_ttl_ms,
             local_ttl_ms=_local_ttl_ms(properties, log_ttl_ms),
             retention_bytes=options.LOG_RETENTION_BYTES.of(properties),
+            segment_bytes=options.LOG_SEGMENT_BYTES.of(properties),
+            roll_ms=options.LOG_ROLL.of(properties) or 0,
+            delete_delay_ms=options.LOG_DELETE_DELAY.of(properties) or 0,
             tiered_local_segments=options.LOG_TIERED_LOCAL_SEGMENTS.required(properties),
             statistics_columns=options.STATISTICS_COLUMNS.of(properties) or (),
             auto_partition=_auto_partition(properties),

@@ -19,6 +19,7 @@ LONG_MAX = 2**63 - 1
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 _AMOUNT = re.compile(r"([0-9]{1,19})\s*([a-zµ]+)\Z")
+_SHARE = re.compile(r"(?:0?\.[0-9]{1,17}|0|1(?:\.0{1,17})?)\Z")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
 _UTC_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-5][0-9]))?\Z")
 
@@ -125,6 +126,21 @@ def whole_number(*, low: int = INT_MIN, high: int = INT_MAX) -> Kind[int]:
     return Kind("whole number", f"a whole number from {low} to {high}", read)
 
 
+def memory_size(*, low: int, high: int) -> Kind[int]:
+    """Make the kind of sizes from `low` to `high` bytes, inclusive."""
+
+    def read(text: str) -> int | None:
+        amount = read_bytes(text)
+        return amount if amount is not None and low <= amount <= high else None
+
+    return Kind("memory size", f"a size such as '64 mb', from {low} b to {high} b", read)
+
+
+def read_share(text: str) -> float | None:
+    """Parse a share between 0 and 1, such as `0.5`."""
+    return float(text) if _SHARE.match(text.strip()) else None
+
+
 def choice(of: type[Choice]) -> Kind[Choice]:
     """Make the kind of enumeration members, in any case."""
     members = {member.value: member for member in of}
@@ -137,6 +153,7 @@ def choice(of: type[Choice]) -> Kind[Choice]:
 
 DURATION = Kind("duration", "a duration such as '7 d', '10 min' or '0 ms'", read_duration_ms)
 MEMORY = Kind("memory size", "a size with its unit, such as '512 mb' or '1 gb'", read_bytes)
+SHARE = Kind("share", "a share from 0 to 1, such as '0.5'", read_share)
 BOOLEAN = Kind("boolean", "true or false", read_boolean)
 TEXT = Kind("text", "text that is not blank", read_text)
 NAMES = Kind("names", "distinct names separated by commas, or '*'", read_names)

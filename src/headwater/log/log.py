@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.errors import CorruptBatchError, RecordTooLargeError, StorageError
 from headwater.log.join import (
@@ -15,11 +15,12 @@ from headwater.log.join import (
     small_batches_in,
 )
 from headwater.log.reader import Reader
-from headwater.log.recovery import Recovered, recover, remove_segment
+from headwater.log.recovery import Recovered, recover, remove_file, remove_segment
 from headwater.log.retention import SEGMENT_BYTES_LIMIT, LogSettings, SegmentSpan
 from headwater.log.scan import ReadLimits, StoredBatch
 from headwater.log.segment import (
     CHECKPOINT,
+    DeletedSegment,
     Mark,
     Segment,
     SegmentName,
@@ -130,6 +131,7 @@ class Log:
         self._repairs = recovered.repairs
         self._checkpointed = _checkpointed(recovered)
         self._joining = threading.Lock()
+        self._deleted = list(recovered.deleted)
         self._incarnation = incarnation
         # As the checkpoint on disk says: another incarnation is noted there before it writes.
         self._lineage = recovered.checkpoint.lineage if recovered.checkpoint else NO_LINEAGE
@@ -374,11 +376,21 @@ class Log:
         with self._state.writing:
             active.small_batches = (active.small_batches or 0) + found
 
-    def delete_before(self, offset: int) -> int:
+    def limit_segments(self, segment_bytes_max: int) -> None:
+        """Begin the next segment at another size from now on."""
+        self._settings = replace(self._settings, segment_bytes_max=segment_bytes_max)
+
+    def active_since_ms(self) -> int | None:
+        """Return when the first batch of the active segment was committed; None if it is empty."""
+        base_offset = self._state.shape.active.base_offset
+        first = next(iter(self._reader.batches(base_offset, self.end_offset)), None)
+        return None if first is None else first.header.commit_timestamp
+
+    def delete_before(self, offset: int, *, due_ms: int | None = None) -> int:
         """Delete whole sealed segments before an offset and return the new log start.
 
         1. persist the start, so that a crash cannot bring back half of it  2. stop reads
-        3. unlink
+        3. unlink, or rename what is to stay on disk until it is due
         """
         with self._state.syncing:
             shape = self._state.shape
@@ -393,8 +405,22 @@ class Log:
                 raise self._state.failed("writing a checkpoint", error) from error
             with self._state.writing:
                 self._state.shape = self._state.shape.without(removed, start_offset=start_offset)
-            self._unlink(removed)
+            self._unlink(removed, due_ms)
             return start_offset
+
+    def has_deleted_files(self, now_ms: int) -> bool:
+        """Tell whether files of deleted segments are due."""
+        return any(each.due_ms <= now_ms for each in self._deleted)
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Unlink the files of deleted segments that are due."""
+        state, due = self._state, [each for each in self._deleted if each.due_ms <= now_ms]
+        try:
+            for each in due:
+                remove_file(state.disk, f"{state.directory}/{each}")
+                self._deleted.remove(each)
+        except OSError as error:
+            _events.warning("unlinking failed", directory=state.directory, cause=str(error))
 
     def checkpoint(self) -> None:
         """Note what is durable, so that the next recovery starts there."""
@@ -469,11 +495,15 @@ class Log:
     def _idle_before_ms(self) -> int:
         return self._clock.now_ms() - self._settings.writer_expiration_ms
 
-    def _unlink(self, removed: Sequence[Segment]) -> None:
+    def _unlink(self, removed: Sequence[Segment], due_ms: int | None) -> None:
         state = self._state
         try:
             for segment in removed:
                 name = SegmentName(segment.base_offset, segment.is_damaged)
+                if due_ms is not None and not segment.is_damaged:
+                    deleted = DeletedSegment(segment.base_offset, due_ms)
+                    state.disk.rename(segment.path, f"{state.directory}/{deleted}")
+                    self._deleted.append(deleted)
                 remove_segment(state.disk, state.directory, name)
             state.disk.sync_directory(state.directory)
         except OSError as error:

@@ -18,9 +18,11 @@ from headwater.log.retention import LogSettings
 from headwater.log.scan import BadPlace, Scanned, Window, scan
 from headwater.log.segment import (
     Damage,
+    DeletedSegment,
     Mark,
     Segment,
     SegmentName,
+    deleted_segments,
     index_name,
     new_segment,
     segment_name,
@@ -146,6 +148,7 @@ class Recovered:
     damages: tuple[Damage, ...]
     repairs: tuple[str, ...]
     checkpoint: Checkpoint | None
+    deleted: tuple[DeletedSegment, ...]
 
 
 def recover(disk: Disk, directory: str, settings: LogSettings) -> Recovered:
@@ -229,6 +232,7 @@ class _Recovery:
             tuple(self._damages),
             (*self._small_files.repairs, *self._repairs),
             self._checkpoint,
+            deleted_segments(self._names),
         )
 
     def _known_end(self, name: SegmentName, index: Sequence[Mark]) -> int | None:
@@ -383,11 +387,16 @@ def remove_segment(disk: Disk, directory: str, name: SegmentName) -> None:
     if name.is_damaged:
         return
     for each in (str(name), index_name(name.base_offset)):
-        try:
-            disk.unlink(f"{directory}/{each}")
-        except OSError as error:
-            if error.errno != errno.ENOENT:
-                raise
+        remove_file(disk, f"{directory}/{each}")
+
+
+def remove_file(disk: Disk, path: str) -> None:
+    """Unlink a file, unless it is gone already."""
+    try:
+        disk.unlink(path)
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            raise
 
 
 def _starts_right(file: File, name: SegmentName) -> bool:

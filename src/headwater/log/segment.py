@@ -13,6 +13,7 @@ from headwater.rows.row_bytes import crc32c
 from headwater.store.disk import Disk, File
 
 CHECKPOINT = "checkpoint"
+_DELETED = re.compile(r"(\d{20})\.log\.deleted-(\d{1,19})")
 _SEGMENT = re.compile(r"(\d{20})\.log(\.damaged)?")
 
 
@@ -25,6 +26,23 @@ class SegmentName:
 
     def __str__(self) -> str:
         return segment_name(self.base_offset) + (".damaged" if self.is_damaged else "")
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedSegment:
+    """The file of a segment that is no longer part of the log, and when it is to be unlinked."""
+
+    base_offset: int
+    due_ms: int
+
+    def __str__(self) -> str:
+        return f"{segment_name(self.base_offset)}.deleted-{self.due_ms}"
+
+
+def deleted_segments(names: Iterable[str]) -> tuple[DeletedSegment, ...]:
+    """Pick the files of deleted segments from the names of a directory."""
+    matches = filter(None, map(_DELETED.fullmatch, names))
+    return tuple(DeletedSegment(int(match[1]), int(match[2])) for match in matches)
 
 
 def segment_name(base_offset: int) -> str:

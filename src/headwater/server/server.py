@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from headwater.config.server import ServerSettings
+from headwater.config.spellings import without_effect
 from headwater.errors import RequestError
 from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock, SystemClock
@@ -113,6 +114,7 @@ class Server:
         server.upkeep.start()
         server._tell(directory)
         server._tell_of_clock(is_watched=listens)
+        server._tell_of_options(is_watched=listens)
         return server
 
     async def _listen(self, *, for_others: bool) -> None:
@@ -156,6 +158,19 @@ class Server:
             hint="If the server was down that long, there is nothing to do. If the clock is "
             "wrong, correct it. To delete at once, start with --trust-clock.",
         )
+
+    def _tell_of_options(self, *, is_watched: bool) -> None:
+        """Name options that earlier versions kept although nothing follows them."""
+        tell = _events.warning if is_watched else _events.info
+        for table in self._services.catalog.tables.all():
+            held = without_effect(table.descriptor)
+            if names := [name for name in held if name in table.descriptor.custom_properties]:
+                tell(
+                    "options without effect",
+                    table=str(table.path),
+                    options=", ".join(names),
+                    hint="'headwater table describe' says what to use; set that, or reset them.",
+                )
 
     @property
     def tallies(self) -> Tallies:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 
+from headwater.config.options import LOG_SEGMENT_BYTES
 from headwater.config.server import ServerSettings
 from headwater.config.table_options import TableOptions
 from headwater.errors import BucketMissingError, HeadwaterError, RecordTooLargeError
@@ -193,6 +194,7 @@ class Tablets:
                 _events.error("log damaged", bucket=str(bucket), fault=fault)
             tablet = LogTablet(log, executor=self._executor, clock=self._clock, tally=self._tally)
             await self.keyed.open(bucket, tablet, _directory_of(bucket))
+            log.limit_segments(self._segment_bytes_max(bucket.table_id))
             self._open[bucket] = tablet
             self.unopenable.pop(bucket, None)
             return tablet
@@ -211,6 +213,17 @@ class Tablets:
             clock=self._catalog.time,
             incarnation=self._catalog.incarnation,
         )
+
+    def apply_options(self, table_id: int) -> None:
+        """Let open tablets of a table follow its options, after these were altered."""
+        segment_bytes_max = self._segment_bytes_max(table_id)
+        for bucket, tablet in self._open.items():
+            if bucket.table_id == table_id:
+                tablet.log.limit_segments(segment_bytes_max)
+
+    def _segment_bytes_max(self, table_id: int) -> int:
+        properties = self._catalog.tables.by_id(table_id).descriptor.properties
+        return LOG_SEGMENT_BYTES.of(properties) or self._store.settings.log.segment_bytes_max
 
     # ---- what writes and reads need to know of a table
 

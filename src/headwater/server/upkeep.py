@@ -128,11 +128,15 @@ class Upkeep:
         # needs to be rebuilt.
         kept = [tiered_end(bucket, ends)] if options.lake.enabled else []
         kept += [] if needed_from is None else [needed_from]
+        now_ms = self._time.now_ms()
+        if options.roll_ms:
+            await tablet.roll_aged(options.roll_ms, now_ms=now_ms)
         await tablet.expire(
             ttl_ms=options.log_ttl_ms or None,
             bytes_max=options.retention_bytes,
             kept_from=min(kept, default=None),
-            now_ms=self._time.now_ms(),
+            now_ms=now_ms,
+            delete_delay_ms=options.delete_delay_ms,
         )
         if tablet.start_offset > before:
             _events.info(
@@ -173,7 +177,7 @@ class Upkeep:
     async def _tend(self, keyed: KeyedBucket) -> None:
         await keyed.upkeep.spill()
         await keyed.upkeep.expire(self._time.now_ms())
-        await keyed.upkeep.compact()
+        await keyed.upkeep.compact_when_due(self._services.clock.monotonic())
         if keyed.upkeep.unsaved_rows > self._services.settings.kv_snapshot_rows_max:
             await keyed.upkeep.snapshot()
 

@@ -303,6 +303,13 @@ class LogTablet:
         find = partial(self.log.offset_for_timestamp, timestamp_ms)
         return min(await self._in_thread(find), self.high_watermark)
 
+    async def roll_aged(self, roll_ms: int, *, now_ms: int) -> None:
+        """Seal the active segment if its first row is so old; a new one begins with the next."""
+        async with self.turn:
+            begun_ms = await self._in_thread(self.log.active_since_ms)
+            if begun_ms is not None and now_ms - begun_ms >= roll_ms:
+                await self.alone(self.log.roll)
+
     async def expire(
         self,
         *,
@@ -310,8 +317,12 @@ class LogTablet:
         bytes_max: int | None,
         kept_from: int | None = None,
         now_ms: int | None = None,
+        delete_delay_ms: int = 0,
     ) -> None:
-        """Delete whole segments that are too old or too many, none from `kept_from` on."""
+        """Delete whole segments that are too old or too many, none from `kept_from` on.
+
+        Their rows are gone at once, their files after a delay.
+        """
         now_ms = self._clock.now_ms() if now_ms is None else now_ms
         needed_from = self.high_watermark
         if kept_from is not None:
@@ -329,8 +340,11 @@ class LogTablet:
             )
             if start_offset > self.start_offset:
                 before = self.start_offset
-                await self.alone(partial(self.log.delete_before, start_offset))
+                due_ms = now_ms + delete_delay_ms if delete_delay_ms else None
+                await self.alone(partial(self.log.delete_before, start_offset, due_ms=due_ms))
                 self._tally.expired_rows += self.start_offset - before
+            if self.log.has_deleted_files(now_ms):
+                await self.alone(partial(self.log.remove_deleted, now_ms))
 
     async def join(self, join: Join) -> Joined | None:
         """Join the small batches of one segment, sealing the active one first if it has many."""

@@ -1,6 +1,7 @@
 """What the state of a bucket needs from time to time: snapshots, compaction, expiry."""
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -32,7 +33,6 @@ from headwater.tablet.pk_tablet import PkTablet
 
 # Decide which segments to rewrite, so that dead rows give their room back.
 
-DEAD_SHARE_MIN = 0.5
 SMALL_COUNT_MIN = 8
 VICTIM_BYTES_MAX = 256 << 20
 
@@ -49,15 +49,19 @@ class SegmentUse:
 
 
 def segments_to_compact(
-    segments: Sequence[SegmentUse], *, small_bytes: int, age_span_ms_max: int | None
+    segments: Sequence[SegmentUse],
+    *,
+    small_bytes: int,
+    dead_share_max: float,
+    age_span_ms_max: int | None,
 ) -> tuple[int, ...]:
-    """Return the segments to rewrite as one: those mostly dead, or many that are small.
+    """Return the segments to rewrite as one: those with too many dead rows, or many small ones.
 
     Where rows expire by age, only segments of about the same age are put together.
     """
     by_age = sorted(segments, key=lambda segment: (segment.oldest_ms, segment.number))
     for group in _of_similar_age(by_age, age_span_ms_max):
-        dead = [segment for segment in group if _is_mostly_dead(segment)]
+        dead = [segment for segment in group if _dead_share(segment) > dead_share_max]
         small = [segment for segment in group if segment.size_bytes < small_bytes]
         chosen = {segment.number: segment for segment in dead}
         if len(small) >= SMALL_COUNT_MIN:
@@ -67,8 +71,9 @@ def segments_to_compact(
     return ()
 
 
-def _is_mostly_dead(segment: SegmentUse) -> bool:
-    return segment.size_bytes - segment.live_bytes > segment.size_bytes * DEAD_SHARE_MIN
+def _dead_share(segment: SegmentUse) -> float:
+    dead_bytes = segment.size_bytes - segment.live_bytes
+    return dead_bytes / segment.size_bytes if dead_bytes else 0.0
 
 
 def _of_similar_age(
@@ -166,6 +171,7 @@ class StateUpkeep:
         self._job = files.job
         self._saved_offset = saved_offset
         self._expire_from_ms = 0
+        self._compact_from_s = -math.inf
 
     @property
     def needed_from(self) -> int:
@@ -244,8 +250,18 @@ class StateUpkeep:
 
     # ---- compaction
 
+    async def compact_when_due(self, now_s: float) -> int:
+        """Compact if the table's options allow it by now; the time is that of a steady clock."""
+        options = self._tablet.table.latest().options.kv.compaction
+        if not options.enabled or now_s < self._compact_from_s:
+            return 0
+        compacted = await self.compact()
+        if compacted:
+            self._compact_from_s = now_s + options.interval_ms / 1000
+        return compacted
+
     async def compact(self) -> int:
-        """Rewrite segments that are mostly dead or small, and return how many that were.
+        """Rewrite segments with many dead rows, or small ones, and return how many that were.
 
         1. choose them, and find their rows, under the turn  2. copy the rows to a new segment
         3. point to the copies, under the turn, where rows are still what they were
@@ -288,7 +304,7 @@ class StateUpkeep:
             heap.remove(victim)
 
     def _victims(self) -> tuple[int, ...]:
-        heap = self._tablet.state.heap
+        heap, version = self._tablet.state.heap, self._tablet.table.latest()
         segments = [
             SegmentUse(
                 number,
@@ -303,7 +319,8 @@ class StateUpkeep:
         return segments_to_compact(
             segments,
             small_bytes=heap.segment_bytes_max // SMALL_SEGMENT_SHARE,
-            age_span_ms_max=age_span_ms(self._tablet.table.latest()),
+            dead_share_max=version.options.kv.compaction.dirty_ratio,
+            age_span_ms_max=age_span_ms(version),
         )
 
     def _live_in(self, segments: tuple[int, ...]) -> _Live:

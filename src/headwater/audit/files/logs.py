@@ -11,7 +11,14 @@ from headwater.audit.files.segments import MarkTrail, Stream, Visit, Walked, las
 from headwater.audit.report import Check
 from headwater.audit.writers import LOOK_AT_WRITERS, WriterTrail
 from headwater.errors import CorruptBatchError, CorruptFileError
-from headwater.log.segment import CHECKPOINT, Mark, SegmentName, index_name, segment_names
+from headwater.log.segment import (
+    CHECKPOINT,
+    Mark,
+    SegmentName,
+    deleted_segments,
+    index_name,
+    segment_names,
+)
 from headwater.log.small_files import Checkpoint, decode_checkpoint, decode_index
 from headwater.model.bucket import NO_LINEAGE, Lineage, OffsetRange
 from headwater.rows.changelog import sent_batches
@@ -42,6 +49,8 @@ def note_leftovers(
     for name in names:
         if name in used or _SEGMENT.fullmatch(name) or _ASIDE.fullmatch(name):
             continue
+        if deleted_segments([name]):
+            continue  # It stays until its table's 'table.log.delete-delay' is over.
         message, remedy = _described(disk, f"{directory}/{name}", name)
         notes.warning(Check.FILES, f"{directory}/{name} {message}", remedy=remedy)
 

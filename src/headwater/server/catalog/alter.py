@@ -1,6 +1,6 @@
 """Changes to a table, and how its schema and descriptor follow them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import assert_never
@@ -13,6 +13,14 @@ from headwater.config.options import (
     STATISTICS_COLUMNS,
     declared,
     is_table_option,
+)
+from headwater.config.spellings import (
+    AUTO_INCREMENT,
+    BUCKET_COUNT_NAMES,
+    BUCKET_KEY_NAMES,
+    as_option,
+    is_free,
+    option_name,
 )
 from headwater.errors import InvalidAlterError
 from headwater.model.aggregate import AggregateFunction
@@ -250,7 +258,7 @@ def _with_options(
 ) -> TableDescriptor:
     properties, custom = dict(table.properties), dict(table.custom_properties)
     check_properties({each.key: each.value for each in changes if isinstance(each, SetTableOption)})
-    for change in changes:
+    for change in _as_declared(changes, table):
         if not is_table_option(change.key):
             _apply(change, custom)
             continue
@@ -264,6 +272,43 @@ def _with_options(
             _check_alterable(change.key)
         _apply(change, properties)
     return replace(table, properties=properties, custom_properties=custom)
+
+
+def _as_declared(
+    changes: Sequence[SetTableOption | ResetTableOption], table: TableDescriptor
+) -> Iterator[SetTableOption | ResetTableOption]:
+    """Translate names of other systems to ours; raises for unknown ones."""
+    for change in changes:
+        if change.key in table.custom_properties and not is_free(change.key):
+            # Kept by an earlier version, without effect.
+            yield ResetTableOption(change.key)
+            if isinstance(change, ResetTableOption):
+                continue
+        if change.key in (*BUCKET_COUNT_NAMES, *BUCKET_KEY_NAMES, AUTO_INCREMENT):
+            _check_same_shape(change, table)
+            continue
+        if isinstance(change, ResetTableOption):
+            yield ResetTableOption(option_name(change.key))
+            continue
+        key, value = as_option(change.key, change.value)
+        yield ResetTableOption(key) if value is None else SetTableOption(key, value)
+
+
+def _check_same_shape(change: SetTableOption | ResetTableOption, table: TableDescriptor) -> None:
+    """Reject another number of buckets, bucket key or auto-increment column."""
+    text = change.value if isinstance(change, SetTableOption) else ""
+    held = (
+        str(table.bucket_count)
+        if change.key in BUCKET_COUNT_NAMES
+        else ",".join(
+            table.schema.auto_increment if change.key == AUTO_INCREMENT else table.bucket_keys
+        )
+    )
+    if text.replace(" ", "") != held:
+        raise InvalidAlterError(
+            f"'{change.key}' cannot be changed after the table is created.",
+            hint="Create a new table, and copy the rows.",
+        )
 
 
 def _apply(change: SetTableOption | ResetTableOption, properties: dict[str, str]) -> None:

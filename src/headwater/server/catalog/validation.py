@@ -10,6 +10,9 @@ from headwater.config.options import (
     AUTO_PARTITION_NUM_PRECREATE,
     CHANGELOG_IMAGE,
     DELETE_BEHAVIOR,
+    KV_COMPACTION_DIRTY_RATIO,
+    KV_COMPACTION_ENABLED,
+    KV_COMPACTION_INTERVAL,
     KV_FORMAT_VERSION,
     KV_FORMAT_VERSION_MAX,
     KV_STANDBY_REPLICA_ENABLED,
@@ -27,6 +30,7 @@ from headwater.config.options import (
     TimeUnit,
 )
 from headwater.config.server import ServerSettings
+from headwater.config.spellings import as_declared
 from headwater.config.table_options import KvOptions, TableOptions, statistics_columns
 from headwater.errors import BucketLimitError, InvalidOptionError, InvalidTableError
 from headwater.model.path import check_free_name, check_properties
@@ -254,6 +258,9 @@ KEYED_OPTIONS = (
     KV_STANDBY_REPLICA_ENABLED.name,
     KV_TTL.name,
     KV_TTL_TIME_COLUMN.name,
+    KV_COMPACTION_ENABLED.name,
+    KV_COMPACTION_INTERVAL.name,
+    KV_COMPACTION_DIRTY_RATIO.name,
 )
 LOG_OPTIONS = (STATISTICS_COLUMNS.name,)
 DATE_FORMAT = "yyyy-MM-dd"
@@ -263,6 +270,7 @@ def accepted_table(table: TableDescriptor, *, settings: ServerSettings) -> Table
     """Check a new table, and fill in the defaults of its descriptor."""
     check_schema(table.schema)
     check_properties({**table.properties, **table.custom_properties})
+    table = as_declared(table)
     if table.is_keyed:
         table = with_filled_keys(with_aggregates(table))
     count = table.bucket_count if table.bucket_count is not None else settings.default_bucket_number
@@ -357,7 +365,8 @@ def _check_options(table: TableDescriptor, options: TableOptions) -> None:
     if options.replication_factor != 1:
         raise InvalidOptionError(
             f"'{REPLICATION_FACTOR.name}' cannot be {options.replication_factor}.",
-            hint="There is one server, so there is one replica.",
+            hint="There is one server, so there is one replica. For several, run the same clients "
+            "on a cluster of Apache Fluss.",
         )
     _check_kind(table)
     check_merging(table.schema, options.kv)

@@ -199,7 +199,8 @@ async def alter_table(request: pb.AlterTableRequest, context: Context) -> pb.Alt
     path = table_path(request.table_path)
     if request.ignore_if_not_exists and not context.catalog.tables.exists(path):
         return pb.AlterTableResponse()
-    context.catalog.tables.alter(path, await _changes(request))
+    altered = context.catalog.tables.alter(path, await _changes(request))
+    context.tablets.apply_options(altered.table_id)
     context.services.partitions_due.set()
     return pb.AlterTableResponse()
 
