@@ -64,7 +64,7 @@ def test_only_segments_of_about_the_same_age_are_put_together(segments, span):
 
 @given(many, spans, st.floats(0, 1))
 def test_a_segment_that_is_dirtier_than_allowed_does_not_stay(segments, span, ratio):
-    dead = [s for s in segments if (s.size_bytes - s.live_bytes) / s.size_bytes > ratio]
+    dead = [s for s in segments if s.size_bytes - s.live_bytes > s.size_bytes * ratio]
 
     assert bool(chosen(segments, span=span, ratio=ratio)) or not dead
 

@@ -91,7 +91,37 @@ def test_expired_data_of_an_idle_bucket_can_be_rolled_away():
     assert append(log, "next").base_offset == 20
 
 
-def test_a_crash_at_any_step_of_a_deletion_leaves_no_gap():
+def test_files_of_deleted_segments_stay_until_they_are_due_also_over_a_restart():
+    disk = MemoryDisk()
+    filled(disk).delete_before(13, due_ms=5_000)
+    kept = "00000000000000000000.log.deleted-5000"
+
+    log = open_log(disk)
+
+    assert kept in disk.listdir(DIRECTORY)
+    assert (log.start_offset, log.faults, log.repairs) == (7, (), ())
+    assert [log.has_deleted_files(now_ms) for now_ms in (4_999, 5_000)] == [False, True]
+    log.remove_deleted(4_999)
+    assert kept in disk.listdir(DIRECTORY)
+    log.remove_deleted(5_000)
+    assert kept not in disk.listdir(DIRECTORY)
+    assert not log.has_deleted_files(9_999)
+
+
+def test_the_age_of_the_active_segment_is_that_of_its_first_batch():
+    log = open_log(MemoryDisk())
+    before = log.active_since_ms()
+    append(log, "first", timestamp_ms=3_000)
+    append(log, "second", timestamp_ms=9_000)
+
+    first = log.active_since_ms()
+    log.roll()
+
+    assert (before, first, log.active_since_ms()) == (None, 3_000, None)
+
+
+@cases("due_ms", [None, 5_000])
+def test_a_crash_at_any_step_of_a_deletion_leaves_no_gap(due_ms):
     images = []
     disk = InterposedDisk(memory := MemoryDisk())
     log = filled(disk)
@@ -99,7 +129,7 @@ def test_a_crash_at_any_step_of_a_deletion_leaves_no_gap():
         (memory.crashed(lambda change: None), memory.crashed(lambda change: change.data))
     )
 
-    log.delete_before(14)
+    log.delete_before(14, due_ms=due_ms)
 
     assert len(images) > 5
     for image in images:

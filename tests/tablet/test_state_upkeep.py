@@ -1,10 +1,14 @@
 """What a snapshot waits for, and what upkeep leaves alone."""
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
 import pytest
 
 from headwater.kv.index import LOAD_MAX, SLOTS_MIN
 from headwater.model.schema import Column, Schema
 from headwater.model.types import IntType
+from tests.cases import cases
 from tests.tablet.keyed_bucket import Bucket, Versions
 
 SCHEMA = Schema(
@@ -54,6 +58,55 @@ def test_a_state_that_only_moved_is_saved_again(bucket):
     assert bucket.log.end_offset == offset
     assert bucket.tend(bucket.upkeep.snapshot())
     assert bucket.lookup([(3,)]) == [(3, 39)]
+
+
+@contextmanager
+def dirty(**properties: str) -> Iterator[Bucket]:
+    """Open a bucket whose state holds forty times as many rows as are current."""
+    with closing(Bucket(Versions(SCHEMA, **properties))) as bucket:
+        soil(bucket)
+        yield bucket
+
+
+def soil(bucket):
+    for number in range(40):
+        put(bucket, *((key, number) for key in range(10)))
+    bucket.tend(bucket.upkeep.snapshot())
+
+
+def test_compaction_waits_for_its_interval():
+    with dirty(**{"kv.compaction.interval": "1 min"}) as bucket:
+        first = bucket.tend(bucket.upkeep.compact_when_due(100.0))
+        soil(bucket)
+
+        assert first
+        assert not bucket.tend(bucket.upkeep.compact_when_due(159.9))
+        assert bucket.tend(bucket.upkeep.compact_when_due(160.0))
+
+
+@cases(("ratio", "is_rewritten"), [("0.3", 1), ("0.5", 0), ("1", 0)])
+def test_compaction_rewrites_what_is_dirtier_than_the_ratio(ratio, is_rewritten):
+    with closing(Bucket(Versions(SCHEMA, **{"kv.compaction.dirty-ratio": ratio}))) as bucket:
+        put(bucket, *((key, 0) for key in range(10)))
+        bucket.tend(bucket.upkeep.snapshot())
+        put(bucket, *((key, 1) for key in range(4)))
+
+        compacted = bucket.tend(bucket.upkeep.compact_when_due(0.0))
+
+        assert compacted == is_rewritten
+        assert bucket.lookup([(3,), (7,)]) == [(3, 1), (7, 0)]
+
+
+def test_what_is_dead_as_a_whole_goes_under_any_ratio():
+    with dirty(**{"kv.compaction.dirty-ratio": "1"}) as bucket:
+        assert bucket.tend(bucket.upkeep.compact_when_due(0.0))
+        assert all(bucket.live_bytes().values())
+
+
+def test_compaction_can_be_off():
+    with dirty(**{"kv.compaction.enabled": "false"}) as bucket:
+        assert bucket.tend(bucket.upkeep.compact_when_due(0.0)) == 0
+        assert bucket.tend(bucket.upkeep.compact())
 
 
 def test_a_small_state_is_not_compacted(bucket):

@@ -112,9 +112,7 @@ class Server:
             executor.shutdown()
             raise
         server.upkeep.start()
-        server._tell(directory)
-        server._tell_of_clock(is_watched=listens)
-        server._tell_of_options(is_watched=listens)
+        server._tell(directory, is_watched=listens)
         return server
 
     async def _listen(self, *, for_others: bool) -> None:
@@ -139,11 +137,13 @@ class Server:
         )
         await self.metrics_listener.start()
 
-    def _tell(self, directory: Path) -> None:
+    def _tell(self, directory: Path, *, is_watched: bool) -> None:
         fields: dict[str, str | int] = {"host": self._services.settings.host, "port": self.port}
         if self.metrics_listener is not None:
             fields["metrics_port"] = self.metrics_listener.port
         _events.info("serving", **fields, directory=str(directory))
+        self._tell_of_clock(is_watched=is_watched)
+        self._tell_of_options(is_watched=is_watched)
 
     def _tell_of_clock(self, *, is_watched: bool) -> None:
         ahead_ms = self._services.catalog.time.doubted_ms

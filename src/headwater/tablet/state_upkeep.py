@@ -61,7 +61,7 @@ def segments_to_compact(
     """
     by_age = sorted(segments, key=lambda segment: (segment.oldest_ms, segment.number))
     for group in _of_similar_age(by_age, age_span_ms_max):
-        dead = [segment for segment in group if _dead_share(segment) > dead_share_max]
+        dead = [segment for segment in group if _is_dirty(segment, dead_share_max)]
         small = [segment for segment in group if segment.size_bytes < small_bytes]
         chosen = {segment.number: segment for segment in dead}
         if len(small) >= SMALL_COUNT_MIN:
@@ -71,9 +71,10 @@ def segments_to_compact(
     return ()
 
 
-def _dead_share(segment: SegmentUse) -> float:
+def _is_dirty(segment: SegmentUse, dead_share_max: float) -> bool:
     dead_bytes = segment.size_bytes - segment.live_bytes
-    return dead_bytes / segment.size_bytes if dead_bytes else 0.0
+    # One without any row is only deleted, which costs nothing.
+    return not segment.live_bytes or dead_bytes > segment.size_bytes * dead_share_max
 
 
 def _of_similar_age(
