@@ -42,6 +42,30 @@ def test_memory_that_the_user_chose_is_kept():
     assert pool(**{VARIABLE: "system"}) == "system"
 
 
+SETTLED = """
+import gc, os, sys
+from headwater.cli.entry import main
+sys.argv = ["headwater", "--version"]
+try:
+    main()
+finally:
+    names = [open(f"/proc/self/task/{each}/comm").read() for each in os.listdir("/proc/self/task")]
+    threads = [name for name in names if "jemalloc" not in name]
+    print(len(threads), gc.isenabled(), gc.get_freeze_count() > 50_000)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_a_command_starts_no_threads_of_libraries_and_collects_only_what_it_makes_itself():
+    kept = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", SETTLED], capture_output=True, text=True, check=True, env=kept
+    )
+
+    assert done.stdout.split()[-3:] == ["1", "True", "True"]
+
+
 LISTING = """
 import sys
 from headwater.cli.entry import main

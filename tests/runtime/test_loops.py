@@ -1,6 +1,7 @@
 """A loop in a thread of its own, for callers that do not await."""
 
 import asyncio
+import gc
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headwater.errors import ClosedError
-from headwater.runtime.loops import LoopThread
+from headwater.runtime.loops import LoopThread, keep_from_collections
 
 
 @pytest.fixture
@@ -145,3 +146,13 @@ def test_work_that_comes_too_late_is_let_go():
     loop.close()
 
     loop.start(double(1))
+
+
+def test_what_stays_is_kept_from_collections():
+    made = [{} for _ in range(1000)]
+
+    keep_from_collections()
+    looked_at = {id(each) for each in gc.get_objects()}
+    gc.unfreeze()
+
+    assert looked_at.isdisjoint(map(id, made))

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import socket
+import threading
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from headwater.aio import connect
 from headwater.config.client import ClientSettings
 from headwater.config.server import ServerSettings, limit_named, limits_for
 from headwater.errors import InvalidOptionError, RetryLaterError
+from headwater.kv.index import LOAD_MAX, SLOTS_MIN
 from headwater.server.memory import LOOKS_MAX, SHRUNK_BYTES_MIN, Answers, Memory
 from headwater.wire.apis import ApiKey
 from tests.clocks import InstantClock
@@ -100,6 +102,60 @@ def test_large_work_is_refused_while_memory_is_almost_all_taken():
     clock.now_s += 1
     memory.check()
     Memory(0, clock, taken=lambda: 10**12).check()
+
+
+def test_an_index_that_would_take_what_memory_is_left_is_refused_and_a_smaller_one_is_not():
+    clock = InstantClock()
+    memory = Memory(1000, clock, taken=lambda: 400)
+
+    memory.check_index(400)
+    with pytest.raises(RetryLaterError, match="index of the keys"):
+        memory.check_index(500)
+    Memory(0, clock, taken=lambda: 400).check_index(10**15)
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_new_keys_beyond_memory_are_refused_and_held_ones_are_written(tmp_path, together):
+    impatient = ClientSettings(deadline_s=0.3)
+    async with (
+        running(tmp_path, memory_bytes_max=MIB) as server,
+        await connect(f"{HOST}:{server.port}", settings=impatient) as client,
+    ):
+        stock = await client.create_table(
+            "stock", {"id": "bigint", "n": "bigint"}, primary_key="id", buckets=1
+        )
+        held = int(SLOTS_MIN * LOAD_MAX)
+        await stock.upsert([{"id": each, "n": 0} for each in range(held)])
+        others = [{"id": each, "n": 1} for each in range(held, held + 1 + together * 9)]
+
+        with pytest.raises(RetryLaterError, match="index of the keys"):
+            await stock.upsert(others)
+        await stock.upsert([{"id": each, "n": 2} for each in range(held)])
+        await stock.delete([{"id": 0}])
+
+        assert await stock.count() == held - 1
+        assert await stock.get(others[0]["id"]) is None
+
+
+async def test_an_index_of_keys_grows_beside_the_loop_however_small_the_write_is(tmp_path):
+    loop_thread, grew_in = threading.get_ident(), []
+    async with running(tmp_path) as server, await connect(f"{HOST}:{server.port}") as client:
+        stock = await client.create_table("stock", {"id": "bigint"}, primary_key="id", buckets=1)
+        await stock.upsert([{"id": each} for each in range(int(SLOTS_MIN * LOAD_MAX))])
+        ((_, keyed),) = server.tablets.keyed.all_open()
+        build = keyed.tablet.state.index._build
+
+        def noted(*given, **named):
+            grew_in.append(threading.get_ident())
+            build(*given, **named)
+
+        keyed.tablet.state.index._build = noted
+        await stock.upsert([{"id": -1}])
+        await stock.upsert([{"id": each} for each in range(-9, -1)])
+
+        assert len(grew_in) == 1
+        assert loop_thread not in grew_in
+        assert await stock.count() == int(SLOTS_MIN * LOAD_MAX) + 9
 
 
 async def test_a_server_with_tiny_limits_refuses_and_clients_go_on_by_themselves(tmp_path):

@@ -16,7 +16,7 @@ from headwater.config.server import ServerSettings, limit_named, limits_for, set
 from headwater.config.values import DURATION, MEMORY
 from headwater.errors import InvalidOptionError, StorageError
 from headwater.runtime.events import Events, configure_events
-from headwater.runtime.loops import run
+from headwater.runtime.loops import keep_from_collections, run
 from headwater.runtime.memory import give_back_early, memory_there_is
 from headwater.runtime.tasks import Tasks
 from headwater.server.logins import Users
@@ -77,6 +77,7 @@ async def _serve(options: ServeOptions) -> None:
         loop.add_signal_handler(number, stop.set)
     settings, audit_every_s = _settings(options), _audit_every_s(options)
     server = await Server.start(options.directory, settings, users=users)
+    keep_from_collections()  # Tables and buckets: thousands of objects.
     schedule = None
     if audit_every_s is not None:
         audits = import_module("headwater.audit.schedule")  # most servers have none

@@ -21,6 +21,8 @@ LOAD_MAX = 0.7
 LOAD_BUILT = 0.47  # a table that grew by half
 SPARE_SLOTS = 1 << 10
 SLOTS_PER_LOOK = 1 << 16
+SLOT_BYTES = 16
+BUILD_BYTES = 6 * 8  # of each hash, in arrays that a build needs for a moment
 _EMPTY_NUMBER = -1
 _EMPTY = np.int64(_EMPTY_NUMBER)
 _EMPTY_WORD = _EMPTY.view(np.uint64)
@@ -49,7 +51,8 @@ class HashIndex:
     """Map hashes to locations; a hash occurs once."""
 
     def __init__(self) -> None:
-        self._used = 0
+        self.used = 0
+        self.used_max = int(SLOTS_MIN * LOAD_MAX)
         self.live_count = 0
         self._table = _Table(SLOTS_MIN)
 
@@ -108,11 +111,18 @@ class HashIndex:
 
     def reserve(self, count: int) -> bool:
         """Make room for more hashes, so that inserting them is quick; tell if slots changed."""
-        if self._used + count <= self._table.capacity * LOAD_MAX:
+        if self.used + count <= self.used_max:
             return False
         hashes, locations = self.entries()
         self._build(hashes, locations, slots_min=int((len(hashes) + count) / LOAD_BUILT))
         return True
+
+    def growth_bytes(self, count: int) -> int:
+        """Return how much memory `reserve` needs; 0 if there is room for that many hashes."""
+        if self.used + count <= self.used_max:
+            return 0
+        slots = max(int((self.live_count + count) / LOAD_BUILT), SLOTS_MIN) + SPARE_SLOTS
+        return slots * SLOT_BYTES + self.live_count * BUILD_BYTES
 
     def insert(self, hashes: Hashes, locations: Locations) -> None:
         """Add hashes that are distinct and not in the table."""
@@ -120,7 +130,7 @@ class HashIndex:
         table = self._table
         pending = np.flatnonzero(locations >= 0)
         self.live_count += len(pending)
-        self._used += len(pending)
+        self.used += len(pending)
         slots = table.homes(hashes[pending])
         while len(pending):
             if int(slots.max()) >= len(table.locations) - 1:
@@ -150,7 +160,7 @@ class HashIndex:
                 return
             assert location >= 0
             table.hashes[slot] = hashed
-            self._used += 1
+            self.used += 1
         table.locations[slot] = location if location >= 0 else _REMOVED
         self.live_count += (location >= 0) - (held >= 0)
 
@@ -199,7 +209,8 @@ class HashIndex:
             capacity *= 2
         table.hashes[slots] = hashes
         table.locations[slots] = locations[order]
-        self._used = self.live_count = len(hashes)
+        self.used = self.live_count = len(hashes)
+        self.used_max = int(capacity * LOAD_MAX)
         self._table = table
 
 

@@ -1,6 +1,7 @@
 """The current rows of one bucket by key: an index in memory over records in a heap."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +23,14 @@ from headwater.rows.row_bytes import RowBytes
 # A key whose hash belongs to another key; such keys are kept in a dictionary.
 COLLIDED = -2
 SCAN_ROWS = 16_384
+
+IndexRoom = Callable[[int], None]
+"""Is called with the bytes that an index is about to take; raises if there is no memory for them.
+"""
+
+
+def any_room(_: int) -> None:
+    """Allow whatever an index takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +166,12 @@ class KvState:
             found.append(part[begin_with(view.read(part).keys, prefix)])
         return np.concatenate(found)
 
-    def reserve(self, found: FoundKeys) -> FoundKeys:
+    def reserve(self, found: FoundKeys, *, room: IndexRoom = any_room) -> FoundKeys:
         """Make room for all keys that are new, and return where the others are now."""
-        if not self.index.reserve(int((found.slots == NOWHERE).sum())):
+        count = int((found.slots == NOWHERE).sum())
+        if growth := self.index.growth_bytes(count):
+            room(growth)
+        if not self.index.reserve(count):
             return found
         slots, _ = self.index.find(found.hashes)
         slots[found.slots == COLLIDED] = COLLIDED
@@ -193,13 +205,17 @@ class KvState:
             self.prefixes.add(prefix_hashes[arrived], found.hashes[arrived])
 
     def hold_one(self, key: bytes) -> "HeldOne | None":
-        """Return what is held for one key; None where its hash alone does not tell it."""
+        """Return what is held for one key.
+
+        None where its hash alone does not tell it, or where the index has to grow for it first.
+        """
         if self.collided:
             return None
         hashed = hash_key(key, seed=self.seed)
         location = self.index.find_one(hashed)
         if location == ABSENT:
-            return HeldOne(hashed, ABSENT, b"")
+            is_full = self.index.used >= self.index.used_max
+            return None if is_full else HeldOne(hashed, ABSENT, b"")
         held, value = self.heap.read_one(location)
         return HeldOne(hashed, location, value) if held == key else None
 

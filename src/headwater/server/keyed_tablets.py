@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from headwater.errors import HeadwaterError, NotPrimaryKeyTableError
+from headwater.kv.state import IndexRoom, any_room
 from headwater.kv.store import KvSettings, KvStore
 from headwater.model.bucket import TableBucket
 from headwater.model.schema import Schema
@@ -66,12 +67,14 @@ class KeyedTablets:
         executor: Executor,
         clock: Clock,
         settings: KvSettings,
+        index_room: IndexRoom = any_room,
     ) -> None:
         self._disk = disk
         self._catalog = catalog
         self._executor = executor
         self._clock = clock
         self._settings = settings
+        self._index_room = index_room
         self._open: dict[TableBucket, KeyedBucket] = {}
         self._failed: dict[TableBucket, HeadwaterError] = {}
 
@@ -152,6 +155,7 @@ class KeyedTablets:
             executor=self._executor,
             clock=self._clock,
             make_room=files.make_room,
+            index_room=self._index_room,
         )
         return KeyedBucket(tablet, StateUpkeep(tablet, files, saved_offset=recovered.replayed_from))
 

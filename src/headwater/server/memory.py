@@ -113,6 +113,7 @@ class Memory:
     def __init__(
         self, bytes_max: int, clock: Clock, *, taken: Callable[[], int] = anonymous_bytes
     ) -> None:
+        self._bytes_max = bytes_max
         self._full_bytes = int(bytes_max * FULL_SHARE)
         self._clock = clock
         self._measure = taken
@@ -122,18 +123,40 @@ class Memory:
 
     def check(self) -> None:
         """Raise if there is a memory limit and it is close."""
-        if not self._full_bytes or self._taken_now() <= self._full_bytes:
-            return
+        if not self._has_room(0):
+            self._tell(0)
+            raise RetryLaterError(
+                f"The server uses {self._taken // MIB} MiB of memory, almost all there is."
+            )
+
+    def check_index(self, wanted_bytes: int) -> None:
+        """Raise if there is a memory limit that an index of keys would exceed by growing.
+
+        May be called from any thread.
+        """
+        if not self._has_room(wanted_bytes):
+            self._tell(wanted_bytes)
+            raise RetryLaterError(
+                f"The index of the keys of this bucket needs {wanted_bytes // MIB} MiB of memory "
+                f"to grow, and the server uses {self._taken // MIB} of {self._bytes_max // MIB}.",
+                hint="Keys that are there can be updated and deleted. For new ones give the server "
+                "more memory.",
+            )
+
+    def _has_room(self, wanted_bytes: int) -> bool:
+        free_to = self._full_bytes - wanted_bytes
+        if not self._full_bytes or self._taken_now() <= free_to:
+            return True
         if self._clock.monotonic() - self._gave_back_at >= GIVEN_BACK_EVERY_S:
             self._gave_back_at = self._clock.monotonic()
             give_back()
             self._taken = self._measure()
-            if self._taken <= self._full_bytes:
-                return
-        reason = f"The server uses {self._taken // MIB} MiB of memory, almost all there is."
-        if (left_out := self._sparing.turn()) is not None:
-            _events.warning("memory full", taken_mib=self._taken // MIB, **left_out)
-        raise RetryLaterError(reason)
+        return self._taken <= free_to
+
+    def _tell(self, wanted_bytes: int) -> None:
+        if (left_out := self._sparing.turn(wanted_bytes > 0)) is not None:
+            wanted = {"wanted_mib": wanted_bytes // MIB} if wanted_bytes else {}
+            _events.warning("memory full", taken_mib=self._taken // MIB, **wanted, **left_out)
 
     def _taken_now(self) -> int:
         now = self._clock.monotonic()

@@ -83,6 +83,7 @@ class Server:
         store = LogStore(logs, disk or LocalDisk(logs, guard=catalog.lock.check), storage)
         tallies = Tallies()
         scanners = Scanners(settings, clock)
+        memory = Memory(settings.memory_bytes_max, clock)
         tablets = Tablets(
             store,
             catalog,
@@ -91,6 +92,7 @@ class Server:
             clock=clock,
             tally=tallies.writes,
             on_drop=scanners.drop,
+            index_room=memory.check_index,
         )
         try:
             await tablets.open_all()
@@ -103,6 +105,7 @@ class Server:
                 users=users,
                 tallies=tallies,
                 scanners=scanners,
+                memory=memory,
             )
             server = cls(services, executor)
             await server._listen(for_others=listens)
@@ -221,6 +224,7 @@ def _services(  # noqa: PLR0913 - one argument per part
     users: Users | None,
     tallies: Tallies,
     scanners: Scanners,
+    memory: Memory,
 ) -> Services:
     return Services(
         catalog=catalog,
@@ -235,9 +239,7 @@ def _services(  # noqa: PLR0913 - one argument per part
             clock=clock,
             read_only=catalog.read_only,
         ),
-        answers=Answers(
-            settings.total_response_bytes_max, Memory(settings.memory_bytes_max, clock), clock
-        ),
+        answers=Answers(settings.total_response_bytes_max, memory, clock),
         refusals=Sparing(clock, lines_max=1),
         logins=None if users is None else Logins(users, clock),
         tallies=tallies,

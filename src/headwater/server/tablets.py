@@ -13,6 +13,7 @@ from headwater.config.options import LOG_SEGMENT_BYTES
 from headwater.config.server import ServerSettings
 from headwater.config.table_options import TableOptions
 from headwater.errors import BucketMissingError, HeadwaterError, RecordTooLargeError
+from headwater.kv.state import IndexRoom, any_room
 from headwater.kv.store import KvSettings
 from headwater.log.log import Log
 from headwater.log.retention import LogSettings
@@ -117,6 +118,7 @@ class Tablets:
         clock: Clock,
         tally: WriteTally | None = None,
         on_drop: Callable[[TableBucket], None] = lambda _: None,
+        index_room: IndexRoom = any_room,
     ) -> None:
         """Keep tablets; `on_drop` ends what others have open of a bucket, and its files with it."""
         self._store = store
@@ -143,6 +145,7 @@ class Tablets:
             executor=executor,
             clock=clock,
             settings=store.settings.kv,
+            index_room=index_room,
         )
         self._expectation = lru_cache(SCHEMAS_KEPT)(self._make_expectation)
         self._projection = lru_cache(PROJECTIONS_KEPT)(self._make_projection)

@@ -13,7 +13,7 @@ from headwater.kv.heap import APPEND_BYTES_MAX
 from headwater.kv.merge.batch import MergePlan, Writes
 from headwater.kv.merge.columns import Combining
 from headwater.kv.merge.engine import Engine, fold
-from headwater.kv.state import FoundKeys, KvState
+from headwater.kv.state import FoundKeys, IndexRoom, KvState, any_room
 from headwater.rows.changelog import build_changelog
 from headwater.rows.kv_batch import KvBatchHeader, KvRecords, build_records
 from headwater.rows.row_bytes import PADDING, RowBytes
@@ -58,14 +58,21 @@ class PutBatch:
     is_partial: bool
 
 
-def prepare(batch: PutBatch, *, table: KeyedTable, state: KvState, ids: Ids | None) -> PreparedPut:
+def prepare(
+    batch: PutBatch,
+    *,
+    table: KeyedTable,
+    state: KvState,
+    ids: Ids | None,
+    room: IndexRoom = any_room,
+) -> PreparedPut:
     """Work out what a batch does to the state.
 
     1. find what is held for its keys  2. merge  3. build the changelog
     4. collect the records to keep
     """
     groups = state.group(batch.records.keys)
-    found = state.reserve(state.find_groups(groups))
+    found = state.reserve(state.find_groups(groups), room=room)
     if isinstance(batch.engine.rule, Combining):
         _check_merged_size(groups, found)
     pool = _Pool(batch, table, groups, found)

@@ -10,7 +10,7 @@ import numpy as np
 
 from headwater.errors import BucketFencedError, BucketMissingError, KvStorageError
 from headwater.kv.heap import ABSENT, Locations
-from headwater.kv.state import KvState
+from headwater.kv.state import IndexRoom, KvState, any_room
 from headwater.log.writers import NOBODY
 from headwater.rows.kv_batch import (
     RECORD_BYTES_MIN,
@@ -81,6 +81,7 @@ class PkTablet:
         executor: Executor,
         clock: Clock,
         make_room: Callable[[], Awaitable[None]],
+        index_room: IndexRoom = any_room,
     ) -> None:
         self.log = log
         self.table = table
@@ -93,6 +94,7 @@ class PkTablet:
         self._rule = lru_cache(RULES_KEPT)(partial(OneRule.of, keys=table.one_key_encoder))
         self._lookups = Lookups(state, self._unsynced, table=table, log=log)
         self._make_room = make_room
+        self._index_room = index_room
         log.listen(self._synced)
 
     # ---- writing
@@ -221,9 +223,13 @@ class PkTablet:
 
         def merge() -> PreparedPut:
             ids = self.ids.take if batch.version.schema.auto_increment else None
-            return prepare(batch, table=self.table, state=self.state, ids=ids)
+            return prepare(
+                batch, table=self.table, state=self.state, ids=ids, room=self._index_room
+            )
 
-        prepared = merge() if is_small else await self.log.alone(merge)
+        # An index of millions of keys takes long to grow, however small the batch is.
+        is_quick = is_small and not self.state.index.growth_bytes(len(batch.records.keys))
+        prepared = merge() if is_quick else await self.log.alone(merge)
         changelog = memoryview(prepared.changelog)
         end_offset, _ = await self.log.write(
             [(changelog, read_header(changelog))], len(changelog), owner=owner
