@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import sqlite3
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -156,6 +158,54 @@ def test_a_storage_on_a_disk_that_takes_no_writes_is_read(tmp_path, monkeypatch)
     assert {path: before[path] for path in before if path.suffix == ".log"}.items() <= image_of(
         tmp_path
     ).items()
+
+
+def killed_in_a_change(directory: Path, made: Path) -> None:
+    """Copy a directory while a change of its catalog is only in SQLite's log."""
+    with filled(directory) as storage:
+        reader = sqlite3.connect(directory / "catalog.sqlite", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM tables").fetchall()
+        storage.create_table("late", SCHEMA).append({"id": 3})
+        shutil.copytree(directory, made)
+        reader.close()
+
+
+def takes_no_writes(monkeypatch) -> None:
+    def full(*_, **__):
+        raise StorageError("The catalog failed: attempt to write a readonly database.")
+
+    monkeypatch.setattr(CatalogStore, "open", full)
+    monkeypatch.setattr(disk_space, "free_bytes", lambda _: 0)
+
+
+def test_a_catalog_that_was_killed_in_a_change_is_read_where_nothing_can_be_written(
+    tmp_path, monkeypatch
+):
+    killed_in_a_change(tmp_path / "data", tmp_path / "copy")
+    before = image_of(tmp_path / "copy")
+    assert (tmp_path / "copy" / "catalog.sqlite-wal").stat().st_size
+    takes_no_writes(monkeypatch)
+
+    with headwater.open(tmp_path / "copy", settings=HASTY) as storage:
+        assert storage.table("late").scan().to_pylist() == [{"id": 3}]
+        assert storage.table("keyed").get({"id": 1}) == {"id": 1}
+        with pytest.raises(HeadwaterError, match="read-only: its disk is full"):
+            storage.drop_table("late")
+
+    catalog = tmp_path / "copy" / "catalog.sqlite"
+    assert catalog.read_bytes() == before[catalog]
+
+
+def test_a_catalog_that_cannot_be_copied_anywhere_says_what_to_do(tmp_path, monkeypatch):
+    killed_in_a_change(tmp_path / "data", tmp_path / "copy")
+    takes_no_writes(monkeypatch)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+
+    with pytest.raises(StorageError, match="Set TMPDIR to a directory with") as told:
+        headwater.open(tmp_path / "copy", settings=HASTY)
+
+    assert "was being changed when its process was killed" in str(told.value)
 
 
 def test_space_is_set_aside_when_a_disk_gets_full_and_given_back_when_it_is(tmp_path, monkeypatch):

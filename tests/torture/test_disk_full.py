@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import sqlite3
 import subprocess
 from functools import partial
 
@@ -222,5 +224,23 @@ def test_a_disk_that_is_mounted_read_only_can_be_read(tmp_path, disk):
             assert storage.table("keyed").get({"id": 1}) == {"id": 1}
             with pytest.raises(HeadwaterError, match="mounted read-only"):
                 storage.table("log").append({"id": 2})
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(disk.place)], check=True)
+
+
+def test_a_catalog_that_was_killed_in_a_change_is_read_on_a_disk_that_is_mounted_read_only(disk):
+    data = disk.place / "others"
+    with headwater.open(data, server_settings=SMALL) as storage:
+        reader = sqlite3.connect(data / "catalog.sqlite", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM tables").fetchall()
+        storage.create_table("late", {"id": "BIGINT"}).append({"id": 1})
+        shutil.copytree(data, disk.place / "killed")
+        reader.close()
+    subprocess.run(["mount", "-o", "remount,ro", str(disk.place)], check=True)
+
+    try:
+        with headwater.open(disk.place / "killed", settings=HASTY) as storage:
+            assert storage.table("late").scan().to_pylist() == [{"id": 1}]
     finally:
         subprocess.run(["mount", "-o", "remount,rw", str(disk.place)], check=True)

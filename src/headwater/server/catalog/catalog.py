@@ -133,8 +133,7 @@ def _opened(
         lock.check()
         give_reserve(directory)
 
-    # What lies in the log of SQLite is read by whoever may write only.
-    is_whole = path.exists() and not _size(directory / f"{CATALOG_NAME}-wal")
+    is_there = path.exists()
     try:
         store = CatalogStore.open(path, now_ms=clock.now_ms(), guard=guard)
         try:
@@ -147,19 +146,12 @@ def _opened(
         raise
     except StorageError as fault:
         reason = unwritable(directory)
-        if not reason or not is_whole:
+        if not reason or not is_there:
             raise
         _events.error("opened read-only", reason=reason, fault=fault.message)
         store = CatalogStore.open_read_only(path, guard=lock.check, reason=reason)
         time = _time(store, clock, settings)
     return store, time
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _time(store: CatalogStore, clock: Clock, settings: ServerSettings) -> DoubtingClock:

@@ -2,9 +2,11 @@
 
 import json
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
@@ -202,12 +204,9 @@ class CatalogFile:
 
     @classmethod
     def open_read_only(cls, path: Path, *, guard: Callable[[], None], reason: str) -> "CatalogFile":
-        """Open a file that cannot be written now, in the state in which it was closed."""
-        uri = f"file:{quote(str(path.absolute()))}?immutable=1"
-        try:
-            connection = sqlite3.connect(uri, uri=True, isolation_level=None)
-        except sqlite3.Error as error:
-            raise StorageError(f"Cannot open the catalog {path}: {error}.") from error
+        """Open a file that cannot be written now, as its last owner left it."""
+        log = path.with_name(f"{path.name}-wal")
+        connection = _in_memory(path, log) if _size(log) else _immutable(path)
         file = cls(connection, path, guard)
         file.read_only = reason
         try:
@@ -335,6 +334,43 @@ class CatalogFile:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+
+def _immutable(path: Path) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path.absolute()))}?immutable=1"
+    try:
+        return sqlite3.connect(uri, uri=True, isolation_level=None)
+    except sqlite3.Error as error:
+        raise StorageError(f"Cannot open the catalog {path}: {error}.") from error
+
+
+def _in_memory(path: Path, log: Path) -> sqlite3.Connection:
+    """Load a file together with SQLite's log, in which a process that was killed left changes.
+
+    SQLite reads that log only where it can write beside it, so both are copied to such a place.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="headwater-") as place:
+            for each in (path, log):
+                shutil.copyfile(each, Path(place, each.name))
+            memory = sqlite3.connect(":memory:", isolation_level=None)
+            with closing(sqlite3.connect(Path(place, path.name))) as copy:
+                copy.backup(memory)
+    except (sqlite3.Error, OSError) as error:
+        raise StorageError(
+            f"The catalog {path} was being changed when its process was killed, and the disk takes "
+            f"no writes; a copy of it elsewhere failed as well: {error}.",
+            hint=f"Set TMPDIR to a directory with {_size(path) + _size(log)} bytes free, or make "
+            "the disk writable.",
+        ) from error
+    return memory
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
