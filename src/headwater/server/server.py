@@ -78,9 +78,7 @@ class Server:
         clock = clock or SystemClock()
         executor = executor or ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
         catalog = ServerCatalog.open(directory, clock=clock, settings=settings)
-        logs = directory / "log"
-        storage = storage or StorageSettings()
-        store = LogStore(logs, disk or LocalDisk(logs, guard=catalog.lock.check), storage)
+        store = _log_store(directory, catalog, disk=disk, settings=storage)
         tallies = Tallies()
         scanners = Scanners(settings, clock)
         memory = Memory(settings.memory_bytes_max, clock)
@@ -212,6 +210,14 @@ class Server:
         self._services.catalog.close()
         await asyncio.to_thread(self._executor.shutdown)
         _events.info("stopped")
+
+
+def _log_store(
+    directory: Path, catalog: ServerCatalog, *, disk: Disk | None, settings: StorageSettings | None
+) -> LogStore:
+    logs = directory / "log"
+    guarded = disk or LocalDisk(logs, guard=catalog.lock.check)
+    return LogStore(logs, guarded, settings or StorageSettings())
 
 
 def _services(  # noqa: PLR0913 - one argument per part
