@@ -78,7 +78,7 @@ def disk_with(before: HeldSyncs, directory: Path) -> InterposedDisk:
 @asynccontextmanager
 async def running(directory: Path, **given) -> AsyncIterator[Server]:
     """Serve a directory; settings of the server may be given as well as parts of it."""
-    parts = ("users", "clock", "storage", "disk")
+    parts = ("users", "quotas", "clock", "storage", "disk")
     settings = {"port": 0} | {name: value for name, value in given.items() if name not in parts}
     server = await Server.start(
         directory,

@@ -113,6 +113,7 @@ def _leave_pipe() -> None:
 COMMANDS = {
     "serve": "serve",
     "user": "upkeep",
+    "quota": "security.quota",
     "database": "table",
     "table": "table",
     "partition": "table",

@@ -23,6 +23,7 @@ class ServeOptions:
     port: int
     advertise: str
     users: Path | None
+    quotas: Path | None
     insecure: bool
     datalake_format: str
     lake: tuple[str, ...]
@@ -84,6 +85,20 @@ Limits = Annotated[
         help="One of the server settings, such as request_bytes_max='16 mb'; may be repeated.",
     ),
 ]
+Advertise = Annotated[
+    str, typer.Option(help="HOST:PORT that clients should connect to, if it differs.")
+]
+UsersFile = Annotated[
+    Path | None, typer.Option(help="File of users; clients must then authenticate.")
+]
+Quotas = Annotated[
+    Path | None,
+    typer.Option(
+        help="File of limits of single users, written by `headwater quota`; a running server "
+        "follows its changes.",
+        show_default="the limits of the server's settings for everybody",
+    ),
+]
 AuditEvery = Annotated[
     str | None,
     typer.Option(
@@ -115,12 +130,9 @@ def serve(
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = _DEFAULTS.host,
     port: Annotated[int, typer.Option(help="Port; 0 picks a free one.")] = _DEFAULTS.port,
-    advertise: Annotated[
-        str, typer.Option(help="HOST:PORT that clients should connect to, if it differs.")
-    ] = "",
-    users: Annotated[
-        Path | None, typer.Option(help="File of users; clients must then authenticate.")
-    ] = None,
+    advertise: Advertise = "",
+    users: UsersFile = None,
+    quotas: Quotas = None,
     insecure: Insecure = False,
     datalake_format: Annotated[
         str, typer.Option(help="Lake format of tables that do not set one: iceberg or paimon.")
@@ -148,6 +160,7 @@ def serve(
         port=port,
         advertise=advertise,
         users=users,
+        quotas=quotas,
         insecure=insecure,
         datalake_format=datalake_format,
         lake=tuple(lake or ()),

@@ -20,6 +20,7 @@ from headwater.runtime.loops import keep_from_collections, run
 from headwater.runtime.memory import give_back_early, memory_there_is
 from headwater.runtime.tasks import Tasks
 from headwater.server.logins import Users
+from headwater.server.quotas import QuotaFile
 from headwater.server.server import Server
 
 LOG_FORMATS = ("text", "json")
@@ -76,7 +77,8 @@ async def _serve(options: ServeOptions) -> None:
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
     settings, audit_every_s = _settings(options), _audit_every_s(options)
-    server = await Server.start(options.directory, settings, users=users)
+    quotas = None if options.quotas is None else QuotaFile(options.quotas)
+    server = await Server.start(options.directory, settings, users=users, quotas=quotas)
     keep_from_collections()  # Tables and buckets: thousands of objects.
     schedule = None
     if audit_every_s is not None:

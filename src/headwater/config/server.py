@@ -38,6 +38,18 @@ _FREE = frozenset(
         "lake_trusted_tierers",
         "disk_free_bytes_min",
         "memory_bytes_max",
+        # Checked where quotas are: 0 is no limit.
+        "user_bytes_in_per_s_max",
+        "user_bytes_out_per_s_max",
+        "user_requests_max",
+        "user_connections_max",
+        "user_scans_max",
+        "user_tables_max",
+        "user_partitions_max",
+        "user_buckets_max",
+        "connection_bytes_in_per_s_max",
+        "connection_bytes_out_per_s_max",
+        "connection_scans_max",
     }
 )
 
@@ -136,6 +148,39 @@ class ServerSettings:
         512 * MIB, "Memory for all open scans of rows: 8 bytes for each row."
     )
     kv_scanners_per_bucket_max: int = integer(8, "Open scans of rows in one bucket.")
+
+    user_bytes_in_per_s_max: int = integer(
+        0, "Request bytes of one user in a second; above it, their sockets are not read. 0: any."
+    )
+    user_bytes_out_per_s_max: int = integer(
+        0, "Response bytes of one user in a second; above it, their requests wait. 0: any."
+    )
+    user_requests_max: int = integer(
+        0, "Requests of one user in flight; above it, their requests wait. 0: any number."
+    )
+    user_connections_max: int = integer(
+        0, "Connections of one user; more are answered with an error and closed. 0: any number."
+    )
+    user_scans_max: int = integer(0, "Open scans of rows of one user. 0: any number.")
+    user_tables_max: int = integer(0, "Tables that one user has created. 0: any number.")
+    user_partitions_max: int = integer(
+        0, "Partitions of all tables that one user has created. 0: any number."
+    )
+    user_buckets_max: int = integer(
+        0, "Buckets of all tables and partitions that one user has created. 0: any number."
+    )
+    connection_bytes_in_per_s_max: int = integer(
+        0, "Request bytes of one connection in a second; above it, it is not read. 0: any."
+    )
+    connection_bytes_out_per_s_max: int = integer(
+        0, "Response bytes of one connection in a second; above it, requests wait. 0: any."
+    )
+    connection_scans_max: int = integer(0, "Open scans of rows of one connection. 0: any number.")
+    throttle_s_max: int = integer(
+        30,
+        "Time that a request waits because of a limit in bytes per second; one that would wait "
+        "longer is rejected for a while.",
+    )
 
     datalake_format: str = text(
         LakeFormat.ICEBERG, "Lake format of tables that do not set one: iceberg or paimon."

@@ -373,6 +373,13 @@ class BucketLimitError(ConflictError):
     hint = "Use fewer buckets."
 
 
+class TableLimitError(ConflictError):
+    """The user has created as many tables as they may."""
+
+    code = 1002
+    hint = "Drop some, or ask an operator to raise the limit."
+
+
 class ScannerLimitError(ConflictError):
     """Too many scans are open."""
 

@@ -133,6 +133,19 @@ FETCH_READS_SHARED = _counter(
 )
 SCANNERS = _gauge("headwater_kv_scanners", "Scans of rows that clients have open.")
 
+THROTTLED_SECONDS = _counter(
+    "headwater_throttled_seconds",
+    "Time that connections of a user waited because of a limit, for the users with most of it.",
+    "user",
+    "limit",
+)
+QUOTA_REFUSALS = _counter(
+    "headwater_quota_refusals",
+    "Requests rejected because of a limit of their user, for the users with most of them.",
+    "user",
+    "limit",
+)
+
 # ---- the lake
 
 TIERING_LAG = _gauge(

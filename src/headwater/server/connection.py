@@ -14,6 +14,7 @@ from headwater.errors import HeadwaterError, RequestError
 from headwater.runtime.clock import Clock
 from headwater.runtime.tasks import Tasks
 from headwater.server.memory import Budget
+from headwater.server.quotas import ANONYMOUS, Meter, Quotas
 from headwater.wire.apis import ApiKey
 from headwater.wire.frames import (
     FrameAssembler,
@@ -53,6 +54,8 @@ class Session:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Fetches that are ready to go on and wait for a turn of the loop.
     fetches: deque[asyncio.Future[None]] = field(default_factory=deque)
+    # Measures the connection against the limits of its user; none where nothing is limited.
+    meter: Meter | None = None
     # Projections name columns by position, so it matters which schema versions a client has seen.
     schemas_told: dict[int, set[int]] = field(default_factory=dict)
 
@@ -181,10 +184,16 @@ class Connection(asyncio.BufferedProtocol):
         clock: Clock,
         logins: Budget | None = None,
         serve_now: ServeNow = lambda _frame, _session: None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._serve = serve
         self._serve_now = serve_now
         self._registry = registry
+        self._quotas = quotas
+        self._meter: Meter | None = None
+        # Waits for bytes per second to come down again; not requests.
+        self._pauses = Tasks()
+        self._may_read = self._may_begin = True
         self._requests = requests
         # What is held for a client that has yet to log in; none where nobody has to.
         self._logins = logins or requests
@@ -234,6 +243,7 @@ class Connection(asyncio.BufferedProtocol):
             self._login_deadline = loop.call_later(
                 self._settings.login_timeout_s, self._login_is_late
             )
+        self._follow_quota()
         self._registry.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's shape
@@ -247,6 +257,7 @@ class Connection(asyncio.BufferedProtocol):
         self.session.is_closed = True
         self._registry.closed(self)
         self._tasks.cancel()
+        self._leave_quota()
         for frame, budget in self._waiting:
             budget.give(frame.size)
         self._waiting.clear()
@@ -282,6 +293,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Serve the frames that are whole now."""
+        if self._meter is not None:
+            self._meter.received(nbytes)
         try:
             frames = self._assembler.filled(nbytes)
             if len(frames) == 1 and self._answered_alone(frames[0]):
@@ -295,7 +308,9 @@ class Connection(asyncio.BufferedProtocol):
             self._watch_frame(inside=False)
             self._begin_some()
         self._watch_frame(inside=self._assembler.is_inside_frame)
-        if self._assembler.wanted_bytes:
+        if self._meter is not None:
+            self._follow_rate()
+        if self._assembler.wanted_bytes and self._may_read:
             self._ask_for_room()
         self._read_or_wait()
 
@@ -358,7 +373,71 @@ class Connection(asyncio.BufferedProtocol):
         if self._login_deadline is not None and not self.session.is_stranger:
             self._stop_login_watch()
             self._assembler.frame_bytes_max = self._settings.request_bytes_max
+            self._follow_quota()
             self._registry.logged_in(self)
+
+    # ---- limits of the user
+
+    def _follow_quota(self) -> None:
+        """Count the connection for its user, once it is known who that is."""
+        if self._quotas is not None and self._meter is None and not self.session.is_stranger:
+            self._meter = self._quotas.open(self.session.principal or ANONYMOUS)
+            self.session.meter = self._meter
+
+    def _leave_quota(self) -> None:
+        self._pauses.cancel()
+        if self._quotas is not None and self._meter is not None:
+            self._quotas.close(self._meter, self._next_turn)
+            self._meter = None
+
+    def _follow_rate(self) -> None:
+        """Read no more before what came is within the rate again.
+
+        A large frame is read to its end, because it holds memory that others wait for. The wait
+        is before the next one, which holds none yet.
+        """
+        meter = self._meter
+        if meter is None or not self._may_read or self._assembler.receiving_bytes:
+            return
+        if meter.wait_to_read()[0]:
+            self._may_read = False
+            self._pauses.start(self._read_again(meter), name="read again")
+
+    async def _read_again(self, meter: Meter) -> None:
+        await self._paid(meter, meter.wait_to_read)
+        self._may_read = True
+        if self._assembler.wanted_bytes:
+            self._ask_for_room()
+        self._read_or_wait()
+
+    async def _begin_again(self, meter: Meter) -> None:
+        await self._paid(meter, meter.wait_to_begin)
+        self._may_begin = True
+        self._next_turn()
+
+    async def _paid(self, meter: Meter, wait: Callable[[], tuple[float, str]]) -> None:
+        # Others of the same user may take what was paid, so it may take several waits.
+        while (owed := wait())[0]:
+            before = self._clock.monotonic()
+            await self._clock.sleep(owed[0])
+            meter.throttled(owed[1], self._clock.monotonic() - before)
+
+    def _room_of(self, meter: Meter) -> int:
+        """Return how many requests the user's limits let begin; plan to look again if none."""
+        if self._may_begin and meter.wait_to_begin()[0]:
+            self._may_begin = False
+            self._pauses.start(self._begin_again(meter), name="begin again")
+        if not self._may_begin:
+            return 0
+        if not meter.room and self._waiting:
+            meter.account.waiting[self._next_turn] = None
+        return meter.room
+
+    def _may_serve_now(self) -> bool:
+        meter = self._meter
+        return meter is None or (
+            self._may_begin and not meter.is_refusing and not meter.wait_to_begin()[0]
+        )
 
     # ---- serving
 
@@ -386,6 +465,7 @@ class Connection(asyncio.BufferedProtocol):
             or self.session.is_stranger
             or not self._writable.is_set()
             or self._tasks
+            or (self._meter is not None and not self._may_serve_now())
         ):
             return False
         frame = request_frame(data)
@@ -394,6 +474,9 @@ class Connection(asyncio.BufferedProtocol):
             return False
         self.has_asked = True
         self._write(frame.request_id, *answer)
+        if self._meter is not None:
+            self._follow_rate()
+            self._read_or_wait()
         return True
 
     def _begin_some(self) -> None:
@@ -408,13 +491,19 @@ class Connection(asyncio.BufferedProtocol):
             frame, budget = self._waiting.popleft()
             # Lookups may overtake what is under way; writes keep their order.
             may_go = frame.api_key == ApiKey.LOOKUP or not self._tasks
+            if self._meter is not None:
+                may_go = may_go and self._may_serve_now()
             answer = self._serve_now(frame, self.session) if may_go else None
             if answer is not None:
                 self._write(frame.request_id, *answer)
                 self._held_bytes -= frame.size
                 budget.give(frame.size)
                 continue
+            if self._meter is not None:
+                self._meter.began()
             task = self._tasks.start(self._answer(frame), name=f"request {frame.api_key}")
+            if self._meter is not None:
+                task.add_done_callback(partial(_ended, self._meter))
             # Not in the task itself: one that is cancelled before its first step runs no `finally`.
             task.add_done_callback(partial(self._answered, budget, frame.size))
 
@@ -437,7 +526,8 @@ class Connection(asyncio.BufferedProtocol):
         """Return how many more requests may begin; none while the client does not read."""
         if not self._writable.is_set():
             return 0
-        return max(self._settings.connection_requests_max - len(self._tasks), 0)
+        room = max(self._settings.connection_requests_max - len(self._tasks), 0)
+        return room if self._meter is None else min(room, self._room_of(self._meter))
 
     async def _answer(self, frame: RequestFrame) -> None:
         kind, parts = await self._serve(frame, self.session)
@@ -458,6 +548,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or self._transport.is_closing():
             return
         size = sum(map(len, parts))
+        if self._meter is not None:
+            self._meter.sent(size)
         framed = [response_head(kind, request_id, body_bytes=size), *parts]
         if size <= JOIN_BYTES_MAX:
             self._transport.write(b"".join(framed))
@@ -505,4 +597,9 @@ class Connection(asyncio.BufferedProtocol):
             or not self._writable.is_set()
             or self._held_bytes > self._settings.connection_requests_bytes_max
             or len(self._waiting) > 0
+            or not self._may_read
         )
+
+
+def _ended(meter: Meter, _: "asyncio.Task[None]") -> None:
+    meter.ended()

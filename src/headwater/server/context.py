@@ -16,6 +16,7 @@ from headwater.server.disk_space import DiskSpace
 from headwater.server.lake import ServerLake
 from headwater.server.logins import Logins
 from headwater.server.memory import Answers
+from headwater.server.quotas import Quotas
 from headwater.server.readers import FetchTurns, Scanners, SharedReads
 from headwater.server.tablets import Tablets
 from headwater.wire import fluss_pb2 as pb
@@ -41,6 +42,8 @@ class Services:
     # One log line per API and error code in a while.
     refusals: Sparing
     logins: Logins | None = None
+    # None where nothing is limited.
+    quotas: Quotas | None = None
     tallies: Tallies = field(default_factory=Tallies)
     # Set when automatic partitions should be checked early.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)

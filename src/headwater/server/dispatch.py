@@ -185,6 +185,9 @@ class Dispatcher:
         try:
             api = _api_of(frame)
             self._check_access(api, session)
+            if session.meter is not None:
+                session.is_over = session.meter.is_over
+                session.meter.check()
             if frame.is_large:
                 self._services.answers.memory.check()
             if api.key is ApiKey.FETCH_LOG:

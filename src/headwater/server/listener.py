@@ -20,6 +20,7 @@ from headwater.server.connection import (
 )
 from headwater.server.logins import network_of
 from headwater.server.memory import Budget
+from headwater.server.quotas import Quotas
 
 _events = Events("listener")
 ANSWER_WITHIN_S = 5.0
@@ -38,9 +39,11 @@ class Listener:
         clock: Clock,
         needs_login: bool = False,
         serve_now: ServeNow = lambda _frame, _session: None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._serve = serve
         self._serve_now = serve_now
+        self._quotas = quotas
         self._settings = settings
         self._clock = clock
         self._needs_login = needs_login
@@ -88,6 +91,7 @@ class Listener:
             clock=self._clock,
             logins=self.logins if self._needs_login else None,
             serve_now=self._serve_now,
+            quotas=self._quotas,
         )
 
     # ---- events of connections

@@ -24,6 +24,7 @@ from headwater.model.path import TablePath
 from headwater.server.context import Services
 from headwater.server.listener import Listener
 from headwater.server.metrics_listener import Page
+from headwater.server.quotas import Quotas
 from headwater.server.tablets import Tablets
 from headwater.wire.apis import ApiKey
 
@@ -135,6 +136,7 @@ class ServerMetrics:
         yield value(exposition.FETCH_READS, self._services.reads.made_count)
         yield value(exposition.FETCH_READS_SHARED, self._services.reads.shared_count)
         yield value(exposition.SCANNERS, len(self._services.scanners))
+        yield from _limited(self._services.quotas)
         for metric, counts in (
             (exposition.REQUESTS, requests.answers()),
             (exposition.BUCKET_ERRORS, requests.bucket_errors),
@@ -167,6 +169,18 @@ def _name(api: int) -> str:
 def _largest(values: Mapping[Labels, float]) -> dict[Labels, float]:
     largest = sorted(values.items(), key=lambda item: (-item[1], item[0]))
     return dict(largest[:TABLES_SHOWN_MAX])
+
+
+def _limited(quotas: Quotas | None) -> Iterator[Reading]:
+    accounts = () if quotas is None else quotas.accounts()
+    waited: dict[Labels, float] = {
+        (each.user, limit): took for each in accounts for limit, took in each.throttled_s.items()
+    }
+    refused: dict[Labels, float] = {
+        (each.user, limit): count for each in accounts for limit, count in each.refusals.items()
+    }
+    yield Values(exposition.THROTTLED_SECONDS, _largest(waited))
+    yield Values(exposition.QUOTA_REFUSALS, _largest(refused))
 
 
 def _audited(audit: AuditTally) -> Iterator[Reading]:

@@ -177,6 +177,15 @@ class Scanners:
                 hint="Close scans you do not need, or try again later.",
             )
 
+    def counts(self, session: Session) -> dict[str, int]:
+        """Count the open scans of a connection, and of its user."""
+        self.expire()
+        sessions = [each.session for each in self._open.values()]
+        return {
+            "of_user": sum(each.principal == session.principal for each in sessions),
+            "of_connection": sum(each is session for each in sessions),
+        }
+
     def add(self, bucket: TableBucket, scan: StateScan, session: Session) -> Scanner:
         """Add a scan, unless others took the last place."""
         self.check_room(bucket, rows=len(scan))

@@ -5,6 +5,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
+from headwater.config.quotas import default_quota
 from headwater.config.server import ServerSettings
 from headwater.config.spellings import without_effect
 from headwater.errors import RequestError
@@ -22,6 +23,7 @@ from headwater.server.listener import Listener
 from headwater.server.logins import Logins, Users
 from headwater.server.memory import Answers, Memory
 from headwater.server.metrics_listener import MetricsListener
+from headwater.server.quotas import QuotaFile, Quotas
 from headwater.server.readers import Scanners
 from headwater.server.tablets import LogStore, StorageSettings, Tablets
 from headwater.server.upkeep import Upkeep
@@ -48,6 +50,7 @@ class Server:
             clock=services.clock,
             needs_login=services.logins is not None,
             serve_now=self.dispatcher.serve_now,
+            quotas=services.quotas,
         )
         services.answers.unsent = self.listener.unsent_bytes
         services.answers.drop_slowest = self.listener.drop_slowest
@@ -61,6 +64,7 @@ class Server:
         settings: ServerSettings,
         *,
         users: Users | None = None,
+        quotas: QuotaFile | None = None,
         clock: Clock | None = None,
         storage: StorageSettings | None = None,
         disk: Disk | None = None,
@@ -77,10 +81,10 @@ class Server:
         check_exposure(settings, users)
         clock = clock or SystemClock()
         executor = executor or ThreadPoolExecutor(IO_THREADS, thread_name_prefix="headwater-io")
-        catalog = ServerCatalog.open(directory, clock=clock, settings=settings)
+        limits = _quotas(settings, clock, quotas)
+        catalog = _catalog(directory, clock, settings, limits)
         store = _log_store(directory, catalog, disk=disk, settings=storage)
-        tallies = Tallies()
-        scanners = Scanners(settings, clock)
+        tallies, scanners = Tallies(), Scanners(settings, clock)
         memory = Memory(settings.memory_bytes_max, clock)
         tablets = Tablets(
             store,
@@ -101,6 +105,7 @@ class Server:
                 settings=settings,
                 clock=clock,
                 users=users,
+                quotas=limits,
                 tallies=tallies,
                 scanners=scanners,
                 memory=memory,
@@ -108,9 +113,7 @@ class Server:
             server = cls(services, executor)
             await server._listen(for_others=listens)
         except BaseException:
-            await tablets.close()
-            catalog.close()
-            executor.shutdown()
+            await _give_up(tablets, catalog, executor)
             raise
         server.upkeep.start()
         server._tell(directory, is_watched=listens)
@@ -228,6 +231,7 @@ def _services(  # noqa: PLR0913 - one argument per part
     settings: ServerSettings,
     clock: Clock,
     users: Users | None,
+    quotas: Quotas | None,
     tallies: Tallies,
     scanners: Scanners,
     memory: Memory,
@@ -248,8 +252,29 @@ def _services(  # noqa: PLR0913 - one argument per part
         answers=Answers(settings.total_response_bytes_max, memory, clock),
         refusals=Sparing(clock, lines_max=1),
         logins=None if users is None else Logins(users, clock),
+        quotas=quotas,
         tallies=tallies,
     )
+
+
+async def _give_up(tablets: Tablets, catalog: ServerCatalog, executor: Executor) -> None:
+    await tablets.close()
+    catalog.close()
+    executor.shutdown()
+
+
+def _catalog(
+    directory: Path, clock: Clock, settings: ServerSettings, quotas: Quotas | None
+) -> ServerCatalog:
+    check = None if quotas is None else quotas.check_created
+    return ServerCatalog.open(directory, clock=clock, settings=settings, check_created=check)
+
+
+def _quotas(settings: ServerSettings, clock: Clock, file: QuotaFile | None) -> Quotas | None:
+    default = default_quota(settings)
+    if default.is_unlimited and file is None:
+        return None
+    return Quotas(default, clock, throttle_s_max=settings.throttle_s_max, file=file)
 
 
 def check_exposure(settings: ServerSettings, users: Users | None) -> None:

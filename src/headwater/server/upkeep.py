@@ -36,7 +36,7 @@ STATE_INTERVAL_S = 1.0
 DIRECTORY_INTERVAL_S = 1.0
 # Well below the jump that the next start does not trust.
 TIME_INTERVAL_S = JUMP_MS / 1000 / 2
-USERS_INTERVAL_S = 1.0
+USERS_INTERVAL_S = QUOTAS_INTERVAL_S = 1.0
 JOIN_INTERVAL_S = 10.0
 LAKE_FILES_INTERVAL_S = 3600.0
 
@@ -68,6 +68,8 @@ class Upkeep:
         self._repeat(self.remember_time, "time", TIME_INTERVAL_S)
         if self._services.logins is not None:
             self._repeat(self.reload_users, "users", USERS_INTERVAL_S)
+        if self._services.quotas is not None:
+            self._repeat(self.reload_quotas, "quotas", QUOTAS_INTERVAL_S)
         self._tasks.start(self._follow_partitions(), name="automatic partitions")
 
     async def stop(self) -> None:
@@ -105,6 +107,15 @@ class Upkeep:
         assert logins is not None
         if await logins.reload():
             self._listener.let_go(logins.users.credentials)
+
+    async def reload_quotas(self) -> None:
+        """Follow changes of the file of quotas; one that cannot be read changes nothing."""
+        assert self._services.quotas is not None
+        try:
+            if self._services.quotas.reload():
+                _events.info("quotas reloaded")
+        except (HeadwaterError, OSError) as fault:
+            _events.warning("quotas not reloaded", reason=str(fault))
 
     # ---- retention
 

@@ -21,7 +21,7 @@ from headwater.server.catalog.ids import (
 from headwater.server.catalog.lake import LakeRecords
 from headwater.server.catalog.lock import DirectoryLock
 from headwater.server.catalog.partitions import CatalogPartitions
-from headwater.server.catalog.store import CatalogStore
+from headwater.server.catalog.store import CatalogStore, CheckCreated
 from headwater.server.catalog.tables import Databases, Tables
 from headwater.server.disk_space import give_reserve, unwritable
 
@@ -40,7 +40,7 @@ _COUNTED_FROM_S = 1_577_836_800
 class ServerCatalog:
     """Hold what exists in a data directory; reads come from memory, changes go to disk first."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per part
         self,
         store: CatalogStore,
         *,
@@ -49,6 +49,7 @@ class ServerCatalog:
         lock: DirectoryLock,
         time: DoubtingClock,
         held: ExitStack,
+        check_created: CheckCreated | None = None,
     ) -> None:
         image = store.load()
         self._store = store
@@ -66,12 +67,23 @@ class ServerCatalog:
         # What tells this start from all others, also from those of copies.
         self.incarnation = _drawn() if store.read_only else int(store.note(_INCARNATION))
         self.databases = Databases(store, image, clock=clock)
-        self.tables = Tables(store, image, clock=clock, settings=settings)
-        self.partitions = CatalogPartitions(store, image, clock=clock, settings=settings)
+        self.tables = Tables(
+            store, image, clock=clock, settings=settings, check_created=check_created
+        )
+        self.partitions = CatalogPartitions(
+            store, image, clock=clock, settings=settings, check_created=check_created
+        )
         self.lake = LakeRecords(store, image)
 
     @classmethod
-    def open(cls, directory: Path, *, clock: Clock, settings: ServerSettings) -> Self:
+    def open(
+        cls,
+        directory: Path,
+        *,
+        clock: Clock,
+        settings: ServerSettings,
+        check_created: CheckCreated | None = None,
+    ) -> Self:
         """Open the catalog of a directory.
 
         1. Take the directory for this process.
@@ -89,7 +101,15 @@ class ServerCatalog:
             require_catalog(directory / CATALOG_NAME, found)
             store, time = _opened(directory, found, lock, clock=clock, settings=settings)
             held.callback(store.close)
-            return cls(store, clock=clock, settings=settings, lock=lock, time=time, held=held)
+            return cls(
+                store,
+                clock=clock,
+                settings=settings,
+                lock=lock,
+                time=time,
+                held=held,
+                check_created=check_created,
+            )
         except BaseException:
             held.close()
             raise

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.config.auto_partition import check_partition_time
 from headwater.config.server import ServerSettings
@@ -18,7 +18,7 @@ from headwater.model.path import (
 )
 from headwater.model.table import TableInfo
 from headwater.runtime.clock import Clock
-from headwater.server.catalog.store import CatalogStore, Image, PartitionInfo
+from headwater.server.catalog.store import CatalogStore, CheckCreated, Image, PartitionInfo
 
 _Made = PartitionInfo | HeadwaterError
 
@@ -36,8 +36,15 @@ class CatalogPartitions:
     """Create, drop and find partitions."""
 
     def __init__(
-        self, store: CatalogStore, image: Image, *, clock: Clock, settings: ServerSettings
+        self,
+        store: CatalogStore,
+        image: Image,
+        *,
+        clock: Clock,
+        settings: ServerSettings,
+        check_created: CheckCreated | None = None,
     ) -> None:
+        self._check_created = check_created
         self._store = store
         self._image = image
         self._clock = clock
@@ -153,3 +160,19 @@ class CatalogPartitions:
                 f"The table {table.path} has {count_max} partitions, which is the limit.",
                 hint="Drop some, or raise partition_count_max.",
             )
+        self._check_limits(table, new_count + 1)
+
+    def _check_limits(self, table: TableInfo, new_count: int) -> None:
+        """Refuse a partition if the creator of its table would have more than they may."""
+        creator = self._image.creators.get(table.table_id)
+        if self._check_created is None or creator is None:
+            return
+        held = self._image.created_by(creator)
+        self._check_created(
+            creator,
+            replace(
+                held,
+                partitions=held.partitions + new_count,
+                buckets=held.buckets + new_count * table.bucket_count,
+            ),
+        )

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater.config.quotas import Created
 from headwater.errors import (
     BucketMissingError,
     CorruptFileError,
@@ -31,6 +32,11 @@ from headwater.server.catalog.lake_entries import (
     reported_snapshot,
     tiering_record,
 )
+
+# Refuses what a user would have created, if that is more than they may.
+CheckCreated = Callable[[str, Created], None]
+# How the notes begin that say who created a table.
+_CREATOR = "creator "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +73,8 @@ class Image:
     partitions: dict[int, dict[str, PartitionInfo]] = field(default_factory=dict)
     paths_by_id: dict[int, TablePath] = field(default_factory=dict)
     partitions_by_id: dict[int, PartitionInfo] = field(default_factory=dict)
+    # Who created a table; not known of those that older versions created.
+    creators: dict[int, str] = field(default_factory=dict)
 
     def database(self, name: str) -> DatabaseInfo:
         """Return a database by name."""
@@ -124,8 +132,23 @@ class Image:
         del self.tables[info.path]
         del self.paths_by_id[info.table_id]
         del self.schemas[info.table_id]
+        self.creators.pop(info.table_id, None)
         for partition in self.partitions.pop(info.table_id).values():
             del self.partitions_by_id[partition.partition_id]
+
+    def created_by(self, user: str) -> Created:
+        """Count what a user has created."""
+        tables = [self.table_by_id(each) for each, name in self.creators.items() if name == user]
+        partitions = {table.table_id: len(self.partitions[table.table_id]) for table in tables}
+        return Created(
+            tables=len(tables),
+            partitions=sum(partitions.values()),
+            buckets=sum(
+                table.bucket_count
+                * (partitions[table.table_id] if table.descriptor.partition_keys else 1)
+                for table in tables
+            ),
+        )
 
     def put_partition(self, info: PartitionInfo) -> None:
         """Add a partition."""
@@ -264,6 +287,12 @@ class CatalogStore:
             image.put_table(info)
         for row in self._file.rows("SELECT table_id, schema_id, schema FROM schemas"):
             image.schemas[_number(row[0])][_number(row[1])] = schema_from_json(_read(row[2]))
+        for key, user in self._file.rows(
+            "SELECT key, value FROM meta WHERE key LIKE ?", (f"{_CREATOR}%",)
+        ):
+            table_id = int(str(key).removeprefix(_CREATOR))
+            if table_id in image.paths_by_id:
+                image.creators[table_id] = str(user)
 
     def _load_partitions(self, image: Image) -> None:
         for row in self._file.rows("SELECT partition_id, table_id, name FROM partitions"):
@@ -287,10 +316,16 @@ class CatalogStore:
 
     def delete_database(self, name: str) -> None:
         """Delete a database and its tables."""
+        self._file.change(
+            "DELETE FROM meta WHERE key IN (SELECT ? || table_id FROM tables WHERE database = ?)",
+            (_CREATOR, name),
+        )
         self._file.change("DELETE FROM tables WHERE database = ?", (name,))
         self._file.change("DELETE FROM databases WHERE name = ?", (name,))
 
-    def insert_table(self, path: TablePath, descriptor: TableDescriptor, *, now_ms: int) -> int:
+    def insert_table(
+        self, path: TablePath, descriptor: TableDescriptor, *, creator: str | None, now_ms: int
+    ) -> int:
         """Insert a table under schema version 1 and return its id."""
         table_id = self._file.change(
             "INSERT INTO tables"
@@ -299,6 +334,8 @@ class CatalogStore:
             (path.database, path.table, _table_text(descriptor), now_ms, now_ms),
         )
         self.insert_schema(table_id, 1, descriptor.schema)
+        if creator is not None:
+            self.put_note(f"{_CREATOR}{table_id}", creator)
         return table_id
 
     def update_table(self, info: TableInfo) -> None:
@@ -316,6 +353,7 @@ class CatalogStore:
     def delete_table(self, table_id: int) -> None:
         """Delete a table, its schemas, partitions and row numbers."""
         self._file.change("DELETE FROM tables WHERE table_id = ?", (table_id,))
+        self._file.change("DELETE FROM meta WHERE key = ?", (f"{_CREATOR}{table_id}",))
 
     def insert_partition(self, table_id: int, name: str) -> int:
         """Insert a partition and return its id."""

@@ -11,7 +11,7 @@ from headwater.model.table import TableDescriptor, TableInfo
 from headwater.runtime.clock import Clock
 from headwater.server.catalog.alter import TableChange, altered
 from headwater.server.catalog.lake_rules import check_lake_alter, with_lake_format
-from headwater.server.catalog.store import CatalogStore, DatabaseInfo, Image
+from headwater.server.catalog.store import CatalogStore, CheckCreated, DatabaseInfo, Image
 from headwater.server.catalog.validation import accepted_table, checked_table
 
 
@@ -109,12 +109,19 @@ class Tables:
     """Create, alter, drop and find tables."""
 
     def __init__(
-        self, store: CatalogStore, image: Image, *, clock: Clock, settings: ServerSettings
+        self,
+        store: CatalogStore,
+        image: Image,
+        *,
+        clock: Clock,
+        settings: ServerSettings,
+        check_created: CheckCreated | None = None,
     ) -> None:
         self._store = store
         self._image = image
         self._clock = clock
         self._settings = settings
+        self._check_created = check_created
 
     def list(self, database: str) -> tuple[str, ...]:
         """List the names of a database's tables, sorted."""
@@ -150,7 +157,12 @@ class Tables:
         return dict(self._image.schemas[table_id])
 
     def create(
-        self, path: TablePath, descriptor: TableDescriptor, *, ignore_if_exists: bool = False
+        self,
+        path: TablePath,
+        descriptor: TableDescriptor,
+        *,
+        creator: str | None = None,
+        ignore_if_exists: bool = False,
     ) -> TableInfo:
         """Create a table and return it with all defaults filled in."""
         check_table_path(path)
@@ -160,9 +172,12 @@ class Tables:
                 return self.info(path)
             raise TableExistsError(f"There is already a table '{path}'.")
         accepted = accepted_table(descriptor, settings=self._settings)
+        self._check_limits(creator, accepted)
         now_ms = self._clock.now_ms()
         with self._store.transaction():
-            table_id = self._store.insert_table(path, accepted, now_ms=now_ms)
+            table_id = self._store.insert_table(path, accepted, creator=creator, now_ms=now_ms)
+        if creator is not None:
+            self._image.creators[table_id] = creator
         info = TableInfo(
             table_id=table_id,
             path=path,
@@ -173,6 +188,16 @@ class Tables:
         )
         self._image.put_table(info)
         return info
+
+    def _check_limits(self, creator: str | None, wanted: TableDescriptor) -> None:
+        """Refuse a table if its creator would have more than they may."""
+        if self._check_created is None or creator is None:
+            return
+        held = self._image.created_by(creator)
+        buckets = 0 if wanted.partition_keys else wanted.bucket_count or 1
+        self._check_created(
+            creator, replace(held, tables=held.tables + 1, buckets=held.buckets + buckets)
+        )
 
     def alter(self, path: TablePath, changes: Sequence[TableChange]) -> TableInfo:
         """Apply all changes or none; only a changed schema makes a new schema version."""

@@ -354,6 +354,8 @@ async def _read_in_turn(
 ) -> Fetched:
     services, session = context.services, context.session
     bytes_max = min(max(request.max_bytes, 0), services.settings.response_bytes_max)
+    if context.session.meter is not None:
+        bytes_max = min(bytes_max, context.session.meter.answer_bytes_max)
     async with session.turn:
         await session.writable()
         # Tails wait, and share what they read. A client that does not wait, such as an audit, wants

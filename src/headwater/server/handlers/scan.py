@@ -139,6 +139,8 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
     tablet = await context.tablets.pk_tablet(bucket)
     context.services.answers.memory.check()
     scanners.check_room(bucket, rows=tablet.row_count)
+    if (meter := context.session.meter) is not None:
+        meter.check_scans(**scanners.counts(context.session))
     scan = await tablet.scan(limit=asked.limit if asked.limit > 0 else None)
     if scan.is_done:
         return pb.ScanKvResponse(has_more_results=False, log_offset=scan.offset)
@@ -161,6 +163,8 @@ async def _next(scanner: Scanner, request: pb.ScanKvRequest, context: Context) -
             f"This is call {request.call_seq_id} of the scan, expected {scanner.next_call}."
         )
     bytes_max = min(request.batch_size_bytes, context.services.settings.response_bytes_max)
+    if context.session.meter is not None:
+        bytes_max = min(bytes_max, context.session.meter.answer_bytes_max)
     scanner.next_call += 1
     scanner.is_busy = True
     try:

@@ -21,6 +21,7 @@ from headwater.server.catalog.alter import (
 )
 from headwater.server.catalog.store import DatabaseInfo
 from headwater.server.context import Context, spec_of, table_path
+from headwater.server.quotas import ANONYMOUS
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.limits import check_json
 
@@ -141,7 +142,10 @@ async def create_table(request: pb.CreateTableRequest, context: Context) -> pb.C
     """Create a table."""
     path = table_path(request.table_path)
     descriptor = descriptor_from_json(_json(request.table_json))
-    context.catalog.tables.create(path, descriptor, ignore_if_exists=request.ignore_if_exists)
+    creator = context.session.principal or ANONYMOUS
+    context.catalog.tables.create(
+        path, descriptor, creator=creator, ignore_if_exists=request.ignore_if_exists
+    )
     context.services.partitions_due.set()
     return pb.CreateTableResponse()
 
