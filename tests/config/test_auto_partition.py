@@ -16,6 +16,8 @@ from headwater.config.auto_partition import (
     check_partition_time,
     custom_format,
     default_format,
+    format_in,
+    format_to_take,
     partitions_to_create,
     partitions_to_drop,
 )
@@ -170,6 +172,40 @@ def test_a_written_time_is_read_back_as_the_start_of_its_unit(moment, unit, mark
     assert start is not None
     assert start <= moment
     assert time_format.write(start) == time_format.write(moment)
+
+
+@given(st.datetimes(), st.sampled_from(list(TimeUnit)), st.sampled_from(["", "-", "_"]))
+def test_the_format_of_a_value_is_recognised(moment, unit, mark):
+    time_format = custom_format(mark.join(FIELDS[unit]), unit)
+
+    assert format_in(time_format.write(moment), unit) == time_format
+
+
+@cases(
+    ("text", "unit", "pattern"),
+    [
+        ("2026-11-18", TimeUnit.DAY, "yyyy-MM-dd"),
+        ("2026-11_18", TimeUnit.DAY, "yyyy-MM_dd"),
+        ("20261118-07", TimeUnit.HOUR, "yyyyMMdd-HH"),
+        ("2026-11", TimeUnit.DAY, None),
+        ("2026-13-01", TimeUnit.DAY, None),
+        ("2026/11/18", TimeUnit.DAY, None),
+        ("apple", TimeUnit.YEAR, None),
+    ],
+)
+def test_a_value_that_is_no_time_of_the_unit_has_no_format(text, unit, pattern):
+    found = format_in(text, unit)
+
+    assert (None if found is None else found.pattern) == pattern
+
+
+def test_a_table_takes_a_format_only_if_it_has_none_and_the_value_differs():
+    taken = format_to_take(rules(), (("day", "2026-11-18"),))
+
+    assert taken == TimeFormat("yyyy-MM-dd")
+    assert format_to_take(rules(), (("day", "20261118"),)) is None
+    assert format_to_take(rules(time_format="yyyy_MM_dd"), (("day", "2026-11-18"),)) is None
+    assert format_to_take(replace(rules(), enabled=False), (("day", "2026-11-18"),)) is None
 
 
 @given(st.datetimes(), st.datetimes(), st.sampled_from(list(TimeUnit)))

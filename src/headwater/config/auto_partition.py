@@ -65,6 +65,17 @@ def default_format(unit: TimeUnit) -> TimeFormat:
     return TimeFormat("".join(FIELDS[unit]))
 
 
+def format_in(text: str, unit: TimeUnit) -> TimeFormat | None:
+    """Recognise the format of a value, such as yyyy-MM-dd in 2026-11-18; None if it is no time."""
+    fields = FIELDS[unit]
+    found = re.fullmatch(r"([-_]?)".join(_PATTERNS[each] for each in fields), text)
+    if found is None:
+        return None
+    separators = [each for each in found.groups() if not each.isdigit()]
+    pattern = "".join(map("".join, zip(fields, [*separators, ""], strict=True)))
+    return TimeFormat(pattern) if TimeFormat(pattern).read(text) is not None else None
+
+
 def custom_format(pattern: str, unit: TimeUnit) -> TimeFormat:
     """Check that a pattern shows exactly the fields of a unit, and build a format from it."""
     tokens = _TOKEN.findall(pattern)
@@ -109,6 +120,15 @@ class AutoPartition:
     def checks_values(self) -> bool:
         """Tell whether partition values must be times, even those created by hand."""
         return self.enabled or self.is_custom_format
+
+
+def format_to_take(rules: AutoPartition, spec: PartitionSpec) -> TimeFormat | None:
+    """Return the format of a new partition's value, if the table has none of its own yet."""
+    if not rules.enabled or rules.is_custom_format:
+        return None
+    text = dict(spec)[time_key(rules, [name for name, _ in spec])]
+    found = format_in(text, rules.time_unit)
+    return None if found == rules.time_format else found
 
 
 def partitions_to_create(
@@ -170,7 +190,12 @@ def time_key(rules: AutoPartition, keys: Sequence[str]) -> str:
 
 def _time_in(rules: AutoPartition, name: str, *, position: int) -> datetime | None:
     values = partition_values(name)
-    return rules.time_format.read(values[position]) if position < len(values) else None
+    if position >= len(values):
+        return None
+    # A table that took its format from a value may have empty partitions from before.
+    formats = (rules.time_format, default_format(rules.time_unit))
+    times = (each.read(values[position]) for each in formats)
+    return next((time for time in times if time is not None), None)
 
 
 def _start(rules: AutoPartition, now_ms: int, *, units: int) -> datetime | None:

@@ -217,6 +217,20 @@ class Tablets:
             incarnation=self._catalog.incarnation,
         )
 
+    def is_touched(self, partition_id: int) -> bool:
+        """Tell whether a bucket of a partition was ever opened."""
+        return any(bucket.partition_id == partition_id for bucket in self._known())
+
+    def has_rows(self, partition_id: int) -> bool:
+        """Tell whether a partition has, or may have, rows."""
+        open_now = self._open.items()
+        return any(
+            bucket.partition_id == partition_id and tablet.log.end_offset > 0
+            for bucket, tablet in open_now
+        ) or any(
+            bucket.partition_id == partition_id for bucket in (*self._opening, *self.unopenable)
+        )
+
     def apply_options(self, table_id: int) -> None:
         """Let open tablets of a table follow its options, after these were altered."""
         segment_bytes_max = self._segment_bytes_max(table_id)

@@ -6,7 +6,7 @@ from pyspark.sql.types import StructType
 from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS, StartupMode
 from headwater.engines.spark.sink_columns import SinkOptions
 from headwater.engines.spark.source import HeadwaterSource
-from headwater.engines.spark.source_options import SourceOptions
+from headwater.engines.spark.source_options import SourceOptions, check_batch
 from headwater.errors import InvalidOptionError
 from tests.cases import cases
 
@@ -97,6 +97,18 @@ def test_a_start_and_the_mode_that_uses_it_are_given_together(mode, option, text
     with pytest.raises(InvalidOptionError) as caught:
         SourceOptions.of(TABLE | {option: text})
     assert f"'{mode}'" in str(caught.value.hint)
+
+
+def test_a_group_id_is_the_cursor_to_begin_at():
+    options = SourceOptions.of(TABLE | {"properties.group.id": "billing"})
+
+    assert (options.mode, options.cursor) == (StartupMode.CURSOR, "billing")
+    with pytest.raises(InvalidOptionError, match=r"scan\.startup\.cursor"):
+        SourceOptions.of(TABLE | {"properties.group.id": "a", "scan.startup.cursor": "b"})
+    with pytest.raises(InvalidOptionError, match=r"'scan\.startup\.mode' is earliest"):
+        SourceOptions.of(TABLE | {"properties.group.id": "a", "scan.startup.mode": "earliest"})
+    with pytest.raises(InvalidOptionError, match="is for streams"):
+        check_batch(options)
 
 
 @cases(

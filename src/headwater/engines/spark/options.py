@@ -327,6 +327,15 @@ WRITE_EPOCH = Option(
     ),
 )
 
+GROUP_ID = Option(
+    name="properties.group.id",
+    kind=TEXT,
+    description=(
+        "The name that Kafka's connector has for `scan.startup.cursor`; the mode is then `cursor`, "
+        "unless one is given."
+    ),
+)
+
 SHARED_OPTIONS: tuple[Option[object], ...] = (
     SERVERS,
     TABLE,
@@ -341,6 +350,7 @@ SOURCE_OPTIONS: tuple[Option[object], ...] = (
     STARTUP_TIMESTAMP,
     STARTUP_OFFSETS,
     STARTUP_CURSOR,
+    GROUP_ID,
     SCAN_MODE,
     TIMESTAMP_MILLIS,
     SNAPSHOT_ID,
@@ -368,7 +378,7 @@ SINK_OPTIONS: tuple[Option[object], ...] = (
     WRITE_EPOCH,
 )
 # What Spark itself adds to the options of a source or sink, or takes from them.
-_OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "outputmode", "queryname", "header"})
+_OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "outputmode", "queryname"})
 
 
 def given_options(options: Mapping[str, str], declared: Iterable[Option[object]]) -> dict[str, str]:

@@ -97,7 +97,7 @@ class SourceOptions:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Self:
         """Parse a user's options; raises if something is wrong."""
-        given = spark_options.given_options(options, spark_options.SOURCE_OPTIONS)
+        given = _with_group(spark_options.given_options(options, spark_options.SOURCE_OPTIONS))
         _check_start(given)
         _check_position(given)
         return cls(
@@ -127,6 +127,21 @@ class SourceOptions:
             is spark_options.Nanoseconds.TRUNCATE,
             planned=_planned(options),
         )
+
+
+def _with_group(given: Mapping[str, str]) -> dict[str, str]:
+    """Read a group id of Kafka as the cursor to begin at."""
+    name, mode = spark_options.STARTUP_CURSOR.name, spark_options.STARTUP_MODE.name
+    group = spark_options.GROUP_ID.of(given)
+    if group is None:
+        return dict(given)
+    if given.get(name, group) != group:
+        raise InvalidOptionError(
+            f"'{spark_options.GROUP_ID.name}' is {group}, but '{name}' is {given[name]}.",
+            hint="Leave one of them out.",
+        )
+    rest = {each: given[each] for each in given if each != spark_options.GROUP_ID.name}
+    return {mode: str(spark_options.StartupMode.CURSOR), **rest, name: group}
 
 
 def position_option(position: LakePosition) -> str | None:

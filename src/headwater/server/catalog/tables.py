@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from headwater.config.options import AUTO_PARTITION_TIME_FORMAT
 from headwater.config.server import ServerSettings
 from headwater.errors import DatabaseExistsError, DatabaseNotEmptyError, TableExistsError
 from headwater.model.path import TablePath, check_database_name, check_properties, check_table_path
@@ -217,6 +218,17 @@ class Tables:
         with self._store.transaction():
             if is_new_schema:
                 self._store.insert_schema(info.table_id, info.schema_id, descriptor.schema)
+            self._store.update_table(info)
+        self._image.put_table(info)
+        return info
+
+    def set_time_format(self, path: TablePath, pattern: str) -> TableInfo:
+        """Give automatic partitions the format of their values, for a table that has none."""
+        held = self.info(path)
+        properties = {**held.descriptor.properties, AUTO_PARTITION_TIME_FORMAT.name: pattern}
+        descriptor = checked_table(replace(held.descriptor, properties=properties))
+        info = replace(held, descriptor=descriptor, modified_ms=self._clock.now_ms())
+        with self._store.transaction():
             self._store.update_table(info)
         self._image.put_table(info)
         return info

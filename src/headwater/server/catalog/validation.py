@@ -7,7 +7,10 @@ from dataclasses import replace
 from headwater.config.auto_partition import AutoPartition, time_key
 from headwater.config.options import (
     AUTO_PARTITION_ENABLED,
+    AUTO_PARTITION_KEY,
     AUTO_PARTITION_NUM_PRECREATE,
+    AUTO_PARTITION_TIME_FORMAT,
+    AUTO_PARTITION_TIME_UNIT,
     CHANGELOG_IMAGE,
     DELETE_BEHAVIOR,
     KV_COMPACTION_DIRTY_RATIO,
@@ -298,7 +301,20 @@ def _with_filled_properties(table: TableDescriptor) -> TableDescriptor:
     properties = {REPLICATION_FACTOR.name: "1", **keyed, **table.properties}
     if len(table.partition_keys) > 1 and AUTO_PARTITION_ENABLED.of(properties):
         properties.setdefault(AUTO_PARTITION_NUM_PRECREATE.name, "0")
+    if _is_by_date(table, properties):
+        properties.setdefault(AUTO_PARTITION_TIME_FORMAT.name, DATE_FORMAT)
     return replace(table, properties=properties, custom_properties=dict(table.custom_properties))
+
+
+def _is_by_date(table: TableDescriptor, properties: Mapping[str, str]) -> bool:
+    """Tell whether automatic partitions are days of a DATE, whose values have one format."""
+    if not table.partition_keys or not AUTO_PARTITION_ENABLED.of(properties):
+        return False
+    if AUTO_PARTITION_TIME_UNIT.required(properties) is not TimeUnit.DAY:
+        return False
+    key = AUTO_PARTITION_KEY.of(properties) or table.partition_keys[0]
+    column = next((each for each in table.schema.columns if each.name == key), None)
+    return column is not None and isinstance(column.type, DateType)
 
 
 def _check_columns(schema: Schema) -> None:

@@ -1,13 +1,18 @@
 """Databases, tables and partitions: create, drop, list, describe, alter."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
+from headwater.config.auto_partition import format_to_take
+from headwater.config.table_options import TableOptions
 from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
 from headwater.model.aggregate import AggregateFunction, aggregate_of
+from headwater.model.path import TablePath, complete_spec
 from headwater.model.schema import schema_to_json
 from headwater.model.table import TableInfo, descriptor_from_json, descriptor_to_json
 from headwater.model.type_json import Json, document_of, object_of, type_from_json
+from headwater.runtime.events import Events
 from headwater.runtime.tasks import in_turns
 from headwater.server.catalog.alter import (
     AddColumn,
@@ -24,6 +29,8 @@ from headwater.server.context import Context, spec_of, table_path
 from headwater.server.quotas import ANONYMOUS
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.limits import check_json
+
+_events = Events("tables")
 
 # Databases.
 
@@ -285,12 +292,34 @@ async def create_partition(
     request: pb.CreatePartitionRequest, context: Context
 ) -> pb.CreatePartitionResponse:
     """Create a partition; writers also do so on demand."""
+    path, spec = table_path(request.table_path), spec_of(request.partition_spec)
+    _take_time_format(path, spec, context)
     await context.catalog.partitions.create_soon(
-        table_path(request.table_path),
-        spec_of(request.partition_spec),
-        ignore_if_exists=request.ignore_if_exists,
+        path, spec, ignore_if_exists=request.ignore_if_exists
     )
     return pb.CreatePartitionResponse()
+
+
+def _take_time_format(path: TablePath, spec: Mapping[str, str], context: Context) -> None:
+    """Let automatic partitions have the time format of the first values, such as 2026-11-18.
+
+    Until a partition has rows, those that were created in advance can still be named otherwise.
+    """
+    table, partitions = context.catalog.tables.info(path), context.catalog.partitions
+    rules = TableOptions.of(table.descriptor.properties).auto_partition
+    keys = table.descriptor.partition_keys
+    if not rules.enabled or set(spec) != set(keys):
+        return
+    taken = format_to_take(rules, complete_spec(spec, keys))
+    held = partitions.list(path)
+    if taken is None or any(context.tablets.has_rows(each.partition_id) for each in held):
+        return
+    context.catalog.tables.set_time_format(path, taken.pattern)
+    for each in held:
+        if not context.tablets.is_touched(each.partition_id):
+            partitions.drop(path, dict(each.spec))
+    context.services.partitions_due.set()
+    _events.info("time format taken from a value", table=str(path), format=taken.pattern)
 
 
 async def drop_partition(
