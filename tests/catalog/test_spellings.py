@@ -72,6 +72,16 @@ def test_a_change_of_an_unknown_option_is_refused(catalog, change):
         catalog.tables.alter(ORDERS, [change])
 
 
+@cases("name", ["table.log.ttl", "log.retention.hours", "bucket.num", "remote.data.dir"])
+def test_an_option_of_tables_is_refused_for_a_database(catalog, name):
+    catalog.databases.create("shop", custom_properties={"a": "1"}, ignore_if_exists=True)
+
+    with pytest.raises(InvalidOptionError, match="not of databases"):
+        catalog.databases.create("other", custom_properties={name: "1"})
+    with pytest.raises(InvalidOptionError, match="not of databases"):
+        catalog.databases.alter("shop", set_properties={name: "1"})
+
+
 def test_the_number_of_buckets_stays(catalog):
     before = catalog.tables.create(ORDERS, log_table(bucket_count=2))
 

@@ -70,6 +70,35 @@ def test_a_table_is_described_as_it_was_created(storage, name):
     assert (table["comment"], table["rows"], table["partitions"]) == ("all of them", 0, [])
 
 
+def test_options_of_other_systems_are_described_under_our_names(storage, name):
+    given = ("log.retention.hours=24", "bucket.num=3", "log.roll.hours=1", "custom.a=b")
+    options = [part for each in given for part in ("--option", each)]
+    made = storage("table", "create", name, *COLUMNS, *options)
+    ok(storage("table", "alter", name, "--set", "log.segment.bytes=1048576"))
+
+    [table] = storage.rows("table", "describe", name)
+
+    assert ok(made) == f"Created table fluss.{name}.\n"
+    assert table["buckets"] == 3
+    assert table["options"] == {
+        "custom.a": "b",
+        "table.log.roll": "1 h",
+        "table.log.segment.bytes": "1048576 b",
+        "table.log.ttl": "24 h",
+        "table.replication.factor": "1",
+    }
+    assert table["without_effect"] == {}
+
+
+def test_an_option_without_effect_is_marked(storage, name):
+    ok(storage("table", "create", name, *COLUMNS, "--option", "table.log.local-ttl=1h"))
+
+    [table] = storage.rows("table", "describe", name)
+
+    assert list(table["without_effect"]) == ["table.log.local-ttl"]
+    assert "table.log.local-ttl (no effect)" in ok(storage("table", "describe", name))
+
+
 def test_the_page_of_a_table_shows_what_people_look_for(storage, name):
     ok(storage("table", "create", name, *COLUMNS, "--buckets", "2"))
     ok(storage("append", name, stdin='{"id":1,"price":2}\n'))

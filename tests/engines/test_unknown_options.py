@@ -73,7 +73,10 @@ def test_an_unknown_argument_is_refused_in_duckdb(directory, query, says):
 
 @cases(
     "query",
-    ["fluss_read('fluss', 'orders', 'lakee')", "fluss_read('fluss', 'orders', 'a', 'b', 'c')"],
+    [
+        "fluss_read('fluss', 'orders', 'lakee')",
+        "fluss_read('host:1', 'fluss', 'orders', 'union', 'b', 'c')",
+    ],
 )
 def test_an_unknown_argument_is_refused_in_datafusion(directory, query):
     ctx = SessionContext()

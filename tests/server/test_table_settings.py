@@ -1,6 +1,7 @@
 """Options of one table that decide about its files: size and age of segments, late deletes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -175,3 +176,25 @@ async def test_every_spelling_that_a_log_can_have_is_stored_under_our_name(tmp_p
 
             held = table.descriptor.properties[SPELLINGS[name].option.name]
             assert held == f"2048 {SPELLINGS[name].unit}"
+
+
+async def test_a_table_of_an_earlier_version_is_served_and_its_options_are_told(
+    tmp_path, clock, caplog
+):
+    async with running(tmp_path, clock=clock) as server, connected(server) as connection:
+        table_id = await create_table(connection)
+        await append(connection, table_id)
+        tables = server._services.catalog.tables
+        held = tables.by_id(table_id)
+        custom = {"log.retention.hours": "0", "whatever": "x"}
+        with tables._store.transaction():
+            older = replace(held.descriptor, custom_properties=custom)
+            tables._store.update_table(replace(held, descriptor=older))
+
+    async with running(tmp_path, clock=clock) as server, connected(server) as connection:
+        clock.milliseconds += 1_000
+        await server.upkeep.expire_rows()
+
+        assert await earliest(connection, table_id) == 0
+        told = [each for each in caplog.records if "options without effect" in each.getMessage()]
+        assert len(told) == 1

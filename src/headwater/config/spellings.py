@@ -249,6 +249,15 @@ def check_known(name: str) -> None:
     raise InvalidOptionError(f"There is no table option {shown(name)}.", hint=nearest(name))
 
 
+def check_database_option(name: str) -> None:
+    """Reject options of tables on a database, whose tables would not follow them."""
+    if name in (*TABLE_OPTIONS, *SPELLINGS, *_BUCKET_NAMES, *REFUSED):
+        raise InvalidOptionError(
+            f"{shown(name)} is an option of tables, not of databases.",
+            hint="Set it for each table.",
+        )
+
+
 def nearest(name: str) -> str:
     """Suggest the option that somebody may have meant."""
     cut = name[:200].lower()

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from headwater.config.options import AUTO_PARTITION_TIME_FORMAT
 from headwater.config.server import ServerSettings
+from headwater.config.spellings import check_database_option
 from headwater.errors import DatabaseExistsError, DatabaseNotEmptyError, TableExistsError
 from headwater.model.path import TablePath, check_database_name, check_properties, check_table_path
 from headwater.model.schema import Schema
@@ -46,7 +47,7 @@ class Databases:
     ) -> DatabaseInfo:
         """Create a database and return it."""
         check_database_name(name)
-        check_properties(custom_properties or {})
+        _check_described(custom_properties or {})
         if self.exists(name):
             if ignore_if_exists:
                 return self.info(name)
@@ -71,7 +72,7 @@ class Databases:
     ) -> DatabaseInfo:
         """Set, then reset custom properties; a comment of None stays, an empty one is removed."""
         held = self.info(name)
-        check_properties(set_properties or {})
+        _check_described(set_properties or {})
         properties = {**held.custom_properties, **(set_properties or {})}
         kept = {key: value for key, value in properties.items() if key not in reset_properties}
         said = held.comment if comment is None else comment or None
@@ -104,6 +105,12 @@ class Databases:
             self._store.put_database(info)
         self._image.databases[info.name] = info
         return info
+
+
+def _check_described(properties: Mapping[str, str]) -> None:
+    check_properties(properties)
+    for name in properties:
+        check_database_option(name)
 
 
 class Tables:

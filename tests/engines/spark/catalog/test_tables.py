@@ -69,6 +69,24 @@ def test_a_table_is_what_its_statement_says(sql, served, name):
     assert (told.comment, told.schema.column("b").comment) == ("all", "who")
 
 
+def test_options_of_other_systems_are_taken_or_refused(sql, served, name):
+    sql(
+        f"CREATE TABLE {name} (a INT) TBLPROPERTIES ('log.retention.hours' = '24',"
+        " 'log.tiering.interval.ms' = '60000', 'table.replication-factor' = '1')"
+    )
+    sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('log.segment.bytes' = '1048576')")
+
+    told = served.client.table(name.removeprefix("hw.")).info.descriptor
+    assert told.properties["table.log.ttl"] == "24 h"
+    assert told.properties["table.datalake.freshness"] == "60000 ms"
+    assert told.properties["table.log.segment.bytes"] == "1048576 b"
+    assert told.custom_properties == {}
+    with pytest.raises(PySparkException, match=r"Did you mean 'log.retention.hours'"):
+        sql(f"CREATE TABLE {name}_2 (a INT) TBLPROPERTIES ('log.retention.hour' = '24')")
+    with pytest.raises(PySparkException, match="cluster of Apache Fluss"):
+        sql(f"CREATE TABLE {name}_2 (a INT) TBLPROPERTIES ('table.replication-factor' = '3')")
+
+
 def test_a_table_is_shown_as_a_statement_that_makes_it_again(sql, served, name):
     sql(f"CREATE TABLE {name} (a INT PRIMARY KEY, b STRING) CLUSTERED BY (a) INTO 3 BUCKETS")
     other = f"hw.{served.new_name()}"
