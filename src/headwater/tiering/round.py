@@ -12,6 +12,7 @@ from headwater.model.boundary import BOUNDARY_PROPERTY, TieringEpoch
 from headwater.model.path import spec_of_name
 from headwater.read.split import LogPart
 from headwater.runtime.clock import random_bytes
+from headwater.runtime.events import Events
 from headwater.runtime.tasks import aside
 from headwater.tiering import progress
 from headwater.tiering.commit import Commitment, Proposal
@@ -74,6 +75,7 @@ async def confirmed(
 
 # One round: what the log of a table has and its lake table has not, copied and committed.
 
+_events = Events("tiering")
 PLANS_MAX = 3
 """Times that a round is planned, if others change the lake table under it."""
 COMMIT_USER = "__fluss_lake_tiering"
@@ -180,6 +182,14 @@ class Tierer:
     ) -> None:
         if view.reported_id is None:
             return
+        if held is None:
+            _events.warning(
+                "lake table was tiered before and is empty: begins anew",
+                table=str(view.path),
+                snapshot_id=view.reported_id,
+                hint="Nothing to do after `headwater lake drop`. Otherwise the lake's catalog was "
+                "lost or replaced: stop the tierer and restore it.",
+            )
         if is_report_ahead(view.reported, held, partitions=view.partitions):
             source = await aside(target.lake.source, target.spec)
             reported = await aside(source.snapshot, view.reported_id)

@@ -54,6 +54,7 @@ _OPENED_MAX = 16
 _METADATA_ENDING = ".metadata.json"
 _opened: dict[tuple[tuple[str, str], ...], Catalog] = {}
 
+_NO_TABLES = "no such table: iceberg_"
 FAULTS = (OSError, SQLAlchemyError, exceptions.RESTError)
 """What the outside world raises through pyiceberg; `requests` raises kinds of OSError."""
 
@@ -65,6 +66,12 @@ def reached(what: str) -> Iterator[None]:
         yield
     except FAULTS as fault:
         lines = str(fault).splitlines() or [""]
+        if _NO_TABLES in lines[0]:
+            raise errors.LakeUnreachableError(
+                f"{what} failed: the file of the lake's catalog was deleted or replaced.",
+                hint="Restore it from a backup. Otherwise the next round creates a new one, and "
+                "lake tables from what logs still hold.",
+            ) from fault
         raise errors.LakeUnreachableError(
             f"{what} failed: {type(fault).__name__}: {lines[0]}"
         ) from fault
@@ -78,7 +85,7 @@ def open_catalog(config: Mapping[str, str]) -> Catalog:
     file = _sqlite_file(properties.get("uri", ""))
     place = shown_address(properties.get("uri", ICEBERG_CATALOG_NAME))
     with _understood(), reached(f"Opening the Iceberg catalog {place}"):
-        if key in _opened and (file is None or file.exists()):
+        if key in _opened and (file is None or _has_content(file)):
             return _opened[key]
         # For a remote warehouse a missing directory is more likely a typo.
         if file is not None and _home(properties) is not None:
@@ -214,6 +221,11 @@ def _completed(config: Mapping[str, str]) -> dict[str, str]:
         # Wait if the file is locked.
         properties["uri"] = f"{uri}?timeout={_LOCKED_WAIT_S}"
     return properties
+
+
+def _has_content(file: Path) -> bool:
+    """Tell whether a file is what it was: SQLite leaves an empty one where it was deleted."""
+    return file.exists() and file.stat().st_size > 0
 
 
 def _sqlite_file(uri: str) -> Path | None:
