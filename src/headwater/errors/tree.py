@@ -231,6 +231,11 @@ class StatementError(RequestError):
     line: int = 0
     column: int = 0
 
+    def __init__(self, message: str, *, hint: str = "", shown: str = "") -> None:
+        super().__init__(f"{message} {hint}".rstrip() + shown)
+        if hint:
+            self.hint = hint
+
 
 # MissingError: create the thing first, or name another.
 

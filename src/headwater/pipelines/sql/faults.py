@@ -21,8 +21,9 @@ def fault(source: SourceText, message: str, *, hint: str = "", at: int = 0) -> S
     cut = shown[start : start + _LINE_CHARACTERS_MAX]
     # A tab stays a tab, so that the caret stands below its character.
     before = "".join("\t" if each == "\t" else " " for each in shown[start : column - 1])
-    text = f"Line {line}, column {column}: {message}\n\n  {cut}\n  {before}^\n"
-    found = StatementError(text, hint=hint)
+    found = StatementError(
+        f"Line {line}, column {column}: {message}", hint=hint, shown=f"\n\n  {cut}\n  {before}^"
+    )
     found.line, found.column = line, column
     return found
 
