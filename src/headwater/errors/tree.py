@@ -233,6 +233,7 @@ class StatementError(RequestError):
 
     def __init__(self, message: str, *, hint: str = "", shown: str = "") -> None:
         super().__init__(f"{message} {hint}".rstrip() + shown)
+        self.message = message
         if hint:
             self.hint = hint
 

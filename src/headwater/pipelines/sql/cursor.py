@@ -25,7 +25,7 @@ _OPENING = (TokenType.L_PAREN, TokenType.LT)
 _CLOSING = (TokenType.R_PAREN, TokenType.GT)
 
 
-class Cursor:
+class TokenCursor:
     """The tokens of a statement, and the next one."""
 
     __slots__ = ("_at", "_tokens", "source")

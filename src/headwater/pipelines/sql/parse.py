@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from headwater.pipelines.sql.cursor import Cursor
+from headwater.pipelines.sql.cursor import TokenCursor
 from headwater.pipelines.sql.faults import meant
 from headwater.pipelines.sql.hints import option_hints
 from headwater.pipelines.sql.script import ScriptPiece, split
@@ -74,7 +74,7 @@ def parse(text: str) -> tuple[Statement, ...]:
 
 def parse_piece(piece: ScriptPiece) -> Statement:
     """Parse one statement."""
-    cursor = Cursor(piece)
+    cursor = TokenCursor(piece)
     word = cursor.word
     read = _READERS.get(word)
     if read is None:
@@ -84,14 +84,14 @@ def parse_piece(piece: ScriptPiece) -> Statement:
     return read(cursor)
 
 
-def _select(cursor: Cursor) -> Statement:
+def _select(cursor: TokenCursor) -> Statement:
     return SelectStatement(source=cursor.source, query=cursor.query())
 
 
 # Rows.
 
 
-def _insert(cursor: Cursor) -> InsertStatement:
+def _insert(cursor: TokenCursor) -> InsertStatement:
     cursor.expect("INSERT")
     is_overwrite = cursor.takes("OVERWRITE")
     if is_overwrite:
@@ -114,7 +114,7 @@ def _insert(cursor: Cursor) -> InsertStatement:
     )
 
 
-def _hints(cursor: Cursor) -> dict[str, str]:
+def _hints(cursor: TokenCursor) -> dict[str, str]:
     token = cursor.token
     if token is None or token.token_type != TokenType.HINT:
         return {}
@@ -122,18 +122,18 @@ def _hints(cursor: Cursor) -> dict[str, str]:
     return option_hints(token.text, cursor.source_of([token]))
 
 
-def _insert_partition(cursor: Cursor) -> dict[str, str | None]:
+def _insert_partition(cursor: TokenCursor) -> dict[str, str | None]:
     return dict(cursor.listed(lambda: _partition_value(cursor)))
 
 
-def _partition_value(cursor: Cursor) -> tuple[str, str | None]:
+def _partition_value(cursor: TokenCursor) -> tuple[str, str | None]:
     name = cursor.identifier("a partition column")
     if not cursor.takes("="):
         return name, None
     return name, cursor.text_of(cursor.until())
 
 
-def _insert_columns(cursor: Cursor) -> tuple[str, ...]:
+def _insert_columns(cursor: TokenCursor) -> tuple[str, ...]:
     """Read a list of columns; a query may begin with a parenthesis as well."""
     is_query = any(cursor.sees("(", word) for word in ("SELECT", "WITH", "VALUES", "("))
     if not cursor.sees("(") or is_query:
@@ -141,7 +141,7 @@ def _insert_columns(cursor: Cursor) -> tuple[str, ...]:
     return cursor.listed(lambda: cursor.identifier("a column"))
 
 
-def _execute(cursor: Cursor) -> Statement:
+def _execute(cursor: TokenCursor) -> Statement:
     cursor.expect("EXECUTE")
     if cursor.sees("STATEMENT", "SET"):
         return _statement_set(cursor)
@@ -150,7 +150,7 @@ def _execute(cursor: Cursor) -> Statement:
     raise cursor.wrong("Expected STATEMENT SET BEGIN … END")
 
 
-def _statement_set(cursor: Cursor) -> InsertSetStatement:
+def _statement_set(cursor: TokenCursor) -> InsertSetStatement:
     is_old = cursor.takes("BEGIN")
     cursor.expect("STATEMENT", "SET")
     cursor.expect(";" if is_old else "BEGIN")
@@ -158,14 +158,14 @@ def _statement_set(cursor: Cursor) -> InsertSetStatement:
     while not cursor.takes("END"):
         if not cursor.sees("INSERT"):
             raise cursor.wrong("Expected INSERT INTO, or END")
-        inserts.append(_insert(Cursor(_until_semicolon(cursor))))
+        inserts.append(_insert(TokenCursor(_until_semicolon(cursor))))
     cursor.end()
     if not inserts:
         raise cursor.at("The statement set is empty.", 0, "Write INSERT INTO … between them.")
     return InsertSetStatement(source=cursor.source, inserts=tuple(inserts))
 
 
-def _until_semicolon(cursor: Cursor) -> ScriptPiece:
+def _until_semicolon(cursor: TokenCursor) -> ScriptPiece:
     tokens = []
     while not cursor.takes(";"):
         if cursor.is_at_end:
@@ -174,7 +174,7 @@ def _until_semicolon(cursor: Cursor) -> ScriptPiece:
     return ScriptPiece(cursor.source_of(tokens), tokens)
 
 
-def _update(cursor: Cursor) -> Statement:
+def _update(cursor: TokenCursor) -> Statement:
     cursor.expect("UPDATE")
     name = cursor.name("the name of a table")
     cursor.expect("SET")
@@ -188,13 +188,13 @@ def _update(cursor: Cursor) -> Statement:
     )
 
 
-def _assignment(cursor: Cursor) -> tuple[str, exp.Expr]:
+def _assignment(cursor: TokenCursor) -> tuple[str, exp.Expr]:
     column = cursor.identifier("a column")
     cursor.expect("=")
     return column, cursor.expression(cursor.until("WHERE"))
 
 
-def _delete(cursor: Cursor) -> Statement:
+def _delete(cursor: TokenCursor) -> Statement:
     cursor.expect("DELETE", "FROM")
     name = cursor.name("the name of a table")
     condition = cursor.expression(cursor.until()) if cursor.takes("WHERE") else None
@@ -202,7 +202,7 @@ def _delete(cursor: Cursor) -> Statement:
     return DeleteStatement(source=cursor.source, table=name, condition=condition)
 
 
-def _truncate(cursor: Cursor) -> Statement:
+def _truncate(cursor: TokenCursor) -> Statement:
     cursor.expect("TRUNCATE", "TABLE")
     name = cursor.name("the name of a table")
     cursor.end()
@@ -212,7 +212,7 @@ def _truncate(cursor: Cursor) -> Statement:
 # What CREATE, DROP, ALTER and USE are about.
 
 
-def _create(cursor: Cursor) -> Statement:
+def _create(cursor: TokenCursor) -> Statement:
     cursor.expect("CREATE")
     is_replacing = cursor.takes("OR", "REPLACE")
     is_temporary = cursor.takes("TEMPORARY")
@@ -232,7 +232,7 @@ def _create(cursor: Cursor) -> Statement:
     raise cursor.wrong("Expected TABLE, VIEW, MATERIALIZED TABLE, CATALOG or DATABASE")
 
 
-def _create_view(cursor: Cursor, *, is_temporary: bool, is_replacing: bool) -> CreateView:
+def _create_view(cursor: TokenCursor, *, is_temporary: bool, is_replacing: bool) -> CreateView:
     exists = cursor.takes("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a view")
     columns = cursor.listed(lambda: _view_column(cursor)) if cursor.sees("(") else ()
@@ -250,13 +250,13 @@ def _create_view(cursor: Cursor, *, is_temporary: bool, is_replacing: bool) -> C
     )
 
 
-def _view_column(cursor: Cursor) -> str:
+def _view_column(cursor: TokenCursor) -> str:
     name = cursor.identifier("a column")
     cursor.comment()
     return name
 
 
-def _create_catalog(cursor: Cursor) -> CreateCatalog:
+def _create_catalog(cursor: TokenCursor) -> CreateCatalog:
     exists = cursor.takes("IF", "NOT", "EXISTS")
     name = cursor.identifier("the name of a catalog")
     comment = cursor.comment()
@@ -268,7 +268,7 @@ def _create_catalog(cursor: Cursor) -> CreateCatalog:
     )
 
 
-def _create_database(cursor: Cursor) -> CreateDatabase:
+def _create_database(cursor: TokenCursor) -> CreateDatabase:
     exists = cursor.takes("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a database")
     comment = cursor.comment()
@@ -279,7 +279,7 @@ def _create_database(cursor: Cursor) -> CreateDatabase:
     )
 
 
-def _drop(cursor: Cursor) -> Statement:
+def _drop(cursor: TokenCursor) -> Statement:
     cursor.expect("DROP")
     is_temporary = cursor.takes("TEMPORARY")
     if cursor.takes("SYSTEM") or cursor.sees("FUNCTION"):
@@ -305,14 +305,14 @@ def _drop(cursor: Cursor) -> Statement:
             return DropDatabase(source=source, name=name, if_exists=exists, is_cascade=is_cascade)
 
 
-def _dropped(cursor: Cursor) -> str:
+def _dropped(cursor: TokenCursor) -> str:
     for kind in ("TABLE", "VIEW", "MATERIALIZED TABLE", "CATALOG", "DATABASE"):
         if cursor.takes(*kind.split()):
             return kind
     raise cursor.wrong("Expected TABLE, VIEW, MATERIALIZED TABLE, CATALOG or DATABASE")
 
 
-def _alter(cursor: Cursor) -> Statement:
+def _alter(cursor: TokenCursor) -> Statement:
     cursor.expect("ALTER")
     if cursor.takes("TABLE"):
         return alter_table(cursor)
@@ -331,7 +331,7 @@ def _alter(cursor: Cursor) -> Statement:
     raise cursor.wrong("Expected TABLE, VIEW, MATERIALIZED TABLE or DATABASE")
 
 
-def _alter_view(cursor: Cursor) -> AlterView:
+def _alter_view(cursor: TokenCursor) -> AlterView:
     name = cursor.name("the name of a view")
     if cursor.takes("RENAME", "TO"):
         new_name = cursor.name("the new name")
@@ -341,7 +341,7 @@ def _alter_view(cursor: Cursor) -> AlterView:
     return AlterView(source=cursor.source, name=name, query=cursor.query())
 
 
-def _use(cursor: Cursor) -> Statement:
+def _use(cursor: TokenCursor) -> Statement:
     cursor.expect("USE")
     if cursor.sees("MODULES"):
         raise cursor.refused("USE MODULES is not supported.", hint=_REFUSED["LOAD"])
@@ -357,7 +357,7 @@ def _use(cursor: Cursor) -> Statement:
 # Settings, lists and jobs.
 
 
-def _set(cursor: Cursor) -> Statement:
+def _set(cursor: TokenCursor) -> Statement:
     cursor.expect("SET")
     if cursor.is_at_end:
         return ShowStatement(source=cursor.source, kind=ShowKind.SETTINGS)
@@ -369,7 +369,7 @@ def _set(cursor: Cursor) -> Statement:
     return SetSetting(source=cursor.source, key=key, value=value)
 
 
-def _setting_key(cursor: Cursor) -> str:
+def _setting_key(cursor: TokenCursor) -> str:
     """Read a key in quotes, or bare, where it may have dots and hyphens in it."""
     token = cursor.advance()
     if token.token_type == TokenType.STRING:
@@ -380,7 +380,7 @@ def _setting_key(cursor: Cursor) -> str:
     return cursor.text_of(tokens)
 
 
-def _reset(cursor: Cursor) -> Statement:
+def _reset(cursor: TokenCursor) -> Statement:
     cursor.expect("RESET")
     key = None if cursor.is_at_end else _setting_key(cursor)
     cursor.end()
@@ -393,7 +393,7 @@ _SHOWN: Mapping[str, ShowKind] = {
 _OF_ONE = (ShowKind.CREATE_TABLE, ShowKind.CREATE_VIEW, ShowKind.CREATE_CATALOG)
 
 
-def _show(cursor: Cursor) -> Statement:
+def _show(cursor: TokenCursor) -> Statement:
     cursor.expect("SHOW")
     kind = _shown(cursor)
     name: tuple[str, ...] = ()
@@ -420,7 +420,7 @@ def _show(cursor: Cursor) -> Statement:
     )
 
 
-def _shown(cursor: Cursor) -> ShowKind:
+def _shown(cursor: TokenCursor) -> ShowKind:
     if cursor.takes("CREATE", "MATERIALIZED", "TABLE"):
         return ShowKind.CREATE_TABLE
     cursor.takes("USER") or cursor.takes("FULL")
@@ -433,7 +433,7 @@ def _shown(cursor: Cursor) -> ShowKind:
     )
 
 
-def _describe(cursor: Cursor) -> Statement:
+def _describe(cursor: TokenCursor) -> Statement:
     cursor.advance()
     what = "table"
     for kind in ("CATALOG", "DATABASE", "JOB", "MATERIALIZED TABLE", "TABLE"):
@@ -448,7 +448,7 @@ def _describe(cursor: Cursor) -> Statement:
     return DescribeStatement(source=cursor.source, name=name, what=what, is_extended=is_extended)
 
 
-def _stop(cursor: Cursor) -> Statement:
+def _stop(cursor: TokenCursor) -> Statement:
     cursor.expect("STOP", "JOB")
     job = cursor.string("the id or name of a job in single quotes")
     if cursor.sees("WITH", "SAVEPOINT"):
@@ -461,7 +461,7 @@ def _stop(cursor: Cursor) -> Statement:
     return StopJob(source=cursor.source, job=job, is_drain=is_drain)
 
 
-def _explain(cursor: Cursor) -> Statement:
+def _explain(cursor: TokenCursor) -> Statement:
     cursor.expect("EXPLAIN")
     cursor.takes("PLAN", "FOR")
     details: list[str] = []
@@ -469,7 +469,7 @@ def _explain(cursor: Cursor) -> Statement:
         details.append(cursor.advance().text.upper())
         cursor.takes(",")
     if cursor.sees("STATEMENT", "SET"):
-        inner: Statement = _statement_set(Cursor(cursor.rest()))
+        inner: Statement = _statement_set(TokenCursor(cursor.rest()))
     else:
         inner = parse_piece(cursor.rest())
     if isinstance(inner, ExplainStatement):
@@ -477,25 +477,25 @@ def _explain(cursor: Cursor) -> Statement:
     return ExplainStatement(source=cursor.source, statement=inner, details=tuple(details))
 
 
-def _quit(cursor: Cursor) -> Statement:
+def _quit(cursor: TokenCursor) -> Statement:
     cursor.advance()
     cursor.end()
     return QuitStatement(source=cursor.source)
 
 
-def _help(cursor: Cursor) -> Statement:
+def _help(cursor: TokenCursor) -> Statement:
     cursor.advance()
     cursor.end()
     return HelpStatement(source=cursor.source)
 
 
-def _clear(cursor: Cursor) -> Statement:
+def _clear(cursor: TokenCursor) -> Statement:
     cursor.advance()
     cursor.end()
     return ClearStatement(source=cursor.source)
 
 
-_READERS: Mapping[str, Callable[[Cursor], Statement]] = {
+_READERS: Mapping[str, Callable[[TokenCursor], Statement]] = {
     "SELECT": _select,
     "WITH": _select,
     "VALUES": _select,
@@ -527,4 +527,4 @@ _READERS: Mapping[str, Callable[[Cursor], Statement]] = {
 def parse_query(text: str) -> ParsedQuery:
     """Parse a text that is one query, such as that of a view."""
     (piece,) = split(text)
-    return Cursor(piece).query()
+    return TokenCursor(piece).query()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from headwater.pipelines.sql.cursor import Cursor
+from headwater.pipelines.sql.cursor import TokenCursor
 from headwater.pipelines.sql.intervals import interval_ms
 from headwater.pipelines.sql.statements import (
     AddTableColumns,
@@ -49,7 +49,7 @@ class _Elements:
 
 
 def create_table(
-    cursor: Cursor, *, is_temporary: bool = False, is_replacing: bool = False
+    cursor: TokenCursor, *, is_temporary: bool = False, is_replacing: bool = False
 ) -> CreateTable:
     """Parse `CREATE TABLE`, after the word TABLE."""
     exists = cursor.takes("IF", "NOT", "EXISTS")
@@ -72,7 +72,7 @@ def create_table(
     )
 
 
-def _definition(cursor: Cursor) -> TableDefinition:
+def _definition(cursor: TokenCursor) -> TableDefinition:
     elements = _Elements()
     if cursor.takes("("):
         _element(cursor, elements)
@@ -85,12 +85,12 @@ def _definition(cursor: Cursor) -> TableDefinition:
     return _clauses(cursor, definition)
 
 
-def _clauses(cursor: Cursor, definition: TableDefinition) -> TableDefinition:
+def _clauses(cursor: TokenCursor, definition: TableDefinition) -> TableDefinition:
     """Read the clauses after the columns, in any order."""
-    readers: Mapping[tuple[str, ...], tuple[str, Callable[[Cursor], object]]] = {
+    readers: Mapping[tuple[str, ...], tuple[str, Callable[[TokenCursor], object]]] = {
         ("PARTITIONED", "BY"): ("partitioned_by", _names),
         ("DISTRIBUTED",): ("distribution", _distribution),
-        ("WITH",): ("options", Cursor.options),
+        ("WITH",): ("options", TokenCursor.options),
         ("LIKE",): ("like", _like),
     }
     while True:
@@ -105,11 +105,11 @@ def _clauses(cursor: Cursor, definition: TableDefinition) -> TableDefinition:
             return definition
 
 
-def _names(cursor: Cursor) -> tuple[str, ...]:
+def _names(cursor: TokenCursor) -> tuple[str, ...]:
     return cursor.listed(lambda: cursor.identifier("a column"))
 
 
-def _distribution(cursor: Cursor) -> Distribution:
+def _distribution(cursor: TokenCursor) -> Distribution:
     columns: tuple[str, ...] = ()
     if cursor.takes("BY"):
         if cursor.takes("RANGE"):
@@ -125,7 +125,7 @@ def _distribution(cursor: Cursor) -> Distribution:
     return Distribution(columns=columns, buckets=buckets)
 
 
-def _like(cursor: Cursor) -> LikeClause:
+def _like(cursor: TokenCursor) -> LikeClause:
     table = cursor.name("the name of a table")
     rules: list[tuple[str, str]] = []
     if cursor.takes("("):
@@ -141,7 +141,7 @@ def _like(cursor: Cursor) -> LikeClause:
 # What stands between the parentheses.
 
 
-def _element(cursor: Cursor, elements: _Elements) -> None:
+def _element(cursor: TokenCursor, elements: _Elements) -> None:
     if cursor.sees("WATERMARK", "FOR"):
         if elements.watermark is not None:
             raise cursor.refused("A table has one watermark.", hint="Remove the second.")
@@ -159,7 +159,7 @@ def _element(cursor: Cursor, elements: _Elements) -> None:
             _set_key(cursor, elements, (column.name,))
 
 
-def _set_key(cursor: Cursor, elements: _Elements, key: tuple[str, ...]) -> None:
+def _set_key(cursor: TokenCursor, elements: _Elements, key: tuple[str, ...]) -> None:
     if elements.key:
         raise cursor.refused(
             "A table has one primary key.", hint="Write PRIMARY KEY (a, b) NOT ENFORCED once."
@@ -167,7 +167,7 @@ def _set_key(cursor: Cursor, elements: _Elements, key: tuple[str, ...]) -> None:
     elements.key = key
 
 
-def _constraint(cursor: Cursor) -> tuple[str, ...]:
+def _constraint(cursor: TokenCursor) -> tuple[str, ...]:
     if cursor.takes("CONSTRAINT"):
         cursor.identifier("the name of the constraint")
     cursor.expect("PRIMARY", "KEY", hint="Only primary keys are supported.")
@@ -176,7 +176,7 @@ def _constraint(cursor: Cursor) -> tuple[str, ...]:
     return columns
 
 
-def _not_enforced(cursor: Cursor) -> None:
+def _not_enforced(cursor: TokenCursor) -> None:
     if cursor.sees("ENFORCED"):
         raise cursor.refused(
             "A primary key cannot be ENFORCED: rows are written by key, and the last one wins.",
@@ -185,7 +185,7 @@ def _not_enforced(cursor: Cursor) -> None:
     cursor.expect("NOT", "ENFORCED", hint="Write PRIMARY KEY (columns) NOT ENFORCED.")
 
 
-def _column(cursor: Cursor) -> tuple[TableColumn, bool]:
+def _column(cursor: TokenCursor) -> tuple[TableColumn, bool]:
     """Read a column, and whether it is the primary key."""
     name = cursor.identifier("the name of a column")
     if cursor.takes("AS"):
@@ -208,7 +208,7 @@ def _column(cursor: Cursor) -> tuple[TableColumn, bool]:
     return PhysicalColumn(name=name, type=kind, comment=comment), is_key
 
 
-def _column_key(cursor: Cursor) -> bool:
+def _column_key(cursor: TokenCursor) -> bool:
     if cursor.sees("DEFAULT") or cursor.sees("UNIQUE"):
         raise cursor.refused(
             f"{cursor.word} of a column is not supported.",
@@ -222,7 +222,7 @@ def _column_key(cursor: Cursor) -> bool:
     return True
 
 
-def _watermark(cursor: Cursor) -> WatermarkClause:
+def _watermark(cursor: TokenCursor) -> WatermarkClause:
     cursor.expect("WATERMARK", "FOR")
     column = cursor.identifier("the time column")
     cursor.expect("AS")
@@ -234,7 +234,7 @@ def _watermark(cursor: Cursor) -> WatermarkClause:
     return WatermarkClause(column=column, expression=cursor.text_of(tokens), delay_ms=delay)
 
 
-def _strange_watermark(cursor: Cursor, column: str, first: Token | None) -> Exception:
+def _strange_watermark(cursor: TokenCursor, column: str, first: Token | None) -> Exception:
     return cursor.refused(
         "A watermark is a time column and a delay.",
         hint=f"Write WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND; compute anything"
@@ -257,7 +257,7 @@ def _is_column(tree: exp.Expr, column: str) -> bool:
 # ALTER TABLE.
 
 
-def alter_table(cursor: Cursor) -> AlterTable:
+def alter_table(cursor: TokenCursor) -> AlterTable:
     """Parse `ALTER TABLE`, after the word TABLE."""
     exists = cursor.takes("IF", "EXISTS")
     name = cursor.name("the name of a table")
@@ -266,8 +266,8 @@ def alter_table(cursor: Cursor) -> AlterTable:
     return AlterTable(source=cursor.source, name=name, change=change, if_exists=exists)
 
 
-def _change(cursor: Cursor) -> TableChange:
-    readers: Mapping[str, Callable[[Cursor], TableChange]] = {
+def _change(cursor: TokenCursor) -> TableChange:
+    readers: Mapping[str, Callable[[TokenCursor], TableChange]] = {
         "RENAME": _rename,
         "SET": lambda cursor: SetTableOptions(options=cursor.options()),
         "RESET": lambda cursor: ResetTableOptions(keys=cursor.listed(cursor.string)),
@@ -282,7 +282,7 @@ def _change(cursor: Cursor) -> TableChange:
     return read(cursor)
 
 
-def _rename(cursor: Cursor) -> TableChange:
+def _rename(cursor: TokenCursor) -> TableChange:
     if cursor.takes("TO"):
         return RenameTable(to=cursor.name("the new name"))
     column = cursor.identifier("a column")
@@ -290,7 +290,7 @@ def _rename(cursor: Cursor) -> TableChange:
     return RenameTableColumn(column=column, to=cursor.identifier("the new name"))
 
 
-def _add(cursor: Cursor) -> TableChange:
+def _add(cursor: TokenCursor) -> TableChange:
     exists = cursor.takes("IF", "NOT", "EXISTS")
     if cursor.takes("PARTITION"):
         return AddTablePartition(values=cursor.partition(), if_not_exists=exists)
@@ -300,14 +300,14 @@ def _add(cursor: Cursor) -> TableChange:
     return AddTableColumns(columns=_placed_columns(cursor))
 
 
-def _modify(cursor: Cursor) -> TableChange:
+def _modify(cursor: TokenCursor) -> TableChange:
     if cursor.sees("WATERMARK", "FOR"):
         return SetTableWatermark(watermark=_watermark(cursor))
     _refuse_key(cursor, "changed")
     return ModifyTableColumns(columns=_placed_columns(cursor))
 
 
-def _drop(cursor: Cursor) -> TableChange:
+def _drop(cursor: TokenCursor) -> TableChange:
     exists = cursor.takes("IF", "EXISTS")
     if cursor.takes("PARTITION"):
         return DropTablePartition(values=cursor.partition(), if_exists=exists)
@@ -319,7 +319,7 @@ def _drop(cursor: Cursor) -> TableChange:
     return DropTableColumns(columns=(cursor.identifier("a column"),))
 
 
-def _refuse_key(cursor: Cursor, verb: str) -> None:
+def _refuse_key(cursor: TokenCursor, verb: str) -> None:
     if cursor.sees("PRIMARY", "KEY") or cursor.sees("CONSTRAINT") or cursor.sees("DISTRIBUTION"):
         raise cursor.refused(
             f"The key and the buckets of a table cannot be {verb}: they decide where its rows are.",
@@ -327,13 +327,13 @@ def _refuse_key(cursor: Cursor, verb: str) -> None:
         )
 
 
-def _placed_columns(cursor: Cursor) -> tuple[PlacedColumn, ...]:
+def _placed_columns(cursor: TokenCursor) -> tuple[PlacedColumn, ...]:
     if cursor.sees("("):
         return cursor.listed(lambda: _placed_column(cursor))
     return (_placed_column(cursor),)
 
 
-def _placed_column(cursor: Cursor) -> PlacedColumn:
+def _placed_column(cursor: TokenCursor) -> PlacedColumn:
     column, is_key = _column(cursor)
     if is_key:
         raise cursor.refused(
@@ -348,7 +348,7 @@ def _placed_column(cursor: Cursor) -> PlacedColumn:
 # Materialized tables.
 
 
-def create_materialized_table(cursor: Cursor) -> CreateMaterializedTable:
+def create_materialized_table(cursor: TokenCursor) -> CreateMaterializedTable:
     """Parse `CREATE MATERIALIZED TABLE`, after the word TABLE."""
     exists = cursor.takes("IF", "NOT", "EXISTS")
     name = cursor.name("the name of a table")
@@ -378,7 +378,7 @@ def create_materialized_table(cursor: Cursor) -> CreateMaterializedTable:
     )
 
 
-def _freshness_ms(cursor: Cursor) -> int | None:
+def _freshness_ms(cursor: TokenCursor) -> int | None:
     if not cursor.takes("FRESHNESS"):
         return None
     cursor.expect("=")
@@ -393,7 +393,7 @@ def _freshness_ms(cursor: Cursor) -> int | None:
     return freshness
 
 
-def _refresh_mode(cursor: Cursor) -> str | None:
+def _refresh_mode(cursor: TokenCursor) -> str | None:
     if not cursor.takes("REFRESH_MODE"):
         return None
     cursor.expect("=")
@@ -402,7 +402,7 @@ def _refresh_mode(cursor: Cursor) -> str | None:
     return cursor.advance().text.upper()
 
 
-def alter_materialized_table(cursor: Cursor) -> AlterMaterializedTable:
+def alter_materialized_table(cursor: TokenCursor) -> AlterMaterializedTable:
     """Parse `ALTER MATERIALIZED TABLE`, after the word TABLE."""
     name = cursor.name("the name of a table")
     made = AlterMaterializedTable(

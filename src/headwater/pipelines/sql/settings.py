@@ -1,0 +1,72 @@
+"""The settings of a session that do something, by the names that Flink gives them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.pipelines.sql.faults import fault, meant
+from headwater.pipelines.sql.names import Names
+from headwater.pipelines.sql.statements import SetSetting
+
+RUNTIME_MODE = "execution.runtime-mode"
+RESULT_MODE = "sql-client.execution.result-mode"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSetting:
+    """A setting, what it does, and the values that it takes."""
+
+    key: str
+    meaning: str
+    values: tuple[str, ...] = ()
+    """All of them, in lower case; () for free text."""
+    default: str = ""
+
+
+SETTINGS = (
+    SessionSetting(
+        RUNTIME_MODE,
+        "Whether queries run as streams that never end, or as batches over the rows of now.",
+        ("streaming", "batch"),
+        "streaming",
+    ),
+    SessionSetting(
+        RESULT_MODE,
+        "How the rows of a SELECT are shown: as they come, with what each does (`changelog`,"
+        " `tableau`), or as the current result (`table`).",
+        ("tableau", "changelog", "table"),
+        "tableau",
+    ),
+    SessionSetting("table.local-time-zone", "The time zone of TIMESTAMP_LTZ and of the clock."),
+    SessionSetting("pipeline.name", "The name of the next job, by which it is found again."),
+    SessionSetting("parallelism.default", "The number of tasks after a shuffle."),
+    SessionSetting("execution.checkpointing.interval", "The time between two micro-batches."),
+    SessionSetting("state.checkpoints.dir", "The directory of checkpoints of jobs."),
+    SessionSetting("execution.checkpointing.dir", "The same as state.checkpoints.dir."),
+    SessionSetting("table.dml-sync", "Wait for the end of an INSERT.", ("true", "false"), "false"),
+)
+_BY_KEY: Mapping[str, SessionSetting] = {each.key: each for each in SETTINGS}
+
+
+def is_streaming(names: Names) -> bool:
+    """Tell whether statements run as streams, as they do unless a script says otherwise."""
+    return (names.setting(RUNTIME_MODE) or "streaming").lower() != "batch"
+
+
+def known_setting(key: str) -> SessionSetting | None:
+    """Return the declaration of a setting, or None if nothing follows it."""
+    return _BY_KEY.get(key)
+
+
+def check_setting(statement: SetSetting) -> tuple[str, ...]:
+    """Raise for a value that a setting does not take; returns a note for an unknown key."""
+    known = _BY_KEY.get(statement.key)
+    if known is None:
+        near = meant(statement.key, _BY_KEY)
+        return (f"'{statement.key}' does nothing here, and is kept. {near}".rstrip(),)
+    if known.values and statement.value.lower() not in known.values:
+        raise fault(
+            statement.source,
+            f"'{statement.key}' cannot be '{statement.value}'.",
+            hint=f"Write {' or '.join(repr(each) for each in known.values)}.",
+        )
+    return ()
