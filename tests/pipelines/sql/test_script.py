@@ -87,7 +87,7 @@ def test_a_case_end_does_not_end_a_statement_set():
         ("ALTER TABLE t DROP PRIMARY KEY", 1, 20, "Create a new table"),
         ("SHOW TABELS", 1, 6, "Did you mean 'TABLES'?"),
         ("SELECT CAST(a AS FOO) FROM t", 1, 18, "There is no type 'FOO'"),
-        ("SELECT * FROM t LIMIT 1 LIMIT 2", 1, 25, "parsed here"),
+        ("SELECT * FROM t LIMIT 1 LIMIT 2", 1, 25, "multiple 'LIMIT'"),
         ("DROP TABLE w.x.y.z", 1, 12, "4 parts"),
     ],
 )

@@ -512,11 +512,10 @@ class QueryPlanner:
             *(select.args.get(each) for each in ("where", "having", "group", "order")),
             *(join.args.get("on") for join in select.args.get("joins") or ()),
         ]
-        for part in parts:
-            for node in own_nodes(part) if part is not None else ():
-                for child in node.iter_expressions():
-                    if isinstance(child, exp.Query):
-                        self._condition_query(child, scope)
+        nodes = [node for part in parts if part is not None for node in own_nodes(part)]
+        for query in [each for node in nodes for each in node.iter_expressions()]:
+            if isinstance(query, exp.Query):
+                self._condition_query(query, scope)
 
     def _condition_query(self, node: exp.Expr, scope: Scope) -> None:
         relation = self._query(node, scope, is_shown=True)

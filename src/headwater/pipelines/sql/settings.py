@@ -44,6 +44,17 @@ SETTINGS = (
     SessionSetting("execution.checkpointing.dir", "The same as state.checkpoints.dir."),
     SessionSetting("table.dml-sync", "Wait for the end of an INSERT.", ("true", "false"), "false"),
 )
+# Settings of Flink that scripts often have, and what holds here instead.
+_INSTEAD: Mapping[str, str] = {
+    "table.exec.state.ttl": "State is kept as long as the watermark says.",
+    "table.exec.mini-batch.enabled": "Rows always come in micro-batches.",
+    "table.exec.mini-batch.allow-latency": "Set 'execution.checkpointing.interval'.",
+    "table.exec.source.idle-timeout": "Spark's watermark is that of the slowest table.",
+    "table.optimizer.distinct-agg.split.enabled": "Spark decides how to aggregate.",
+    "execution.checkpointing.mode": "Writes are always exactly once.",
+    "state.backend.type": "Set 'spark.sql.streaming.stateStore.providerClass' in Spark.",
+    "restart-strategy.type": "Run the script again: a job goes on from its checkpoint.",
+}
 _BY_KEY: Mapping[str, SessionSetting] = {each.key: each for each in SETTINGS}
 
 
@@ -61,7 +72,7 @@ def check_setting(statement: SetSetting) -> tuple[str, ...]:
     """Raise for a value that a setting does not take; returns a note for an unknown key."""
     known = _BY_KEY.get(statement.key)
     if known is None:
-        near = meant(statement.key, _BY_KEY)
+        near = _INSTEAD.get(statement.key) or meant(statement.key, _BY_KEY)
         return (f"'{statement.key}' does nothing here, and is kept. {near}".rstrip(),)
     if known.values and statement.value.lower() not in known.values:
         raise fault(
