@@ -5,6 +5,7 @@ import pytest
 from headwater.config.server import ServerSettings
 from headwater.server.connection import Session
 from headwater.server.listener import Listener
+from headwater.server.logins import network_of
 from tests.server.support import FakeClock
 
 
@@ -15,6 +16,8 @@ class Client:
         self.stuck_since, self.unsent = stuck_since, unsent
         self.session = Session("?", "", 0, serve_nothing, address=address)
         self.has_asked = has_asked
+        self.guest = None
+        self.network = network_of(address)
         self.dropped = []
 
     def unsent_bytes(self):
@@ -22,6 +25,8 @@ class Client:
 
     def abort(self, reason):
         self.dropped.append(reason)
+
+    turn_away = abort
 
 
 async def serve_nothing(frame, session):

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from headwater.cluster.links import TcpConnection
+from headwater.cluster.login import Credentials
 from headwater.errors import AuthenticationError, DisconnectedError, HeadwaterError
 from headwater.server import connection as served
 from headwater.server.logins import (
@@ -44,7 +45,9 @@ def plain(user: str, password: str) -> pb.AuthenticateRequest:
 
 
 async def logged_in(server, user="ann", password="secret") -> TcpConnection:
-    return await TcpConnection.open(HOST, server.port, credentials=(user, password))
+    # The tests are about passwords that are sent.
+    credentials = Credentials(user, password, mechanism="PLAIN")
+    return await TcpConnection.open(HOST, server.port, credentials=credentials)
 
 
 async def databases(connection: TcpConnection) -> list[str]:
@@ -171,7 +174,7 @@ async def test_an_empty_password_never_opens_the_door():
 def _hash_of_nothing() -> str:
     from headwater.server import logins as security  # noqa: PLC0415 - only for this
 
-    return security.hash_password("")
+    return security.verifiers_of("")
 
 
 # ---- guesses

@@ -297,7 +297,9 @@ async def test_a_page_that_fails_is_answered():
     def fails():
         raise ZeroDivisionError
 
-    listener = metrics_listener.MetricsListener({"/bad": fails}, host=HOST, port=0)
+    listener = metrics_listener.MetricsListener(
+        {"/bad": fails}, host=HOST, port=0, clock=FakeClock()
+    )
     await listener.start()
     try:
         reader, writer = await asyncio.open_connection(HOST, listener.port)

@@ -137,7 +137,7 @@ def test_listening_beyond_the_machine_asks_for_users(host):
         ("127.0.0.1", None, False),
         ("localhost", None, False),
         ("::1", None, False),
-        ("0.0.0.0", ANN, False),
+        ("0.0.0.0", ANN, True),
         ("0.0.0.0", None, True),
     ],
 )

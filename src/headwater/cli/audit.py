@@ -20,6 +20,7 @@ from headwater.cli.target import (
     check_directory,
     parse_target,
 )
+from headwater.config.client import Security
 
 _RUNNING = "headwater.cli.audit_run"
 
@@ -58,6 +59,7 @@ class AuditOptions:
     output: Output
 
 
+@command.secured
 def audit(
     tables: Tables = None,
     *,
@@ -67,6 +69,7 @@ def audit(
     at: command.At = ADDRESS_DEFAULT,
     user: command.User = None,
     password: command.Password = None,
+    security: Security = (),
     timeout: command.Timeout = command.TIMEOUT_DEFAULT_S,
     wait: command.Wait = False,
     output: command.Shown = Output.TABLE,
@@ -88,7 +91,7 @@ def audit(
             check_directory(target, creates=False)
         options = AuditOptions(
             target=target,
-            credentials=check_credentials(target, user=user, password=password),
+            credentials=check_credentials(target, user=user, password=password, security=security),
             timeout_s=timeout,
             waits=wait,
             tables=command.listed(tables),

@@ -32,6 +32,7 @@ from headwater.cli.target import (
     opened,
     parse_target,
 )
+from headwater.config.client import SECURITY, ClientSettings, Security, variable_of
 from headwater.config.lake import exposed_secrets, value_or_file
 from headwater.config.values import DURATION
 from headwater.errors import RequestError
@@ -276,9 +277,64 @@ def _of_lakes(*, lake: Lake = None) -> None:
     """Declare the option of every command that reads lakes."""
 
 
+# Options of encryption and logins, the same for all commands with a server.
+
+_SECURITY_PANEL = "Encryption and login"
+_SECURITY_HELP = {
+    "tls": "Encrypt the connection, and check that the server is the right one.",
+    "tls_ca_file": "PEM file with the CAs that may vouch for the server; default: the system's.",
+    "tls_certificate_file": "PEM file with a certificate to log in with.",
+    "tls_key_file": "PEM file with the key of that certificate.",
+    "tls_server_name": "Name that the server's certificate must have; default: the host.",
+    "mechanism": "SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER; default: the strongest.",
+    "token_file": "File with a token to log in with.",
+}
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    option = typer.Option(
+        SECURITY[name],
+        envvar=variable_of(name),
+        help=_SECURITY_HELP[name],
+        rich_help_panel=_SECURITY_PANEL,
+    )
+    default = getattr(ClientSettings(), name)
+    kind = bool if isinstance(default, bool) else str
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, option],
+    )
+
+
+_SECURED = {name: _parameter(name) for name in SECURITY}
+
+
+def secured(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options to a command, and pass them to it as one argument, `security`."""
+    own = inspect.signature(function).parameters
+    shown = [each for name, each in own.items() if name != "security"]
+    shown += _SECURED.values()
+
+    @wraps(function)
+    def run(*arguments: object, **named: object) -> None:
+        given = {name: named.pop(name) for name in SECURITY}
+        security: Security = tuple(
+            (name, value)
+            for name, value in given.items()
+            if value and isinstance(value, str | bool)
+        )
+        function(*arguments, **named, security=security)
+
+    run.__dict__["__signature__"] = inspect.Signature(shown)
+    run.__annotations__ = {each.name: each.annotation for each in shown}
+    return run
+
+
 _SHARED = inspect.signature(_shared).parameters
 _OF_LAKES = inspect.signature(_of_lakes).parameters
-SHARED_OPTIONS = frozenset((*_SHARED, *_OF_LAKES))
+SHARED_OPTIONS = frozenset((*_SHARED, *_OF_LAKES, *_SECURED))
 
 
 def command(
@@ -301,6 +357,7 @@ def command(
             wait: bool,
             output: Output,
             debug: bool,
+            security: Security,
             **arguments: object,
         ) -> None:
             with ending(debug=debug):
@@ -308,7 +365,9 @@ def command(
                 target = parse_target(at)
                 if isinstance(target, DataDirectory):
                     check_directory(target, creates=creates)
-                credentials = check_credentials(target, user=user, password=password)
+                credentials = check_credentials(
+                    target, user=user, password=password, security=security
+                )
                 lake = _lake_options(arguments.pop("lake")) if reads_lakes else {}
                 opening = opened(target, credentials, timeout_s=timeout, waits=wait, lake=lake)
                 with ExitStack() as held:
@@ -316,7 +375,7 @@ def command(
                     function(CommandSession(open_once, output), **arguments)
 
         _declare(run, function, [*_SHARED.values(), *(_OF_LAKES.values() if reads_lakes else ())])
-        return run
+        return secured(run)
 
     return wrapped
 

@@ -112,7 +112,8 @@ def _leave_pipe() -> None:
 
 COMMANDS = {
     "serve": "serve",
-    "user": "upkeep",
+    "user": "security.user",
+    "certificate": "security.certificate",
     "quota": "security.quota",
     "database": "table",
     "table": "table",

@@ -199,6 +199,7 @@ def run_tierer(options: TierOptions, work: Work = work_here) -> None:
         target=target.path if isinstance(target, DataDirectory) else str(target),
         user=None if options.credentials is None else options.credentials.user,
         password=None if options.credentials is None else options.credentials.password,
+        security=() if options.credentials is None else options.credentials.security,
         deadline_s=options.timeout_s,
         waits=options.waits,
         tables=tuple(options.tables),

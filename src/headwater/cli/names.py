@@ -11,6 +11,7 @@ import typer
 from headwater.cli.output import Document, Output, TableStyle, document_text, form_of, table_of
 from headwater.cli.target import ADDRESS_DEFAULT, Servers, check_credentials, opened, parse_target
 from headwater.cluster.paths import DEFAULT_DATABASE
+from headwater.config.client import SECURITY
 from headwater.config.lake import shown_options
 from headwater.config.options import ALTERABLE_NAMES, TABLE_OPTIONS
 from headwater.config.spellings import BUCKET_COUNT_NAMES, SPELLINGS, without_effect
@@ -89,8 +90,12 @@ def _asked(ctx: typer.Context, ask: Callable[["Client"], list[str]]) -> list[str
         target = parse_target(str(ctx.params.get("at") or ADDRESS_DEFAULT))
         # A directory is not opened for this: it may need recovery, or be in use.
         if isinstance(target, Servers):
+            given = ((name, ctx.params.get(name)) for name in SECURITY)
             credentials = check_credentials(
-                target, user=ctx.params.get("user"), password=ctx.params.get("password")
+                target,
+                user=ctx.params.get("user"),
+                password=ctx.params.get("password"),
+                security=tuple((name, value) for name, value in given if value),
             )
             with opened(target, credentials, timeout_s=COMPLETION_WITHIN_S) as client:
                 return ask(client)

@@ -1,6 +1,9 @@
 """`headwater serve`: serve a data directory."""
 
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +12,7 @@ import typer
 
 from headwater.cli.commands import code_of
 from headwater.config.server import ServerSettings
+from headwater.config.values import described
 from headwater.errors import HeadwaterError
 
 _DEFAULTS = ServerSettings()
@@ -25,6 +29,7 @@ class ServeOptions:
     users: Path | None
     quotas: Path | None
     insecure: bool
+    security: Mapping[str, str | int | bool | None]
     datalake_format: str
     lake: tuple[str, ...]
     metrics_host: str
@@ -120,11 +125,73 @@ TrustClock = Annotated[
 Insecure = Annotated[
     bool,
     typer.Option(
-        "--insecure", help="Accept connections from other machines without authentication."
+        "--insecure",
+        help="Accept connections from other machines without authentication or without TLS.",
     ),
 ]
 
+# Encryption and logins: settings of the server, with their own descriptions.
 
+_SECURITY = {
+    "tls_certificate_file": "--tls-certificate",
+    "tls_key_file": "--tls-key",
+    "tls_port": "--tls-port",
+    "tls_host": "--tls-host",
+    "tls_advertised_host": "--tls-advertised-host",
+    "tls_advertised_port": "--tls-advertised-port",
+    "tls_client_ca_file": "--tls-client-ca",
+    "tls_client_auth": "--tls-client-auth",
+    "tls_principal": "--tls-principal",
+    "metrics_tls": "--metrics-tls",
+    "mechanisms": "--mechanisms",
+    "token_keys": "--token-keys",
+    "token_issuer": "--token-issuer",
+    "token_audience": "--token-audience",
+    "token_principal_claim": "--token-principal-claim",
+    "token_groups_claim": "--token-groups-claim",
+}
+_KINDS: dict[str, object] = {
+    "tls_port": int | None,
+    "tls_advertised_port": int,
+    "metrics_tls": bool,
+}
+
+
+def _parameter(name: str, description: str) -> inspect.Parameter:
+    for setting, option in _SECURITY.items():
+        description = description.replace(f"'{setting}'", option)
+    default = getattr(_DEFAULTS, name)
+    shown = typer.Option(
+        _SECURITY[name],
+        help=description.replace("'port'", "--port").replace("'host'", "--host"),
+        show_default=bool(default),
+        rich_help_panel="Encryption and logins",
+    )
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[_KINDS.get(name, str), shown],
+    )
+
+
+def _secured(function: Callable[..., None]) -> Callable[..., None]:
+    """Add these options to a command, and pass them to it as one argument, `security`."""
+    own = inspect.signature(function).parameters.values()
+    shown = [each for each in own if each.name != "security"]
+    descriptions = {name: text for name, _, text in described(ServerSettings)}
+    shown += [_parameter(name, descriptions[name]) for name in _SECURITY]
+
+    @wraps(function)
+    def run(*arguments: object, **named: object) -> None:
+        function(*arguments, **named, security={name: named.pop(name) for name in _SECURITY})
+
+    run.__dict__["__signature__"] = inspect.Signature(shown)
+    run.__annotations__ = {each.name: each.annotation for each in shown}
+    return run
+
+
+@_secured
 def serve(
     directory: Annotated[Path, typer.Argument(help="Data directory; created if missing.")],
     *,
@@ -134,6 +201,7 @@ def serve(
     users: UsersFile = None,
     quotas: Quotas = None,
     insecure: Insecure = False,
+    security: Mapping[str, str | int | bool | None],
     datalake_format: Annotated[
         str, typer.Option(help="Lake format of tables that do not set one: iceberg or paimon.")
     ] = _DEFAULTS.datalake_format,
@@ -162,6 +230,7 @@ def serve(
         users=users,
         quotas=quotas,
         insecure=insecure,
+        security=security,
         datalake_format=datalake_format,
         lake=tuple(lake or ()),
         metrics_host=metrics_host,

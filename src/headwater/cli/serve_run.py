@@ -156,5 +156,6 @@ def _settings(options: ServeOptions) -> ServerSettings:
         metrics_exposed=options.metrics_exposed,
         advertised_host=host,
         advertised_port=int(port or 0),
+        **options.security,  # type: ignore[arg-type]
     )
     return settings_with(settings, _limits(options))

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 import headwater
-from headwater.config.client import ClientSettings
+from headwater.config.client import (
+    SECURITY,
+    ClientSettings,
+    Security,
+    settings_with_security,
+)
 from headwater.errors import AuthenticationError, MissingError, RequestError, ServerUnreachableError
 from headwater.store.local import holds_storage
 
@@ -46,10 +51,17 @@ class Servers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """The name and password of a user."""
+    """How to log in: as a user, and with which encryption."""
 
-    user: str
-    password: str = field(repr=False)
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    security: Security = ()
+
+    @property
+    def is_somebody(self) -> bool:
+        """Whether a user, a token or a certificate is given."""
+        given = {name for name, _ in self.security}
+        return self.user is not None or not given.isdisjoint({"token_file", "tls_certificate_file"})
 
 
 Target = DataDirectory | Servers
@@ -107,16 +119,24 @@ def _is_host(text: str) -> bool:
     return True
 
 
-def check_credentials(target: Target, *, user: str | None, password: str | None) -> Login | None:
-    """Return the credentials to connect with; both halves are required."""
-    if user is None and password is None:
+def check_credentials(
+    target: Target, *, user: str | None, password: str | None, security: Security = ()
+) -> Login | None:
+    """Return how to log in; both halves of a user are required."""
+    if user is None and password is None and not security:
         return None
     if isinstance(target, DataDirectory):
-        raise RequestError("--user and --password are only for servers.", hint="Leave them out.")
+        options = [SECURITY[name] for name, _ in security]
+        raise RequestError(
+            f"{', '.join(options) or '--user and --password'} are only for servers.",
+            hint="Leave them out.",
+        )
+    if (user or None) is None and password is None:
+        return Login(security=security)
     if not user or password is None:
         missing = "--user" if not user else "--password"
         raise RequestError(f"{missing} is missing.", hint="Pass both --user and --password.")
-    return Login(user=user, password=password)
+    return Login(user=user, password=password, security=security)
 
 
 # Opening what a command works on.
@@ -125,7 +145,10 @@ NO_SERVER = (
     "Start one with: headwater serve ./data; or pass another address or a data directory with "
     "--at; or wait for it with --wait."
 )
-NO_CREDENTIALS = "Pass --user and --password, or set HEADWATER_USER and HEADWATER_PASSWORD."
+NO_CREDENTIALS = (
+    "Pass --user and --password, or set HEADWATER_USER and HEADWATER_PASSWORD; or pass "
+    "--token-file, or --tls-certificate."
+)
 
 
 @contextmanager
@@ -139,12 +162,14 @@ def opened(
 ) -> Iterator["Client"]:
     """Open a directory or connect to servers inside the context."""
     settings = client_settings(timeout_s, waits=waits)
+    if credentials is not None:
+        settings = settings_with_security(settings, credentials.security)
     try:
         client = _client(target, credentials, settings=settings, lake=lake or None)
     except ServerUnreachableError as fault:
         raise ServerUnreachableError(fault.message, hint=NO_SERVER) from fault
     except AuthenticationError as fault:
-        if credentials is not None:
+        if (credentials is not None and credentials.is_somebody) or "TLS" in fault.message:
             raise
         raise AuthenticationError(fault.message, hint=NO_CREDENTIALS) from fault
     with client:

@@ -20,6 +20,7 @@ from headwater.cli.target import (
     check_directory,
     parse_target,
 )
+from headwater.config.client import Security
 from headwater.errors import MissingError
 from headwater.tiering.plan import TieringSettings
 
@@ -117,6 +118,7 @@ class TierOptions:
     output: Output
 
 
+@command.secured
 def tier(
     tables: Tables = None,
     *,
@@ -132,6 +134,7 @@ def tier(
     at: command.At = ADDRESS_DEFAULT,
     user: command.User = None,
     password: command.Password = None,
+    security: Security = (),
     timeout: command.Timeout = command.TIMEOUT_DEFAULT_S,
     wait: command.Wait = False,
     output: command.Shown = Output.TABLE,
@@ -153,7 +156,7 @@ def tier(
             check_directory(target, creates=False)
         options = TierOptions(
             target=target,
-            credentials=check_credentials(target, user=user, password=password),
+            credentials=check_credentials(target, user=user, password=password, security=security),
             timeout_s=timeout,
             waits=wait,
             tables=command.listed(tables),

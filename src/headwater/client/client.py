@@ -11,7 +11,8 @@ from headwater.cluster.admin import Admin
 from headwater.cluster.blocking import BlockingConnections
 from headwater.cluster.cluster import Cluster
 from headwater.cluster.lake import LakeCoordinator
-from headwater.cluster.links import Credentials, Pool, TcpDialer
+from headwater.cluster.links import Pool, TcpDialer
+from headwater.cluster.login import Credentials, Tls, with_security
 from headwater.cluster.paths import DEFAULT_DATABASE, advised, parse_addresses, table_path
 from headwater.cluster.schema_in import OptionValue, SchemaLike, descriptor_of
 from headwater.config.client import ClientSettings
@@ -182,30 +183,48 @@ class AsyncClient:
         await self.close()
 
 
-async def connect(
+async def connect(  # noqa: PLR0913 - one argument per choice
     address: str | Sequence[str],
     *,
     user: str | None = None,
     password: str | None = None,
+    token: str | None = None,
+    mechanism: str | None = None,
+    tls: bool | None = None,
+    tls_ca_file: str | None = None,
+    tls_certificate_file: str | None = None,
+    tls_key_file: str | None = None,
+    tls_server_name: str | None = None,
     settings: ClientSettings | None = None,
     lake: Mapping[str, str] | None = None,
 ) -> AsyncClient:
     """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
 
-    `lake` contains options of the lake catalog, such as credentials, that override the server's.
+    With `tls` the connection is encrypted, and the server has to prove itself by a certificate of
+    `tls_ca_file`, or of the system's CAs; a certificate of one's own is in `tls_certificate_file`.
+    These override the settings of the same names. `lake` contains options of the lake catalog, such
+    as credentials, that override the server's.
     """
-    settings = settings or ClientSettings()
-    credentials = None if user is None else Credentials(user, password or "")
-    dialer = TcpDialer(credentials, settings.connect_timeout_s)
+    settings = with_security(
+        settings or ClientSettings(),
+        mechanism=mechanism,
+        tls=tls,
+        tls_ca_file=tls_ca_file,
+        tls_certificate_file=tls_certificate_file,
+        tls_key_file=tls_key_file,
+        tls_server_name=tls_server_name,
+    )
+    credentials = Credentials.of(settings, user=user, password=password, token=token)
+    secured, timeout_s = Tls.of(settings), settings.connect_timeout_s
     addresses = parse_addresses(address)
     cluster = Cluster(
         addresses,
-        Pool(dialer),
+        Pool(TcpDialer(credentials, timeout_s, secured)),
         settings=settings,
         clock=SystemClock(),
         lakes=Lakes(config=lake or {}),
         blocking=BlockingConnections(
-            credentials, timeout_s=settings.connect_timeout_s, clock=SystemClock()
+            credentials, timeout_s=timeout_s, clock=SystemClock(), tls=secured
         ),
     )
     try:

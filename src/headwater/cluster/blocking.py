@@ -9,6 +9,7 @@ raises errors.
 
 import os
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Sequence
@@ -22,13 +23,25 @@ from headwater.cluster.links import (
     REQUEST_ID_MAX,
     RESPONSE_BYTES_MAX,
     Address,
-    Credentials,
     ServedVersions,
     fault_of,
     greeting,
     unreached,
 )
-from headwater.errors import CorruptBatchError, DisconnectedError, HeadwaterError
+from headwater.cluster.login import (
+    LOGINS_MAX,
+    Credentials,
+    Exchange,
+    Tls,
+    handshake_fault,
+    is_private,
+)
+from headwater.errors import (
+    AuthenticationError,
+    CorruptBatchError,
+    DisconnectedError,
+    HeadwaterError,
+)
 from headwater.runtime.clock import Clock
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, Api
@@ -59,6 +72,7 @@ class BlockingConnection:
     def __init__(self, peer: str, opened: socket.socket, *, clock: Clock) -> None:
         self._peer = peer
         self._socket = opened
+        self._is_encrypted = isinstance(opened, ssl.SSLSocket)
         self._clock = clock
         self._next_id = 0
         self._limit_s = 0.0
@@ -69,27 +83,54 @@ class BlockingConnection:
 
     @classmethod
     def open(
-        cls, address: Address, *, credentials: Credentials | None, timeout_s: float, clock: Clock
+        cls,
+        address: Address,
+        *,
+        credentials: Credentials | None,
+        timeout_s: float,
+        clock: Clock,
+        tls: Tls | None = None,
     ) -> "BlockingConnection":
         """Connect, exchange versions, and log in if there are credentials."""
-        try:
-            opened = socket.create_connection((address.host, address.port), timeout_s)
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            opened.settimeout(None)  # from here on the kernel watches the time
-        except OSError as cause:
-            raise unreached(address.host, address.port, cause, timeout_s=timeout_s) from cause
-        connection = cls(str(address), opened, clock=clock)
-        try:
-            connection._greet(credentials, timeout_s)
-        except BaseException:
+        mechanism = ""
+        for _ in range(LOGINS_MAX):
+            opened = _dialled(address, timeout_s=timeout_s, tls=tls)
+            connection = cls(str(address), opened, clock=clock)
+            try:
+                refused = connection._greet(credentials, mechanism, timeout_s)
+            except BaseException:
+                connection.close()
+                raise
+            if refused is None:
+                return connection
+            mechanism = refused
             connection.close()
-            raise
-        return connection
+        raise AuthenticationError(f"{address} refuses the mechanisms that it names.")
 
-    def _greet(self, credentials: Credentials | None, timeout_s: float) -> None:
+    def _greet(
+        self, credentials: Credentials | None, mechanism: str, timeout_s: float
+    ) -> str | None:
+        """Exchange versions and log in; return the mechanism to use if this one is refused."""
         self._versions.learn(self._call(greeting(), pb.ApiVersionsResponse, timeout_s))
-        if credentials is not None:
-            self._call(credentials.login(), pb.AuthenticateResponse, timeout_s)
+        if credentials is None:
+            return None
+        private = is_private(self._socket, is_encrypted=self._is_encrypted)
+        exchange = credentials.begin(mechanism or credentials.preferred(is_private=private))
+        try:
+            self._log_in(exchange, timeout_s)
+        except AuthenticationError as fault:
+            chosen = credentials.instead(fault, is_private=private)
+            if chosen is None:
+                raise
+            return chosen
+        return None
+
+    def _log_in(self, exchange: Exchange, timeout_s: float) -> None:
+        token: bytes | None = exchange.first()
+        while token is not None:
+            request = pb.AuthenticateRequest(protocol=exchange.mechanism, token=token)
+            answer = self._call(request, pb.AuthenticateResponse, timeout_s)
+            token = exchange.next(answer.challenge)
 
     def _call(self, request: Message, response: type[Response], timeout_s: float) -> Response:
         api = API_OF_REQUEST[type(request)]
@@ -174,6 +215,11 @@ class BlockingConnection:
         """
         if timeout_s == self._limit_s:
             return
+        if self._is_encrypted:
+            # OpenSSL would read again after a timeout of the kernel's, without end.
+            self._socket.settimeout(timeout_s)
+            self._limit_s = timeout_s
+            return
         seconds, micros = divmod(max(int(timeout_s * 1_000_000), 1), 1_000_000)
         limit = _TIMEVAL.pack(seconds, micros)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -191,12 +237,30 @@ class BlockingConnection:
     def interrupt(self) -> None:
         """Wake up a caller that waits for a response; from any thread."""
         with suppress(OSError):  # It may have ended already.
-            self._socket.shutdown(socket.SHUT_RDWR)
+            # Not that of an SSL socket, which would drop its state under the reader's feet.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection."""
         self.is_open = False
         self._socket.close()
+
+
+def _dialled(address: Address, *, timeout_s: float, tls: Tls | None) -> socket.socket:
+    host, port = address.host, address.port
+    try:
+        opened = socket.create_connection((host, port), timeout_s)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as cause:
+        raise unreached(host, port, cause, timeout_s=timeout_s) from cause
+    if tls is None:
+        opened.settimeout(None)  # from here on the kernel watches the time
+        return opened
+    try:
+        return tls.context().wrap_socket(opened, server_hostname=tls.name(host))
+    except OSError as cause:
+        opened.close()
+        raise handshake_fault(host, port, cause, tls=tls, timeout_s=timeout_s) from cause
 
 
 @dataclass(slots=True)
@@ -211,8 +275,16 @@ class _Server:
 class BlockingConnections:
     """Lend connections to blocking callers; threads may share it, processes may not."""
 
-    def __init__(self, credentials: Credentials | None, *, timeout_s: float, clock: Clock) -> None:
+    def __init__(
+        self,
+        credentials: Credentials | None,
+        *,
+        timeout_s: float,
+        clock: Clock,
+        tls: Tls | None = None,
+    ) -> None:
         self._credentials = credentials
+        self._tls = tls
         self._timeout_s = timeout_s
         self._clock = clock
         self._process = os.getpid()
@@ -265,6 +337,7 @@ class BlockingConnections:
                 credentials=self._credentials,
                 timeout_s=self._timeout_s,
                 clock=self._clock,
+                tls=self._tls,
             )
         except HeadwaterError:
             server.dial_from = self._clock.monotonic() + REDIAL_PAUSE_S

@@ -14,7 +14,17 @@ from typing import Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from headwater.cluster.login import (
+    HANDSHAKE_FAULTS,
+    LOGINS_MAX,
+    Credentials,
+    Exchange,
+    Tls,
+    handshake_fault,
+    is_private,
+)
 from headwater.errors import (
+    AuthenticationError,
     ClosedError,
     DisconnectedError,
     HeadwaterError,
@@ -23,7 +33,7 @@ from headwater.errors import (
     error_of_code,
 )
 from headwater.model.bucket import TableBucket
-from headwater.runtime.tasks import shared
+from headwater.runtime.tasks import aside, shared
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, Api, ApiKey
 from headwater.wire.frames import (
@@ -142,22 +152,6 @@ _ERRNO = re.compile(r"\[Errno (\d+)\]")
 Response = TypeVar("Response", bound=Message)
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """The user name and password for a server."""
-
-    user: str
-    password: str
-
-    def __repr__(self) -> str:
-        return f"Credentials({self.user!r}, ...)"
-
-    def login(self) -> pb.AuthenticateRequest:
-        """Build the login request."""
-        token = f"\0{self.user}\0{self.password}".encode()
-        return pb.AuthenticateRequest(protocol="PLAIN", token=token)
-
-
 def greeting() -> pb.ApiVersionsRequest:
     """Build the first request on every connection."""
     return pb.ApiVersionsRequest(client_software_name=CLIENT_NAME, client_software_version="0")
@@ -209,29 +203,74 @@ class TcpConnection(asyncio.BufferedProtocol):
         *,
         credentials: Credentials | tuple[str, str] | None = None,
         timeout_s: float = 30.0,
+        tls: Tls | None = None,
     ) -> "TcpConnection":
-        """Connect, exchange versions, and authenticate if there are credentials."""
-        connection = cls(f"{host}:{port}", timeout_s=timeout_s)
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await loop.create_connection(lambda: connection, host, port)
-        except (OSError, TimeoutError) as cause:
-            raise unreached(host, port, cause, timeout_s=timeout_s) from cause
-        try:
-            await connection._greet(credentials)
-        except BaseException:
-            await connection.close()
-            raise
-        return connection
+        """Connect, exchange versions, and authenticate if there are credentials.
 
-    async def _greet(self, credentials: Credentials | tuple[str, str] | None) -> None:
-        answer = await self.call(greeting(), pb.ApiVersionsResponse)
-        self._versions.learn(answer)
+        A server that does not have the mechanism is asked again for one that it has, on a new
+        connection: some close the one before.
+        """
         if isinstance(credentials, tuple):
             credentials = Credentials(*credentials)
-        if credentials is not None:
-            await self.call(credentials.login(), pb.AuthenticateResponse)
+        mechanism = ""
+        for _ in range(LOGINS_MAX):
+            connection = cls(f"{host}:{port}", timeout_s=timeout_s)
+            await connection._dial(host, port, tls)
+            try:
+                refused = await connection._greet(credentials, mechanism)
+            except BaseException:
+                await connection.close()
+                raise
+            if refused is None:
+                return connection
+            mechanism = refused
+            await connection.close()
+        raise AuthenticationError(f"{host}:{port} refuses the mechanisms that it names.")
+
+    async def _dial(self, host: str, port: int, tls: Tls | None) -> None:
+        loop, timeout_s = asyncio.get_running_loop(), self._timeout_s
+        context = None if tls is None else await aside(tls.context)
+        name = None if tls is None else tls.name(host)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await loop.create_connection(
+                    lambda: self, host, port, ssl=context, server_hostname=name
+                )
+        except (OSError, TimeoutError) as cause:
+            if tls is not None and isinstance(cause, HANDSHAKE_FAULTS):
+                raise await aside(
+                    handshake_fault, host, port, cause, tls=tls, timeout_s=timeout_s
+                ) from cause
+            raise unreached(host, port, cause, timeout_s=timeout_s) from cause
+
+    async def _greet(self, credentials: Credentials | None, mechanism: str) -> str | None:
+        """Exchange versions and log in; return the mechanism to use if this one is refused."""
+        answer = await self.call(greeting(), pb.ApiVersionsResponse)
+        self._versions.learn(answer)
+        if credentials is None:
+            return None
+        assert self._transport is not None
+        private = is_private(
+            self._transport.get_extra_info("socket"),
+            is_encrypted=self._transport.get_extra_info("ssl_object") is not None,
+        )
+        exchange = credentials.begin(mechanism or credentials.preferred(is_private=private))
+        try:
+            await self._log_in(exchange)
+        except AuthenticationError as fault:
+            chosen = credentials.instead(fault, is_private=private)
+            if chosen is None:
+                raise
+            return chosen
+        return None
+
+    async def _log_in(self, exchange: Exchange) -> None:
+        token: bytes | None = exchange.first()
+        while token is not None:
+            request = pb.AuthenticateRequest(protocol=exchange.mechanism, token=token)
+            answer = await self.call(request, pb.AuthenticateResponse)
+            # Outside of the loop, because it may compute for a while.
+            token = await aside(exchange.next, answer.challenge)
 
     # ---- requests
 
@@ -341,11 +380,12 @@ class TcpDialer:
 
     credentials: Credentials | None = None
     timeout_s: float = 10.0
+    tls: Tls | None = None
 
     async def dial(self, host: str, port: int) -> TcpConnection:
         """Connect to a server."""
         return await TcpConnection.open(
-            host, port, credentials=self.credentials, timeout_s=self.timeout_s
+            host, port, credentials=self.credentials, timeout_s=self.timeout_s, tls=self.tls
         )
 
 

@@ -1,8 +1,8 @@
-"""Settings of a client: timeouts, batch sizes, retries."""
+"""Settings of a client: timeouts, encryption, batch sizes, retries."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from headwater.config.values import check_positive, integer, seconds, switch
+from headwater.config.values import check_positive, integer, seconds, shown, switch, text
 from headwater.errors import InvalidAcksError, InvalidOptionError
 
 MIB = 1024**2
@@ -11,7 +11,22 @@ _ACKS = (ACKS_ALL, 0, 1)
 BATCHES_RECOGNISED = 5
 """Batches of a writer that servers remember; they recognise these when they are sent again."""
 _FROM_0 = ("batch_timeout_ms", "union_tail_bytes_max")
-_FREE = frozenset({"acks", "creates_partitions", "checks_crc", "waits_for_server", *_FROM_0})
+SECURITY = {
+    "tls": "--tls",
+    "tls_ca_file": "--tls-ca",
+    "tls_certificate_file": "--tls-certificate",
+    "tls_key_file": "--tls-key",
+    "tls_server_name": "--tls-server-name",
+    "mechanism": "--mechanism",
+    "token_file": "--token-file",
+}
+"""The settings of encryption and logins, and what commands call them."""
+Security = tuple[tuple[str, str | bool], ...]
+"""Some of these settings by name, as they travel to other processes."""
+MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
+_FREE = frozenset(
+    {"acks", "creates_partitions", "checks_crc", "waits_for_server", *_FROM_0, *SECURITY}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +48,28 @@ class ClientSettings:
         0.05, "Pause after the first failure; it doubles with each further one, with random jitter."
     )
     backoff_max_s: float = seconds(2.0, "Longest pause between two attempts.")
+
+    tls: bool = switch("Encrypt the connection, and check that the server is the right one.")
+    tls_ca_file: str = text(
+        "", "PEM file with the CAs that may vouch for the server; empty: those of the system."
+    )
+    tls_certificate_file: str = text(
+        "", "PEM file with a certificate to log in with, for servers that ask for one."
+    )
+    tls_key_file: str = text(
+        "", "PEM file with the key of that certificate; empty: in the same file."
+    )
+    tls_server_name: str = text(
+        "", "Name that the server's certificate must have; empty: the host of its address."
+    )
+    mechanism: str = text(
+        "",
+        "How to log in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER. Empty: the strongest "
+        "that the server has, and never the password itself without TLS beyond this machine.",
+    )
+    token_file: str = text(
+        "", "File with a token to log in with; it is read again for each connection."
+    )
 
     acks: int = integer(
         ACKS_ALL, "-1: a write returns when its rows are on disk. 0 and 1: earlier."
@@ -85,6 +122,7 @@ class ClientSettings:
 
     def __post_init__(self) -> None:
         check_positive(self, free=_FREE)
+        self._check_security()
         for name in _FROM_0:
             if getattr(self, name) < 0:
                 raise InvalidOptionError(f"'{name}' must be 0 or more.")
@@ -96,3 +134,30 @@ class ClientSettings:
                 f"'inflight_per_bucket_max' is {self.inflight_per_bucket_max}, but servers "
                 f"recognise only the last {BATCHES_RECOGNISED} batches of a writer."
             )
+
+    @property
+    def security(self) -> Security:
+        """The settings of encryption and logins that are set."""
+        return tuple((name, getattr(self, name)) for name in SECURITY if getattr(self, name))
+
+    def _check_security(self) -> None:
+        for name in ("tls_ca_file", "tls_certificate_file", "tls_key_file", "tls_server_name"):
+            if getattr(self, name) and not self.tls:
+                raise InvalidOptionError(f"'{name}' needs TLS.", hint="Set 'tls' too.")
+        if self.tls_key_file and not self.tls_certificate_file:
+            raise InvalidOptionError("'tls_key_file' needs 'tls_certificate_file'.")
+        if self.mechanism and self.mechanism not in MECHANISMS:
+            raise InvalidOptionError(
+                f"'mechanism' cannot be {shown(self.mechanism)}.",
+                hint=f"Expected one of {', '.join(MECHANISMS)}.",
+            )
+
+
+def settings_with_security(settings: ClientSettings, security: Security) -> ClientSettings:
+    """Add settings of encryption and logins."""
+    return replace(settings, **dict(security)) if security else settings  # type: ignore[arg-type]
+
+
+def variable_of(name: str) -> str:
+    """Name the environment variable of such a setting: HEADWATER_TLS_CA for --tls-ca."""
+    return "HEADWATER_" + SECURITY[name].removeprefix("--").replace("-", "_").upper()

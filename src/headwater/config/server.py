@@ -12,6 +12,7 @@ from headwater.config.values import (
     integer_or_none,
     properties,
     seconds,
+    shown,
     switch,
     text,
 )
@@ -22,6 +23,10 @@ OVERHEAD_BYTES = 192 * MIB
 LIMIT_BYTES_MIN = 8 * MIB
 LIMIT_ENDINGS = ("_max", "_bytes_min")
 PORT_MAX = 65_535
+MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
+"""How clients log in, the strongest first."""
+CLIENT_AUTH = ("required", "optional")
+PRINCIPALS = ("cn", "subject")
 _FREE = frozenset(
     {
         "host",
@@ -50,6 +55,22 @@ _FREE = frozenset(
         "connection_bytes_in_per_s_max",
         "connection_bytes_out_per_s_max",
         "connection_scans_max",
+        "tls_certificate_file",
+        "tls_key_file",
+        "tls_client_ca_file",
+        "tls_client_auth",
+        "tls_principal",
+        "tls_host",
+        "tls_port",
+        "tls_advertised_host",
+        "tls_advertised_port",
+        "metrics_tls",
+        "mechanisms",
+        "token_keys",
+        "token_issuer",
+        "token_audience",
+        "token_principal_claim",
+        "token_groups_claim",
     }
 )
 
@@ -66,11 +87,59 @@ class ServerSettings:
     advertised_port: int = integer(
         0, "Port that clients are told to use; 0: the one they connected to."
     )
-    insecure: bool = switch("Accept connections from other machines without authentication.")
+    insecure: bool = switch(
+        "Accept connections from other machines without authentication or without TLS."
+    )
+    tls_certificate_file: str = text(
+        "",
+        "PEM file with the server's certificate, and those between it and its CA. Set: 'port' "
+        "speaks TLS, unless 'tls_port' is set too.",
+    )
+    tls_key_file: str = text(
+        "", "PEM file with the key of that certificate; empty: in the same file."
+    )
+    tls_client_ca_file: str = text(
+        "", "PEM file with the CAs whose certificates clients log in with; empty: none."
+    )
+    tls_client_auth: str = text(
+        "required",
+        "With 'tls_client_ca_file': 'required', or 'optional' if clients without a certificate "
+        "may log in with a password or a token.",
+    )
+    tls_principal: str = text(
+        "cn", "Who a client's certificate names: its 'cn', or its whole 'subject' (RFC 4514)."
+    )
+    tls_host: str = text("", "Address to listen on with TLS; empty: the same as 'host'.")
+    tls_port: int | None = integer_or_none(
+        "Port that speaks TLS beside 'port', which then does not; 0 picks a free one."
+    )
+    tls_advertised_host: str = text(
+        "", "Address that clients of 'tls_port' are told to use; empty: the one they connected to."
+    )
+    tls_advertised_port: int = integer(
+        0, "Port that clients of 'tls_port' are told to use; 0: the one they connected to."
+    )
+    mechanisms: str = text(
+        "",
+        "How clients may log in, separated by commas: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, "
+        "OAUTHBEARER. Empty: all that users and keys allow.",
+    )
+    token_keys: str = text(
+        "",
+        "Public keys that tokens are checked with: a PEM or JWKS file, or the https address of a "
+        "JWKS. Empty: no tokens.",
+    )
+    token_issuer: str = text("", "Issuer ('iss') that tokens must have.")
+    token_audience: str = text("", "Audience ('aud') that tokens must have.")
+    token_principal_claim: str = text("sub", "Claim of a token that names the principal.")
+    token_groups_claim: str = text(
+        "", "Claim of a token that lists the principal's groups; empty: no groups."
+    )
     metrics_host: str = text("127.0.0.1", "Address to serve metrics and health checks on.")
     metrics_port: int | None = integer_or_none(
         "Port to serve metrics and health checks on; 0 picks a free one; unset: not served."
     )
+    metrics_tls: bool = switch("Serve metrics with TLS, with the server's certificate.")
     metrics_exposed: bool = switch("Serve metrics to other machines, without authentication.")
     connections_max: int = integer(
         1024, "Open connections, logged in where that is required; more are rejected."
@@ -202,12 +271,75 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         check_positive(self, free=_FREE)
-        for name, port in (("port", self.port), ("metrics_port", self.metrics_port or 0)):
+        for name in ("port", "metrics_port", "tls_port"):
+            port = getattr(self, name) or 0
             if not 0 <= port <= PORT_MAX:
                 raise InvalidOptionError(f"'{name}' must be between 0 and {PORT_MAX}, not {port}.")
         if self.default_bucket_number > self.bucket_count_max:
             raise InvalidOptionError("'default_bucket_number' is larger than 'bucket_count_max'.")
         check_lake_properties(self.datalake_format, self.lake_properties)
+        _check_tls(self)
+        _check_choices(self)
+        _check_logins(self)
+
+    @property
+    def mechanism_names(self) -> tuple[str, ...]:
+        """The mechanisms that are set, the strongest first."""
+        names = {each.strip().upper() for each in self.mechanisms.split(",")}
+        return tuple(each for each in MECHANISMS if each in names)
+
+    @property
+    def exposed_hosts(self) -> tuple[tuple[str, bool], ...]:
+        """The addresses that are listened on, each with whether it speaks TLS."""
+        if self.tls_port is None:
+            return ((self.host, bool(self.tls_certificate_file)),)
+        return (self.host, False), (self.tls_host or self.host, True)
+
+
+def _check_tls(settings: ServerSettings) -> None:
+    if not settings.tls_certificate_file:
+        for name in ("tls_key_file", "tls_client_ca_file", "tls_port", "metrics_tls"):
+            if getattr(settings, name) not in ("", None, False):
+                raise InvalidOptionError(
+                    f"'{name}' needs a certificate.", hint="Set 'tls_certificate_file' too."
+                )
+    for name in ("tls_host", "tls_advertised_host", "tls_advertised_port"):
+        if getattr(settings, name) and settings.tls_port is None:
+            other = name.removeprefix("tls_")
+            raise InvalidOptionError(
+                f"'{name}' needs 'tls_port'.", hint=f"For the only port, set '{other}'."
+            )
+    if settings.metrics_tls and settings.metrics_port is None:
+        raise InvalidOptionError("'metrics_tls' needs 'metrics_port'.")
+
+
+def _check_choices(settings: ServerSettings) -> None:
+    for name, choices in (("tls_client_auth", CLIENT_AUTH), ("tls_principal", PRINCIPALS)):
+        if getattr(settings, name) not in choices:
+            raise InvalidOptionError(
+                f"'{name}' cannot be {shown(getattr(settings, name))}.",
+                hint=f"Expected {' or '.join(choices)}.",
+            )
+
+
+def _check_logins(settings: ServerSettings) -> None:
+    for name in filter(None, (each.strip() for each in settings.mechanisms.split(","))):
+        if name.upper() not in MECHANISMS:
+            raise InvalidOptionError(
+                f"'mechanisms' cannot contain {shown(name)}.",
+                hint=f"Expected some of {', '.join(MECHANISMS)}.",
+            )
+    for name in ("token_issuer", "token_audience"):
+        if bool(getattr(settings, name)) < bool(settings.token_keys):
+            raise InvalidOptionError(
+                f"'token_keys' needs '{name}': a token for somebody else would be accepted."
+            )
+        if getattr(settings, name) and not settings.token_keys:
+            raise InvalidOptionError(f"'{name}' needs 'token_keys'.")
+    if settings.token_groups_claim and not settings.token_keys:
+        raise InvalidOptionError("'token_groups_claim' needs 'token_keys'.")
+    if not settings.token_principal_claim:
+        raise InvalidOptionError("'token_principal_claim' is empty.", hint="The usual one is sub.")
 
 
 def limits_for(memory_bytes: int) -> dict[str, int]:

@@ -33,7 +33,7 @@
     │   │   BackpressureError, DiskFullError, DamagedMessageError, AuthenticationBusyError,
     │   │   LakeCommitUnknownError, LakeUnreachableError
     ├── AccessError          use other credentials
-    │   ├── AuthenticationError, SecurityDisabledError, SecurityTokenError
+    │   ├── AuthenticationError, SecurityDisabledError, SecurityTokenError, TlsError
     └── StorageError         have an operator look at the disk, the data or the events
         └── ServerFaultError, LogStorageError, KvStorageError, CorruptBatchError,
             CorruptFileError, DamagedRangeError, BucketFencedError, DirectoryLostError
@@ -146,6 +146,7 @@ from headwater.errors.tree import (
     TableMissingError,
     TieringFencedError,
     TimedOutError,
+    TlsError,
     UnknownWriterError,
     UnsupportedError,
     ValueOverflowError,
@@ -250,6 +251,7 @@ __all__ = [
     "TableMissingError",
     "TieringFencedError",
     "TimedOutError",
+    "TlsError",
     "TooFewReplicasError",
     "UnknownWriterError",
     "UnsupportedError",

@@ -614,6 +614,13 @@ class AuthenticationError(AccessError):
     hint = "Check the user name and password."
 
 
+class TlsError(AccessError):
+    """The other side's certificate is not accepted, or it does not speak TLS."""
+
+    code = -1
+    hint = "Check the certificates on both sides, and that the port speaks TLS."
+
+
 class SecurityDisabledError(AccessError):
     """The listener does not accept credentials."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -13,8 +14,12 @@ from headwater.config.server import ServerSettings
 from headwater.errors import HeadwaterError, RequestError
 from headwater.runtime.clock import Clock
 from headwater.runtime.tasks import Tasks
+from headwater.runtime.tls import name_asked
+from headwater.server.logins import network_of
 from headwater.server.memory import Budget
 from headwater.server.quotas import ANONYMOUS, Meter, Quotas
+from headwater.server.security.door import Guest
+from headwater.server.security.tls import identity_of
 from headwater.wire.apis import ApiKey
 from headwater.wire.frames import (
     FrameAssembler,
@@ -23,6 +28,7 @@ from headwater.wire.frames import (
     request_frame,
     response_head,
 )
+from headwater.wire.sasl import Challenge
 
 # What the server remembers of one connection.
 
@@ -42,8 +48,14 @@ class Session:
     groups: tuple[str, ...] = ()
     # What the principal logged in with, so that a changed password ends the session.
     credential: str = ""
+    # When what the principal logged in with ends; None if it does not.
+    expires_ms: int | None = None
     # Where the client is, without its port.
     address: str = ""
+    is_encrypted: bool = False
+    # What the client has to answer next, inside a login with several steps.
+    challenge: Challenge | None = None
+    login_steps: int = 0
     needs_login: bool = False
     is_logging_in: bool = False
     # A login failed: the connection is closed once the answer is sent.
@@ -125,12 +137,20 @@ UNSENT_BYTES_HIGH = 1024 * 1024
 FLUSH_WITHIN_S = 2.0
 # A client that sends thousands of requests at once shares each turn of the loop with the others.
 REQUESTS_PER_TURN = 32
-# Before login: room for versions, a mechanism and a token, and for no more.
-LOGIN_FRAME_BYTES_MAX = 8 * 1024
+# Before login: room for versions, a mechanism and a token, which may be large, and for no more.
+LOGIN_FRAME_BYTES_MAX = 16 * 1024
 LOGIN_REQUESTS_MAX = 8
 # A frame that holds room while others wait for it has to come on.
 PACE_LOOK_S = 1.0
 PACE_GRACE_S = 2.0
+# A clock may be set meanwhile, so the end of a session is looked at from time to time.
+EXPIRY_LOOK_S = 60.0
+# A fatal alert: the version of the protocol is not supported.
+TLS_ALERT = bytes.fromhex("15030100020246")
+SPEAKS_TLS = (
+    "the client speaks TLS, and this port does not: use the TLS port, or start the server with "
+    "--tls-certificate"
+)
 
 Part = bytes | memoryview
 Answer = tuple[ResponseKind, list[Part]]
@@ -173,6 +193,11 @@ class Connection(asyncio.BufferedProtocol):
     may be under way at a time; none begins while the client does not read its answers. While some
     wait, the socket is not read, so a client gets no further ahead than one buffer of requests.
     """
+
+    guest: Guest | None = None
+    """The client as it waited at the door, if it came with TLS."""
+    _expiry: asyncio.TimerHandle | None = None
+    _expires_ms: int | None = None
 
     def __init__(  # noqa: PLR0913 - one argument per part
         self,
@@ -238,7 +263,8 @@ class Connection(asyncio.BufferedProtocol):
         self.session.address = peer[0] if peer else "?"
         if local:
             self.session.local_host, self.session.local_port = local[0], local[1]
-        if self.session.needs_login:
+        self._take_certificate(transport.get_extra_info("ssl_object"))
+        if self.session.is_stranger:
             loop = asyncio.get_running_loop()
             self._login_deadline = loop.call_later(
                 self._settings.login_timeout_s, self._login_is_late
@@ -246,10 +272,28 @@ class Connection(asyncio.BufferedProtocol):
         self._follow_quota()
         self._registry.opened(self)
 
+    def _take_certificate(self, secured: ssl.SSLObject | None) -> None:
+        """Take the principal from the client's certificate, which the handshake has checked."""
+        if secured is None:
+            return
+        self.session.is_encrypted = True
+        # A client checks the name of the server, so it is sent to the one that it asked for.
+        self.session.local_host = name_asked(secured) or self.session.local_host
+        if not self.session.needs_login:
+            return
+        found = identity_of(secured.getpeercert(), kind=self._settings.tls_principal)
+        if found is not None:
+            self.session.principal, self.session.groups = found.principal, found.groups
+            self.session.expires_ms = found.expires_ms
+            self._assembler.frame_bytes_max = self._settings.request_bytes_max
+            self._watch_expiry()
+
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's shape
         """Drop what is still in flight for a client that has gone."""
         self._watch_frame(inside=False)
         self._stop_login_watch()
+        if self._expiry is not None:
+            self._expiry.cancel()
         self._requests.forget(self._room_granted)
         if self._assembler.receiving_bytes:
             self._requests.give(self._assembler.receiving_bytes)
@@ -279,6 +323,15 @@ class Connection(asyncio.BufferedProtocol):
             self.abort("the client did not read its last answers")
             await self._lost.wait()
 
+    @property
+    def network(self) -> str:
+        """The address of the client, or its network."""
+        return network_of(self.session.address)
+
+    def turn_away(self, reason: str) -> None:
+        """Close the connection of a stranger for whom there is no room."""
+        self.abort(reason)
+
     def abort(self, reason: str) -> None:
         """Close at once and say why in the log."""
         self._registry.dropped(self, reason)
@@ -302,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             for frame in frames:
                 self._take(request_frame(frame))
         except HeadwaterError as fault:
-            self.abort(str(fault))
+            self._refuse(fault)
             return
         if frames:  # What is inside now is another frame, with a time of its own.
             self._watch_frame(inside=False)
@@ -313,6 +366,15 @@ class Connection(asyncio.BufferedProtocol):
         if self._assembler.wanted_bytes and self._may_read:
             self._ask_for_room()
         self._read_or_wait()
+
+    def _refuse(self, fault: HeadwaterError) -> None:
+        """Close on bytes that are no frame; a client that speaks TLS is told in its language."""
+        if self.has_asked or not self._assembler.is_tls or self._transport is None:
+            self.abort(str(fault))
+            return
+        self._registry.dropped(self, SPEAKS_TLS)
+        self._transport.write(TLS_ALERT)
+        self._transport.close()
 
     def eof_received(self) -> bool:
         """Close once the client has said its last word."""
@@ -375,6 +437,27 @@ class Connection(asyncio.BufferedProtocol):
             self._assembler.frame_bytes_max = self._settings.request_bytes_max
             self._follow_quota()
             self._registry.logged_in(self)
+        if self.session.expires_ms != self._expires_ms:
+            self._watch_expiry()
+
+    def _watch_expiry(self) -> None:
+        """End the session when the token or certificate does that the client logged in with."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        self._expires_ms = ends_ms = self.session.expires_ms
+        if ends_ms is not None:
+            left_s = min((ends_ms - self._clock.now_ms()) / 1000, EXPIRY_LOOK_S)
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(max(left_s, 0.0), self._look_at_expiry)
+
+    def _look_at_expiry(self) -> None:
+        self._expiry = None
+        ends_ms = self.session.expires_ms
+        if ends_ms is not None and self._clock.now_ms() >= ends_ms:
+            self.abort(f"what {self.session.principal} logged in with has expired")
+        else:
+            self._watch_expiry()
 
     # ---- limits of the user
 

@@ -18,6 +18,7 @@ from headwater.server.logins import Logins
 from headwater.server.memory import Answers
 from headwater.server.quotas import Quotas
 from headwater.server.readers import FetchTurns, Scanners, SharedReads
+from headwater.server.security.tls import Certificates
 from headwater.server.tablets import Tablets
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
@@ -44,6 +45,7 @@ class Services:
     logins: Logins | None = None
     # None where nothing is limited.
     quotas: Quotas | None = None
+    certificates: Certificates | None = None
     tallies: Tallies = field(default_factory=Tallies)
     # Set when automatic partitions should be checked early.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)

@@ -21,6 +21,7 @@ from headwater.server.connection import Answer, Part, Session
 from headwater.server.context import Context, Services
 from headwater.server.handlers import lake, metadata, tables
 from headwater.server.handlers.fetch import fetch_log
+from headwater.server.handlers.login import authenticate
 from headwater.server.handlers.lookup import lookup, lookup_now, prefix_lookup, values_now
 from headwater.server.handlers.offsets import get_latest_kv_snapshots, get_table_stats, list_offsets
 from headwater.server.handlers.scan import limit_scan, scan_kv
@@ -52,7 +53,7 @@ Request = Message | ProduceRequest | PutRequest | LookupRequest
 _OPEN_TO_ALL = frozenset({ApiKey.API_VERSIONS, ApiKey.AUTHENTICATE})
 _HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.API_VERSIONS: metadata.api_versions,
-    ApiKey.AUTHENTICATE: metadata.authenticate,
+    ApiKey.AUTHENTICATE: authenticate,
     ApiKey.CREATE_DATABASE: tables.create_database,
     ApiKey.DROP_DATABASE: tables.drop_database,
     ApiKey.LIST_DATABASES: tables.list_databases,

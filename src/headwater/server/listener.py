@@ -3,12 +3,11 @@
 import asyncio
 import errno
 import socket
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from headwater.config.server import ServerSettings
-from headwater.errors import ConflictError, RequestError
+from headwater.errors import AuthenticationError, ConflictError, RequestError
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events, Sparing
 from headwater.server.connection import (
@@ -18,9 +17,12 @@ from headwater.server.connection import (
     Serve,
     ServeNow,
 )
-from headwater.server.logins import network_of
 from headwater.server.memory import Budget
 from headwater.server.quotas import Quotas
+from headwater.server.security.door import Door, Guest, Strangers
+from headwater.server.security.tls import Certificates
+from headwater.wire import fluss_pb2 as pb
+from headwater.wire.frames import LENGTH, REQUEST_HEAD, ResponseKind, response_head
 
 _events = Events("listener")
 ANSWER_WITHIN_S = 5.0
@@ -31,7 +33,7 @@ STUCK_WITHIN_S = 2.0
 class Listener:
     """Accept connections, count them, and drop those that harm the others."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per part
         self,
         serve: Serve,
         *,
@@ -40,6 +42,7 @@ class Listener:
         needs_login: bool = False,
         serve_now: ServeNow = lambda _frame, _session: None,
         quotas: Quotas | None = None,
+        certificates: Certificates | None = None,
     ) -> None:
         self._serve = serve
         self._serve_now = serve_now
@@ -48,9 +51,14 @@ class Listener:
         self._clock = clock
         self._needs_login = needs_login
         self._connections: set[Connection] = set()
-        # Those that have not logged in yet, oldest first.
-        self._strangers: dict[Connection, None] = {}
+        # Those that have not logged in yet, or have not finished a TLS handshake.
+        self.strangers = Strangers(
+            count_max=settings.login_connections_max,
+            per_network_max=settings.login_connections_per_address_max,
+        )
         self._sparing = Sparing(clock, lines_max=DROPPED_LINES_MAX)
+        self._certificates = certificates
+        self._door: Door | None = None
         self._stuck_seen: dict[Connection, tuple[float, int]] = {}
         self._server: asyncio.Server | None = None
         self._is_stopping = False
@@ -58,6 +66,7 @@ class Listener:
         # A separate budget: unauthenticated clients take no memory from the others.
         self.logins = Budget(LOGIN_REQUESTS_MAX * LOGIN_FRAME_BYTES_MAX)
         self.port = 0
+        self.tls_port = 0
 
     @property
     def connection_count(self) -> int:
@@ -65,18 +74,43 @@ class Listener:
         return len(self._connections)
 
     async def start(self) -> None:
-        """Bind the port and start to accept."""
-        loop = asyncio.get_running_loop()
-        host, port = self._settings.host, self._settings.port
-        with binding(host, port, option="--port"):
-            self._server = await loop.create_server(self._connection, host, port, backlog=512)
-        self.port = self._server.sockets[0].getsockname()[1]
+        """Bind the ports and start to accept."""
+        settings = self._settings
+        if self._certificates is None or settings.tls_port is not None:
+            loop = asyncio.get_running_loop()
+            with binding(settings.host, settings.port, option="--port"):
+                self._server = await loop.create_server(
+                    self._connection, settings.host, settings.port, backlog=512
+                )
+            self.port = self._server.sockets[0].getsockname()[1]
+        if self._certificates is not None:
+            self.tls_port = await self._open_door(self._certificates)
+            self.port = self.port or self.tls_port
+
+    async def _open_door(self, certificates: Certificates) -> int:
+        settings = self._settings
+        host, port, option = settings.host, settings.port, "--port"
+        if settings.tls_port is not None:
+            host, port, option = settings.tls_host or host, settings.tls_port, "--tls-port"
+        self._door = Door(
+            self._secure_connection,
+            self.strangers,
+            context=lambda: certificates.context,
+            refusal=refusal_in_clear,
+            within_s=settings.login_timeout_s,
+            sparing=self._sparing,
+        )
+        with binding(host, port, option=option):
+            await self._door.open(host, port)
+        return self._door.port
 
     async def stop(self) -> None:
         """Accept no more, finish running requests, close every connection."""
         self._is_stopping = True
         if self._server is not None:
             self._server.close()
+        if self._door is not None:
+            self._door.close()
         finishing = [each.finish(within_s=ANSWER_WITHIN_S) for each in tuple(self._connections)]
         await asyncio.gather(*finishing)
         if self._server is not None:
@@ -94,22 +128,29 @@ class Listener:
             quotas=self._quotas,
         )
 
+    def _secure_connection(self, guest: Guest) -> Connection:
+        connection = self._connection()
+        connection.guest = guest
+        return connection
+
     # ---- events of connections
 
     def opened(self, connection: Connection) -> None:
         """Register a new connection, or close it if there are too many."""
         self._connections.add(connection)
+        if connection.guest is not None:
+            connection.guest.leave()
+            connection.guest = None
         if self._is_stopping:
             connection.abort("the server is stopping")
-        elif self._needs_login:
-            self._strangers[connection] = None
-            self._make_room_for(connection)
+        elif self._needs_login and connection.session.principal is None:
+            self.strangers.add(connection)
         else:
             self._check_count(connection)
 
     def logged_in(self, connection: Connection) -> None:
         """Register a login, or close the connection if there are too many."""
-        self._strangers.pop(connection, None)
+        self.strangers.remove(connection)
         self._check_count(connection)
 
     def dropped(self, connection: Connection, reason: str) -> None:
@@ -121,7 +162,7 @@ class Listener:
     def closed(self, connection: Connection) -> None:
         """Unregister a connection that has ended."""
         self._connections.discard(connection)
-        self._strangers.pop(connection, None)
+        self.strangers.remove(connection)
         self._stuck_seen.pop(connection, None)
 
     def unsent_grew(self) -> None:
@@ -165,39 +206,36 @@ class Listener:
         """Close the connections of users who were removed, or whose password has changed."""
         for connection in tuple(self._connections):
             session = connection.session
-            if session.principal is None or not session.needs_login:
+            # Certificates and tokens name principals that are not in the file.
+            if session.principal is None or not session.credential:
                 continue
             if credentials.get(session.principal) != session.credential:
                 connection.abort(f"user {session.principal} was removed or has another password")
 
     # ---- limits
 
+    @property
+    def _known_count(self) -> int:
+        guests = 0 if self._door is None else len(self._door.guests)
+        return len(self._connections) - (len(self.strangers) - guests)
+
     def _check_count(self, connection: Connection) -> None:
         count_max = self._settings.connections_max
-        if len(self._connections) - len(self._strangers) > count_max:
+        if self._known_count > count_max:
             connection.abort(f"the limit of {count_max} connections is reached")
 
-    def _make_room_for(self, newcomer: Connection) -> None:
-        """Close the oldest unauthenticated connection of the busiest address, if necessary.
 
-        One without any request goes first, so that a running login is not cut off.
-        """
-        counts = Counter(network_of(each.session.address) for each in self._strangers)
-        own = network_of(newcomer.session.address)
-        if counts[own] > self._settings.login_connections_per_address_max:
-            crowded = own
-        elif len(self._strangers) > self._settings.login_connections_max:
-            crowded = counts.most_common(1)[0][0]
-        else:
-            return
-        others = [
-            each
-            for each in self._strangers
-            if each is not newcomer and network_of(each.session.address) == crowded
-        ]
-        oldest = min(others, key=lambda each: each.has_asked, default=newcomer)
-        del self._strangers[oldest]
-        oldest.abort("others are waiting to log in, and this client has not done so")
+def refusal_in_clear(first: bytes) -> bytes:
+    """Answer a request without TLS on a port that speaks it, as far as its head has come."""
+    if len(first) < LENGTH.size + REQUEST_HEAD.size:
+        return b""
+    _, _, request_id = REQUEST_HEAD.unpack_from(first, LENGTH.size)
+    fault = AuthenticationError(
+        "This port speaks TLS.", hint="Connect with TLS: tls=True in Python, --tls for commands."
+    )
+    error = pb.ErrorResponse(error_code=fault.code, error_message=str(fault)).SerializeToString()
+    head = response_head(ResponseKind.ERROR, request_id, body_bytes=len(error))
+    return head + error
 
 
 @contextmanager

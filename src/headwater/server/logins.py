@@ -7,13 +7,15 @@ import hmac
 import os
 import re
 import stat
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from headwater.errors import (
     AuthenticationError,
@@ -24,17 +26,32 @@ from headwater.errors import (
 from headwater.runtime.clock import Clock, random_bytes
 from headwater.runtime.events import Events, Sparing
 from headwater.runtime.tasks import to_the_end
+from headwater.server.tokens import Identity, Tokens
 from headwater.store.local import sync_all
+from headwater.wire.sasl import (
+    DIGESTS,
+    OAUTHBEARER,
+    PLAIN,
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+    Verifier,
+)
 
-# Users and their passwords: a file of names with scrypt hashes.
+# Users and their passwords: a file of names with SCRAM verifiers. Files of older versions have
+# scrypt hashes, which only PLAIN can be checked against.
 
+ITERATIONS = 100_000
 _COST, _BLOCK, _LANES = 2**14, 8, 1
 _SALT_BYTES = 16
 NAME_LENGTH_MAX = 128
 _NAME = re.compile(r"[A-Za-z0-9_.@\-]{1,128}\Z")
-_LINE = re.compile(r"([^:]+):(scrypt\$[0-9a-f]{32}\$[0-9a-f]{128})\Z")
+_SCRYPT = r"scrypt\$[0-9a-f]{32}\$[0-9a-f]{128}"
+_SHA_256 = r"SCRAM-SHA-256(?:\$[1-9][0-9]{3,6})(?:\$[0-9a-f]{32})(?:\$[0-9a-f]{64}){2}"
+_SHA_512 = r"SCRAM-SHA-512(?:\$[1-9][0-9]{3,6})(?:\$[0-9a-f]{32})(?:\$[0-9a-f]{128}){2}"
+_LINE = re.compile(rf"([^:]+):({_SCRYPT}|{_SHA_256},{_SHA_512})\Z")
 # Checked for an unknown user, so that the response takes as long as for a known one.
 _NOBODY = "scrypt$" + "00" * _SALT_BYTES + "$" + "00" * 64
+_NOBODY_SCRAM = Verifier(SCRAM_SHA_512, ITERATIONS, bytes(_SALT_BYTES), bytes(64), bytes(64))
 # Others must not read the hashes, to guess passwords from, nor write them.
 _MODE_REFUSED = stat.S_IWGRP | stat.S_IRWXO
 
@@ -51,6 +68,11 @@ class Users:
         self._hashes = hashes
         self.path = path
         self.stamp = stamp
+        self.outdated = tuple(sorted(name for name, held in hashes.items() if _is_scrypt(held)))
+        """Those whose password was set by an older version: they cannot log in with SCRAM."""
+        counts = Counter(_verifiers(each)[0].iterations for each in hashes.values() if "," in each)
+        # What most users have is what an unknown user is told.
+        self._iterations = max(counts, key=lambda each: counts[each], default=ITERATIONS)
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -87,7 +109,7 @@ class Users:
             )
         if not password:
             raise InvalidOptionError("The password is empty.", hint="Enter a password.")
-        return Users({**self._hashes, name: hash_password(password)})
+        return Users({**self._hashes, name: verifiers_of(password)})
 
     def without_user(self, name: str) -> "Users":
         """Remove a user."""
@@ -113,10 +135,31 @@ class Users:
 
         Each failure takes as long as a success, so that timing reveals nothing either.
         """
-        hashed = self._hashes.get(name, _NOBODY)
-        if not _matches(password, hashed) or name not in self._hashes or not password:
+        held = self._hashes.get(name, "")
+        # With both kinds in the file, both are computed for everybody.
+        is_right = False
+        if self.outdated:
+            is_right |= _matches(password, held if _is_scrypt(held) else _NOBODY)
+        if len(self.outdated) < len(self) or not self:
+            verifier = _NOBODY_SCRAM if not held or _is_scrypt(held) else _verifiers(held)[-1]
+            is_right |= verifier.matches(password)
+        if not is_right or not held or not password:
             raise AuthenticationError("The user name or the password is wrong.")
-        return hashed
+        return held
+
+    def verifier(self, name: str, mechanism: str, *, secret: bytes) -> tuple[Verifier, str]:
+        """Return what SCRAM is checked against, and the user's credential.
+
+        An unknown user gets a salt of their own, always the same, and keys that nobody has.
+        """
+        held = self._hashes.get(name, "")
+        if held and not _is_scrypt(held):
+            for verifier in _verifiers(held):
+                if verifier.mechanism == mechanism:
+                    return verifier, held
+        salt = hmac.digest(secret, f"{mechanism}:{name}".encode(), "sha256")[:_SALT_BYTES]
+        key = random_bytes(hashlib.new(DIGESTS[mechanism]).digest_size)
+        return Verifier(mechanism, self._iterations, salt, key, key), ""
 
 
 @contextmanager
@@ -148,10 +191,27 @@ def _check_mode(path: Path) -> None:
         )
 
 
-def hash_password(password: str) -> str:
-    """Hash a password with a fresh salt."""
-    salt = random_bytes(_SALT_BYTES)
-    return f"scrypt${salt.hex()}${_scrypt(password, salt).hex()}"
+def verifiers_of(password: str) -> str:
+    """Make the verifiers of a password, each with a fresh salt, as they are kept in the file."""
+    texts = []
+    for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512):
+        salt = random_bytes(_SALT_BYTES)
+        made = Verifier.of(mechanism, password, salt=salt, iterations=ITERATIONS)
+        values = (value.hex() for value in (salt, made.stored_key, made.server_key))
+        texts.append("$".join((mechanism, str(ITERATIONS), *values)))
+    return ",".join(texts)
+
+
+def _verifiers(held: str) -> tuple[Verifier, ...]:
+    found = []
+    for text in held.split(","):
+        mechanism, iterations, *values = text.split("$")
+        found.append(Verifier(mechanism, int(iterations), *map(bytes.fromhex, values)))
+    return tuple(found)
+
+
+def _is_scrypt(held: str) -> bool:
+    return held.startswith("scrypt$")
 
 
 def _matches(password: str, hashed: str) -> bool:
@@ -182,8 +242,11 @@ KEPT_MAX = 10_000
 LINES_MAX = 10
 _DOUBLINGS_MAX = 16
 _IPV6_PREFIX = 64
+_SECRET_BYTES = 32
 
 Key = tuple[str, ...]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -251,19 +314,67 @@ class Guesses:
 
 
 class Logins:
-    """Check passwords, a few at a time."""
+    """Know who may connect and with which mechanisms, and check passwords, a few at a time."""
 
-    def __init__(self, users: Users, clock: Clock) -> None:
+    def __init__(
+        self,
+        users: Users,
+        clock: Clock,
+        *,
+        mechanisms: tuple[str, ...] = (),
+        tokens: Tokens | None = None,
+        secret: bytes = b"",
+    ) -> None:
         self.users = users
+        self.tokens = tokens
+        self.secret = secret or random_bytes(_SECRET_BYTES)
+        self._mechanisms = mechanisms
         self._stamp_seen = users.stamp
         self._clock = clock
         self._guesses = Guesses(clock)
         self._turns: dict[str, _Turn] = {}
         self._sparing = Sparing(clock, lines_max=LINES_MAX)
         self._threads = ThreadPoolExecutor(LOGIN_THREADS, thread_name_prefix="headwater-login")
+        self._check_mechanisms()
 
-    async def check(self, name: str, password: str, *, address: str) -> str:
-        """Return the credential of a user; a wrong password fails, after a pause if repeated."""
+    def _check_mechanisms(self) -> None:
+        """Refuse mechanisms with which nobody could log in."""
+        needs_users = [each for each in self._mechanisms if each != OAUTHBEARER]
+        if needs_users and not len(self.users):
+            raise InvalidOptionError(
+                f"{needs_users[0]} needs users.", hint="Pass a file of users with --users."
+            )
+        if OAUTHBEARER in self._mechanisms and self.tokens is None:
+            raise InvalidOptionError(
+                f"{OAUTHBEARER} needs keys to check tokens with.", hint="Set --token-keys."
+            )
+        self._tell_of_outdated()
+
+    def _tell_of_outdated(self) -> None:
+        if self.users.outdated:
+            _events.warning(
+                "users without SCRAM: their passwords were set by an older version",
+                users=", ".join(self.users.outdated),
+                hint="Set their passwords anew with: headwater user add FILE NAME. Until then "
+                "SCRAM is not offered, unless --mechanisms names it.",
+            )
+
+    def offered(self, *, in_clear: bool) -> tuple[str, ...]:
+        """List the mechanisms, the strongest first; in the clear none that sends the secret.
+
+        SCRAM is offered once all users have a verifier for it: a user without one would be told
+        that the password is wrong.
+        """
+        found: tuple[str, ...] = self._mechanisms
+        if not found and len(self.users):
+            found = (PLAIN,) if self.users.outdated else (*DIGESTS, PLAIN)
+        if not self._mechanisms and self.tokens is not None:
+            found = (*found, OAUTHBEARER)
+        return tuple(each for each in found if not in_clear or each in DIGESTS)
+
+    @asynccontextmanager
+    async def attempt(self, name: str, *, address: str) -> AsyncIterator[None]:
+        """Wait if there were failures; an AuthenticationError in the context is another one."""
         network, user = network_of(address), name[:NAME_LENGTH_MAX]
         async with self._turn(network, user):
             if pause_s := self._guesses.pause_s(network, user):
@@ -271,15 +382,27 @@ class Logins:
             # Recorded before the result is known: a client that disconnects meanwhile has guessed
             # too.
             self._guesses.failed(network, user)
-            loop = asyncio.get_running_loop()
             try:
-                checked = loop.run_in_executor(self._threads, self.users.check, name, password)
-                credential = await to_the_end(checked)
+                yield
             except AuthenticationError as fault:
                 self._tell(address, user, str(fault))
                 raise
             self._guesses.succeeded(network, user)
-            return credential
+
+    async def check(self, name: str, password: str, *, address: str) -> str:
+        """Return the credential of a user; a wrong password fails, after a pause if repeated."""
+        async with self.attempt(name, address=address):
+            return await self._aside(self.users.check, name, password)
+
+    async def check_token(self, token: str, *, address: str) -> Identity:
+        """Return who a token names, if it is genuine and has not expired."""
+        assert self.tokens is not None, "offered only with keys"
+        async with self.attempt("", address=address):
+            return await self._aside(self.tokens.check, token)
+
+    async def _aside(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await to_the_end(loop.run_in_executor(self._threads, partial(work, *args, **named)))
 
     def malformed(self, reason: str, *, address: str) -> AuthenticationError:
         """Record a failure without a name, and return the error for the client."""
@@ -307,6 +430,7 @@ class Logins:
             _events.error("users not reloaded", reason=str(fault), in_force=len(self.users))
             return False
         _events.info("users reloaded", users=len(self.users))
+        self._tell_of_outdated()
         return True
 
     def stop(self) -> None:

@@ -6,16 +6,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from headwater.runtime.events import Events
+from headwater.runtime.clock import Clock
+from headwater.runtime.events import Events, Sparing
 from headwater.runtime.tasks import Tasks
 from headwater.server.listener import binding
+from headwater.server.security.door import Door, Guest, Strangers
+from headwater.server.security.tls import Certificates
 
 HEAD_BYTES_MAX = 8 * 1024
 CONNECTIONS_MAX = 128
 ASK_WITHIN_S = 3.0
 ANSWER_WITHIN_S = 10.0
 TEXT = "text/plain; charset=utf-8"
+DROPPED_LINES_MAX = 5
 _METHODS = ("GET", "HEAD")
+_SPEAKS_TLS = b"This port speaks TLS: use https.\n"
 _REQUEST_LINE_WORDS = 3
 _events = Events("metrics")
 
@@ -32,8 +37,19 @@ class Page:
 class MetricsListener:
     """Serve pages by their paths, and nothing else."""
 
-    def __init__(self, pages: Mapping[str, Callable[[], Page]], *, host: str, port: int) -> None:
+    def __init__(
+        self,
+        pages: Mapping[str, Callable[[], Page]],
+        *,
+        host: str,
+        port: int,
+        clock: Clock,
+        certificates: Certificates | None = None,
+    ) -> None:
         self._pages = pages
+        self._certificates = certificates
+        self._sparing = Sparing(clock, lines_max=DROPPED_LINES_MAX)
+        self._door: Door | None = None
         self._host = host
         self._asked_port = port
         self._tasks = Tasks()
@@ -44,14 +60,37 @@ class MetricsListener:
 
     async def start(self) -> None:
         """Bind the port and start to accept."""
+        if self._certificates is not None:
+            self.port = await self._open_door(self._certificates)
+            return
         with binding(self._host, self._asked_port, option="--metrics-port"):
             self._server = await asyncio.start_server(
                 self._accept, self._host, self._asked_port, limit=HEAD_BYTES_MAX
             )
         self.port = self._server.sockets[0].getsockname()[1]
 
+    async def _open_door(self, certificates: Certificates) -> int:
+        self._door = Door(
+            self._protocol,
+            Strangers(count_max=CONNECTIONS_MAX, per_network_max=CONNECTIONS_MAX),
+            context=lambda: certificates.for_pages,
+            refusal=lambda _: _encoded(Page(_SPEAKS_TLS, status=HTTPStatus.BAD_REQUEST)),
+            within_s=ASK_WITHIN_S,
+            sparing=self._sparing,
+        )
+        with binding(self._host, self._asked_port, option="--metrics-port"):
+            await self._door.open(self._host, self._asked_port)
+        return self._door.port
+
+    def _protocol(self, _: Guest) -> asyncio.StreamReaderProtocol:
+        reader = asyncio.StreamReader(limit=HEAD_BYTES_MAX)
+        return asyncio.StreamReaderProtocol(reader, self._accept)
+
     async def stop(self) -> None:
         """Accept no more and close every connection."""
+        if self._door is not None:
+            self._door.close()
+            await self._tasks.stop()
         if self._server is None:
             return
         self._server.close()

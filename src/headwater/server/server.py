@@ -8,7 +8,7 @@ from pathlib import Path
 from headwater.config.quotas import default_quota
 from headwater.config.server import ServerSettings
 from headwater.config.spellings import without_effect
-from headwater.errors import RequestError
+from headwater.errors import InvalidOptionError, RequestError
 from headwater.metrics.tallies import Tallies
 from headwater.runtime.clock import Clock, SystemClock
 from headwater.runtime.events import Events, Sparing
@@ -25,6 +25,7 @@ from headwater.server.memory import Answers, Memory
 from headwater.server.metrics_listener import MetricsListener
 from headwater.server.quotas import QuotaFile, Quotas
 from headwater.server.readers import Scanners
+from headwater.server.security.tls import Certificates
 from headwater.server.tablets import LogStore, StorageSettings, Tablets
 from headwater.server.upkeep import Upkeep
 from headwater.store.disk import Disk
@@ -51,6 +52,7 @@ class Server:
             needs_login=services.logins is not None,
             serve_now=self.dispatcher.serve_now,
             quotas=services.quotas,
+            certificates=services.certificates,
         )
         services.answers.unsent = self.listener.unsent_bytes
         services.answers.drop_slowest = self.listener.drop_slowest
@@ -138,11 +140,15 @@ class Server:
             pages(self._services, self.listener),
             host=settings.metrics_host,
             port=settings.metrics_port,
+            clock=self._services.clock,
+            certificates=self._services.certificates if settings.metrics_tls else None,
         )
         await self.metrics_listener.start()
 
     def _tell(self, directory: Path, *, is_watched: bool) -> None:
         fields: dict[str, str | int] = {"host": self._services.settings.host, "port": self.port}
+        if self.listener.tls_port:
+            fields["tls_port"] = self.listener.tls_port
         if self.metrics_listener is not None:
             fields["metrics_port"] = self.metrics_listener.port
         _events.info("serving", **fields, directory=str(directory))
@@ -190,6 +196,11 @@ class Server:
     def port(self) -> int:
         """The port that clients connect to, or 0 if the server does not listen."""
         return self.listener.port
+
+    @property
+    def tls_port(self) -> int:
+        """The port that clients connect to with TLS, or 0 if there is none."""
+        return self.listener.tls_port
 
     async def lost(self) -> None:
         """Wait until this process has lost the data directory, and raise why."""
@@ -251,7 +262,8 @@ def _services(  # noqa: PLR0913 - one argument per part
         ),
         answers=Answers(settings.total_response_bytes_max, memory, clock),
         refusals=Sparing(clock, lines_max=1),
-        logins=None if users is None else Logins(users, clock),
+        logins=_logins(catalog, settings=settings, clock=clock, users=users),
+        certificates=Certificates(settings, clock) if settings.tls_certificate_file else None,
         quotas=quotas,
         tallies=tallies,
     )
@@ -277,15 +289,48 @@ def _quotas(settings: ServerSettings, clock: Clock, file: QuotaFile | None) -> Q
     return Quotas(default, clock, throttle_s_max=settings.throttle_s_max, file=file)
 
 
+def _logins(
+    catalog: ServerCatalog, *, settings: ServerSettings, clock: Clock, users: Users | None
+) -> Logins | None:
+    """Ask for a login as soon as there is any way to log in."""
+    tokens = None
+    if settings.token_keys:
+        # Imported here because most servers check no tokens, and their library takes a while.
+        tokens = import_module("headwater.server.tokens").Tokens(settings, clock)
+        tokens.load()
+    if users is None and tokens is None and not settings.tls_client_ca_file:
+        if settings.mechanisms:
+            raise InvalidOptionError("'mechanisms' needs users or 'token_keys'.")
+        return None
+    return Logins(
+        users or Users({}),
+        clock,
+        mechanisms=settings.mechanism_names,
+        tokens=tokens,
+        secret=catalog.login_secret(),
+    )
+
+
 def check_exposure(settings: ServerSettings, users: Users | None) -> None:
-    """Refuse to be reachable from other machines without authentication."""
+    """Refuse to be reachable from other machines without authentication and encryption."""
     if settings.insecure:
         return
-    if settings.host not in LOOPBACK and not users:
-        raise RequestError(
-            f"Listening on {settings.host} would let anyone on the network read and write.",
-            hint="Pass a file of users with --users, or --insecure if that is what you want.",
-        )
+    has_logins = bool(users) or bool(settings.token_keys) or bool(settings.tls_client_ca_file)
+    for host, is_encrypted in settings.exposed_hosts:
+        if host in LOOPBACK:
+            continue
+        if not has_logins:
+            raise RequestError(
+                f"Listening on {host} would let anyone on the network read and write.",
+                hint="Pass a file of users with --users, or --insecure if that is what you want.",
+            )
+        if not is_encrypted:
+            raise RequestError(
+                f"Listening on {host} without TLS would show passwords and rows to anyone on the "
+                "way.",
+                hint="Pass --tls-certificate and --tls-key, or --insecure if you trust the "
+                "network. With --tls-port, leave --host on this machine and set --tls-host.",
+            )
     is_shown = settings.metrics_port is not None and not settings.metrics_exposed
     if is_shown and settings.metrics_host not in LOOPBACK:
         raise RequestError(

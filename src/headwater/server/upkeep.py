@@ -70,6 +70,8 @@ class Upkeep:
             self._repeat(self.reload_users, "users", USERS_INTERVAL_S)
         if self._services.quotas is not None:
             self._repeat(self.reload_quotas, "quotas", QUOTAS_INTERVAL_S)
+        if self._services.certificates is not None:
+            self._repeat(self._services.certificates.reload, "certificate", USERS_INTERVAL_S)
         self._tasks.start(self._follow_partitions(), name="automatic partitions")
 
     async def stop(self) -> None:

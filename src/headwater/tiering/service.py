@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from headwater.client.client import AsyncClient, connect
 from headwater.cluster.paths import table_path
-from headwater.config.client import ClientSettings
+from headwater.config.client import ClientSettings, Security, settings_with_security
 from headwater.embedded.storage import open_storage
 from headwater.errors import HeadwaterError, InvalidOptionError, LakeMovedError, RetryLaterError
 from headwater.lake.lakes import Lakes
@@ -313,6 +313,8 @@ class TieringJob:
     """A data directory, or HOST:PORT of servers with commas between them."""
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    security: Security = ()
+    """How the connection is encrypted, and how to log in."""
     deadline_s: float = ClientSettings().deadline_s
     """Seconds that one call to the server may take with all its retries."""
     waits: bool = False
@@ -355,7 +357,7 @@ async def run_job(
 
 @asynccontextmanager
 async def _reached(job: TieringJob) -> AsyncIterator[AsyncClient]:
-    settings = ClientSettings(deadline_s=job.deadline_s)
+    settings = settings_with_security(ClientSettings(deadline_s=job.deadline_s), job.security)
     if job.waits:
         settings = replace(settings, connect_timeout_s=job.deadline_s, waits_for_server=True)
     if is_directory(job.target):

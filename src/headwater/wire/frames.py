@@ -16,6 +16,7 @@ LENGTH = struct.Struct(">i")
 REQUEST_HEAD = struct.Struct(">hhi")
 RESPONSE_HEAD = struct.Struct(">iBi")
 REQUEST_ID_BYTES = 4
+_TLS_HANDSHAKE = b"\x16\x03"
 SMALL_FRAME_BYTES_MAX = 64 * 1024
 _SMALL_BODY_BYTES_MAX = SMALL_FRAME_BYTES_MAX - REQUEST_HEAD.size
 
@@ -114,6 +115,11 @@ class FrameAssembler:
     def is_inside_frame(self) -> bool:
         """Tell whether a frame has started and not ended."""
         return self._large is not None or self._small_end > 0
+
+    @property
+    def is_tls(self) -> bool:
+        """Tell whether what has come, and is no frame, is the beginning of a TLS handshake."""
+        return self._small.startswith(_TLS_HANDSHAKE)
 
     @property
     def receiving_bytes(self) -> int:

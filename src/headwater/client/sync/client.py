@@ -313,18 +313,27 @@ class Client:
         self.close()
 
 
-def connect(
+def connect(  # noqa: PLR0913 - one argument per choice
     address: str | Sequence[str],
     *,
     user: str | None = None,
     password: str | None = None,
+    token: str | None = None,
+    mechanism: str | None = None,
+    tls: bool | None = None,
+    tls_ca_file: str | None = None,
+    tls_certificate_file: str | None = None,
+    tls_key_file: str | None = None,
+    tls_server_name: str | None = None,
     settings: ClientSettings | None = None,
     lake: Mapping[str, str] | None = None,
 ) -> Client:
     """Connect to a Headwater server or an Apache Fluss cluster, by one or more of its addresses.
 
-    `lake` holds options of the lake's catalog, such as credentials, that override those that
-    the server sends.
+    With `tls` the connection is encrypted, and the server has to prove itself by a certificate of
+    `tls_ca_file`, or of the system's CAs; a certificate of one's own is in `tls_certificate_file`.
+    These override the settings of the same names. `lake` holds options of the lake's catalog, such
+    as credentials, that override those that the server sends.
 
     >>> import headwater
     >>> with headwater.open(directory / "shared", listen=True) as storage:
@@ -333,5 +342,18 @@ def connect(
     ['fluss']
     """
     return Client.start(
-        connect_awaiting(address, user=user, password=password, settings=settings, lake=lake)
+        connect_awaiting(
+            address,
+            user=user,
+            password=password,
+            token=token,
+            mechanism=mechanism,
+            tls=tls,
+            tls_ca_file=tls_ca_file,
+            tls_certificate_file=tls_certificate_file,
+            tls_key_file=tls_key_file,
+            tls_server_name=tls_server_name,
+            settings=settings,
+            lake=lake,
+        )
     )

@@ -7,8 +7,16 @@ from functools import lru_cache
 
 from headwater.client.client import AsyncClient, connect
 from headwater.client.sync.client import Client
-from headwater.config.client import ClientSettings
-from headwater.engines.spark.options import CONNECT_TIMEOUT, DEADLINE, LAKE, PASSWORD, SERVERS, USER
+from headwater.config.client import ClientSettings, Security, settings_with_security
+from headwater.engines.spark.options import (
+    CONNECT_TIMEOUT,
+    DEADLINE,
+    LAKE,
+    PASSWORD,
+    SERVERS,
+    USER,
+    security_of,
+)
 from headwater.runtime.loops import LoopThread
 
 CLIENTS_MAX = 16
@@ -31,6 +39,8 @@ class SparkConnection:
     servers: tuple[str, ...]
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    security: Security = ()
+    """How the connection is encrypted, and how to log in; files must be on every worker."""
     deadline_s: float = 120.0
     connect_timeout_s: float = 10.0
     lake: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -43,6 +53,7 @@ class SparkConnection:
             servers=SERVERS.required(options),
             user=USER.of(options),
             password=PASSWORD.of(options),
+            security=security_of(options),
             deadline_s=DEADLINE.required(options) / _MS,
             connect_timeout_s=CONNECT_TIMEOUT.required(options) / _MS,
             lake=tuple(sorted((LAKE.of(options) or {}).items())),
@@ -69,6 +80,7 @@ def _link(connection: SparkConnection, _process: int, *, waits: bool) -> SparkLi
         connect_timeout_s=connection.connect_timeout_s,
         waits_for_server=waits,
     )
+    settings = settings_with_security(settings, connection.security)
     opening = connect(
         connection.servers,
         user=connection.user,

@@ -15,10 +15,9 @@ from headwater.engines.spark.options import (
     CONNECT_TIMEOUT,
     DEADLINE,
     NANOSECONDS,
-    PASSWORD,
+    SECURITY_OPTIONS,
     SERVERS,
     SERVERS_DEFAULT,
-    USER,
     Nanoseconds,
     given_options,
 )
@@ -27,7 +26,7 @@ from headwater.errors import InvalidOptionError, NotPrimaryKeyTableError, Reques
 from headwater.read.lookup import prefix_encoder
 from headwater.rows.columns import names
 
-_OPTIONS = (SERVERS, USER, PASSWORD, DEADLINE, CONNECT_TIMEOUT, NANOSECONDS)
+_OPTIONS = (SERVERS, *SECURITY_OPTIONS, DEADLINE, CONNECT_TIMEOUT, NANOSECONDS)
 _MS = 1000
 # A number fits a key of the same or a larger width.
 _WHOLE = (spark.ByteType(), spark.ShortType(), spark.IntegerType(), spark.LongType())

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import StrEnum
 
+from headwater.config.client import Security
 from headwater.config.values import (
     BOOLEAN,
     DURATION,
@@ -23,6 +24,13 @@ from headwater.errors import InvalidOptionError
 
 SERVERS_DEFAULT = "localhost:9123"
 _COUNT = whole_number(low=1, high=LONG_MAX)
+
+
+class SecurityProtocol(StrEnum):
+    """Whether to log in, in the words of Fluss."""
+
+    PLAINTEXT = "plaintext"
+    SASL = "sasl"
 
 
 class StartupMode(StrEnum):
@@ -112,6 +120,50 @@ USER = Option(
 )
 PASSWORD = Option(
     name="client.security.sasl.password", kind=TEXT, description="Password of that user."
+)
+PROTOCOL = Option(
+    name="client.security.protocol",
+    kind=choice(SecurityProtocol),
+    description="`sasl` to log in, as in Fluss; may be left out if a user or token is given. "
+    "`plaintext`: without.",
+)
+MECHANISM = Option(
+    name="client.security.sasl.mechanism",
+    kind=TEXT,
+    description="How to log in: `SCRAM-SHA-512`, `SCRAM-SHA-256`, `PLAIN` or `OAUTHBEARER`. By "
+    "default the strongest that the server has; PLAIN only with TLS or on one machine.",
+)
+TOKEN_FILE = Option(
+    name="client.security.sasl.token-file",
+    kind=TEXT,
+    description="File with a token to log in with, on the driver and on every worker.",
+)
+TLS = Option(
+    name="client.security.ssl.enabled",
+    kind=BOOLEAN,
+    default="false",
+    description="Encrypt the connection, and check that the server is the right one.",
+)
+TLS_CA = Option(
+    name="client.security.ssl.ca-file",
+    kind=TEXT,
+    description="PEM file with the CAs that may vouch for the server, on the driver and on every "
+    "worker; by default those of the system.",
+)
+TLS_CERTIFICATE = Option(
+    name="client.security.ssl.certificate-file",
+    kind=TEXT,
+    description="PEM file with a certificate to log in with, on the driver and on every worker.",
+)
+TLS_KEY = Option(
+    name="client.security.ssl.key-file",
+    kind=TEXT,
+    description="PEM file with the key of that certificate.",
+)
+TLS_SERVER_NAME = Option(
+    name="client.security.ssl.server-name",
+    kind=TEXT,
+    description="Name that the server's certificate must have; by default the host of its address.",
 )
 DEADLINE = Option(
     name="client.deadline",
@@ -336,11 +388,22 @@ GROUP_ID = Option(
     ),
 )
 
+SECURITY_OPTIONS: tuple[Option[object], ...] = (
+    USER,
+    PASSWORD,
+    PROTOCOL,
+    MECHANISM,
+    TOKEN_FILE,
+    TLS,
+    TLS_CA,
+    TLS_CERTIFICATE,
+    TLS_KEY,
+    TLS_SERVER_NAME,
+)
 SHARED_OPTIONS: tuple[Option[object], ...] = (
     SERVERS,
     TABLE,
-    USER,
-    PASSWORD,
+    *SECURITY_OPTIONS,
     DEADLINE,
     CONNECT_TIMEOUT,
 )
@@ -379,6 +442,27 @@ SINK_OPTIONS: tuple[Option[object], ...] = (
 )
 # What Spark itself adds to the options of a source or sink, or takes from them.
 _OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "outputmode", "queryname"})
+
+
+def security_of(options: Mapping[str, str]) -> Security:
+    """Read how to encrypt and log in from validated options."""
+    protocol, has_login = PROTOCOL.of(options), bool(USER.of(options) or TOKEN_FILE.of(options))
+    if protocol is not None and (protocol is SecurityProtocol.SASL) != has_login:
+        raise InvalidOptionError(
+            f"'{PROTOCOL.name}' is {protocol.value}, but "
+            + ("a user or token is given." if has_login else "no user or token is given."),
+            hint=f"Set '{USER.name}' and '{PASSWORD.name}' with sasl, and neither without.",
+        )
+    given: dict[str, str | bool | None] = {
+        "tls": TLS.of(options),
+        "tls_ca_file": TLS_CA.of(options),
+        "tls_certificate_file": TLS_CERTIFICATE.of(options),
+        "tls_key_file": TLS_KEY.of(options),
+        "tls_server_name": TLS_SERVER_NAME.of(options),
+        "mechanism": (MECHANISM.of(options) or "").upper(),
+        "token_file": TOKEN_FILE.of(options),
+    }
+    return tuple((name, value) for name, value in given.items() if value)
 
 
 def given_options(options: Mapping[str, str], declared: Iterable[Option[object]]) -> dict[str, str]:

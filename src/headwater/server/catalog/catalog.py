@@ -28,6 +28,8 @@ from headwater.server.disk_space import give_reserve, unwritable
 _events = Events("catalog")
 CATALOG_NAME = "catalog.sqlite"
 _STARTS = "starts"
+_LOGIN_SECRET = "login_secret"  # noqa: S105 - the name of a note
+_LOGIN_SECRET_BYTES = 32
 _BELIEVED = "believed_ms"
 _INCARNATION = "incarnation"
 _INCARNATION_BYTES = 8
@@ -118,6 +120,16 @@ class ServerCatalog:
     def read_only(self) -> str:
         """Return why nothing can be changed; empty if it can."""
         return self._store.read_only
+
+    def login_secret(self) -> bytes:
+        """Return a secret that only this storage knows, and always the same one."""
+        found = self._store.note_if_any(_LOGIN_SECRET)
+        if found is None:
+            found = random_bytes(_LOGIN_SECRET_BYTES).hex()
+            if not self.read_only:
+                with self._store.transaction():
+                    self._store.put_note(_LOGIN_SECRET, found)
+        return bytes.fromhex(found)
 
     def next_writer_id(self, owner: str) -> int:
         """Return a writer id that was never returned before, for a user."""

@@ -1,26 +1,20 @@
-"""What clients ask first: versions, logins, and where everything is."""
+"""What clients ask first: versions, and where everything is."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from headwater.errors import (
-    AuthenticationError,
     PartitionMissingError,
     RecordTooLargeError,
-    SecurityDisabledError,
 )
 from headwater.model.table import TableInfo
 from headwater.runtime.tasks import in_turns
 from headwater.server.catalog.store import PartitionInfo
-from headwater.server.connection import Session
 from headwater.server.context import FAULT_DELAY_S, Context, table_path
 from headwater.server.handlers.tables import table_json
-from headwater.server.logins import Logins
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS
 from headwater.wire.messages import Part, bytes_head
-
-PROTOCOL_SHOWN_MAX = 32
 
 
 async def api_versions(_: pb.ApiVersionsRequest, __: Context) -> pb.ApiVersionsResponse:
@@ -32,48 +26,6 @@ async def api_versions(_: pb.ApiVersionsRequest, __: Context) -> pb.ApiVersionsR
             for api in APIS.values()
         ]
     )
-
-
-async def authenticate(
-    request: pb.AuthenticateRequest, context: Context
-) -> pb.AuthenticateResponse:
-    """Check a user name and password given by SASL PLAIN; a failure ends the session."""
-    logins = context.services.logins
-    if logins is None:
-        raise SecurityDisabledError(
-            "This server does not accept credentials.", hint="Connect without a security protocol."
-        )
-    try:
-        await _log_in(request, context.session, logins)
-    except AuthenticationError:
-        context.session.is_over = True
-        raise
-    return pb.AuthenticateResponse()
-
-
-async def _log_in(request: pb.AuthenticateRequest, session: Session, logins: Logins) -> None:
-    # A client that logs in again is nobody until that has succeeded.
-    session.principal = None
-    if session.is_logging_in:
-        raise logins.malformed(
-            "Another login is still running on this connection.", address=session.address
-        )
-    if request.protocol.upper() != "PLAIN":
-        shown = request.protocol[:PROTOCOL_SHOWN_MAX]
-        reason = f"The mechanism {shown!r} is not supported, use PLAIN."
-        raise logins.malformed(reason, address=session.address)
-    try:
-        _, name, password = request.token.decode().split("\0")
-    except ValueError:
-        reason = "The PLAIN token is malformed."
-        raise logins.malformed(reason, address=session.address) from None
-    session.is_logging_in = True
-    try:
-        session.credential = await logins.check(name, password, address=session.address)
-    finally:
-        session.is_logging_in = False
-    if not session.is_over:
-        session.principal = name
 
 
 # Metadata: one server leads every bucket.
@@ -141,11 +93,12 @@ def _partitions(
 
 def _node(context: Context) -> pb.ServerNode:
     settings, session = context.services.settings, context.session
+    host, port = settings.advertised_host, settings.advertised_port
+    if session.is_encrypted and settings.tls_port is not None:
+        host, port = settings.tls_advertised_host, settings.tls_advertised_port
     # By default a client is sent to the address that it is connected to.
     return pb.ServerNode(
-        node_id=NODE_ID,
-        host=settings.advertised_host or session.local_host,
-        port=settings.advertised_port or session.local_port,
+        node_id=NODE_ID, host=host or session.local_host, port=port or session.local_port
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict
 
 from pyspark.sql import SparkSession
 
+from headwater.config.client import SECURITY, Security, variable_of
 from headwater.config.lake import exposed_secrets, value_or_file
 from headwater.engines.spark.tiering.tier import TieredRound, tier
 from headwater.tiering.plan import TieringSettings
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             lake=_lake(dict(given.lake)),
             user=given.user,
             password=os.environ.get("HEADWATER_PASSWORD"),
+            security=_security(given),
             settings=TieringSettings(poll_interval_s=given.poll, rows_max=given.rows_max),
             listener=tell,
         )
@@ -80,7 +82,21 @@ def parse(arguments: Sequence[str] | None) -> Namespace:
         default=os.environ.get("HEADWATER_USER"),
         help="User of the server; the password is taken from HEADWATER_PASSWORD.",
     )
+    for name, option in SECURITY.items():
+        held = os.environ.get(variable_of(name))
+        if name == "tls":
+            is_on = (held or "").lower() in {"1", "true", "yes", "on"}
+            parser.add_argument(option, action="store_true", default=is_on, help="Use TLS.")
+        else:
+            where = "As for headwater tier; files must be on the driver and on every worker."
+            parser.add_argument(option, dest=name, default=held, help=where)
     return parser.parse_args(arguments)
+
+
+def _security(given: Namespace) -> Security:
+    """Collect how to encrypt and log in."""
+    found = ((name, getattr(given, name)) for name in SECURITY)
+    return tuple((name, value) for name, value in found if value)
 
 
 def tell(news: News) -> None:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from headwater.client.client import AsyncClient
 from headwater.client.sync.client import Client
+from headwater.config.client import Security
 from headwater.engines.spark.clients import SparkConnection
 from headwater.engines.spark.tiering.runner import SparkRunner
 from headwater.errors import RequestError
@@ -43,6 +44,7 @@ def _connection(job: TieringJob, client: AsyncClient) -> SparkConnection:
         servers=tuple(client.address.split(_COMMA)),
         user=job.user,
         password=job.password,
+        security=job.security,
         deadline_s=job.deadline_s,
     )
 
@@ -88,6 +90,7 @@ def tier(  # noqa: PLR0913 - one argument per choice
     lake: Mapping[str, str] | None = None,
     user: str | None = None,
     password: str | None = None,
+    security: Security = (),
     settings: TieringSettings | None = None,
     listener: Listener = deaf,
 ) -> list[TieredRound]:
@@ -96,7 +99,8 @@ def tier(  # noqa: PLR0913 - one argument per choice
     The target is HOST:PORT of a server, a data directory, or a client that was opened with
     `listen=True`; Spark's workers must be able to reach it, and the warehouse as well. All tables
     with `table.datalake.enabled` are tiered, unless some are named. Options in `lake` override
-    those that the server sends.
+    those that the server sends. `security` are settings of encryption and logins by name, such as
+    `ClientSettings(tls=True, ...).security`.
 
     With `once` it returns when everything that existed at the start is in the lake, with what each
     round did; if tables failed, it raises the first error when the others are done. Without it, it
@@ -106,6 +110,7 @@ def tier(  # noqa: PLR0913 - one argument per choice
         target=_place(target),
         user=user,
         password=password,
+        security=security,
         tables=(tables,) if isinstance(tables, str) else tuple(tables),
         lake=lake or {},
         settings=settings or TieringSettings(),

@@ -1,0 +1,1 @@
+"""Encryption and identity at the door: certificates, tokens, and who may knock."""
