@@ -28,7 +28,7 @@ class TablePath:
 
 def check_database_name(name: str) -> str:
     """Check that a name is allowed for a database, and return it."""
-    if reason := _fault(name):
+    if reason := name_fault(name):
         raise errors.InvalidNameError(f"Database name {_shown(name)} {reason}.")
     return name
 
@@ -36,14 +36,14 @@ def check_database_name(name: str) -> str:
 def check_table_path(path: TablePath) -> TablePath:
     """Check that the names in a path are allowed, and return it."""
     check_database_name(path.database)
-    if reason := _fault(path.table):
+    if reason := name_fault(path.table):
         raise errors.InvalidTableError(f"Table name {_shown(path.table)} {reason}.")
     return path
 
 
 def check_partition_value(value: str) -> str:
     """Check that a value can be part of a partition name, and return it."""
-    if reason := _fault(value):
+    if reason := name_fault(value):
         raise errors.InvalidPartitionError(f"Partition value {_shown(value)} {reason}.")
     return value
 
@@ -66,7 +66,8 @@ def check_properties(properties: Mapping[str, str]) -> None:
             )
 
 
-def _fault(name: str) -> str:
+def name_fault(name: str) -> str:
+    """Say what is wrong with a name; an empty text if nothing is."""
     if not name:
         return "is empty"
     if len(name) > NAME_LENGTH_MAX:

@@ -19,7 +19,7 @@ from headwater.runtime.events import Events
 from headwater.runtime.tasks import in_turns
 from headwater.server.connection import Answer, Part, Session
 from headwater.server.context import Context, Services
-from headwater.server.handlers import lake, metadata, tables
+from headwater.server.handlers import cluster, lake, metadata, tables
 from headwater.server.handlers.fetch import fetch_log
 from headwater.server.handlers.login import authenticate
 from headwater.server.handlers.lookup import lookup, lookup_now, prefix_lookup, values_now
@@ -87,6 +87,18 @@ _HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.PREPARE_LAKE_TABLE_SNAPSHOT: lake.prepare_lake_table_snapshot,
     ApiKey.COMMIT_LAKE_TABLE_SNAPSHOT: lake.commit_lake_table_snapshot,
     ApiKey.LAKE_TIERING_HEARTBEAT: lake.lake_tiering_heartbeat,
+    ApiKey.GET_KV_SNAPSHOT_METADATA: cluster.get_kv_snapshot_metadata,
+    ApiKey.DESCRIBE_CLUSTER_CONFIGS: cluster.describe_cluster_configs,
+    ApiKey.ALTER_CLUSTER_CONFIGS: cluster.alter_cluster_configs,
+    ApiKey.REGISTER_PRODUCER_OFFSETS: cluster.register_producer_offsets,
+    ApiKey.GET_PRODUCER_OFFSETS: cluster.get_producer_offsets,
+    ApiKey.DELETE_PRODUCER_OFFSETS: cluster.delete_producer_offsets,
+    ApiKey.ACQUIRE_KV_SNAPSHOT_LEASE: cluster.acquire_kv_snapshot_lease,
+    ApiKey.RELEASE_KV_SNAPSHOT_LEASE: cluster.release_kv_snapshot_lease,
+    ApiKey.DROP_KV_SNAPSHOT_LEASE: cluster.drop_kv_snapshot_lease,
+    ApiKey.GET_CLUSTER_HEALTH: cluster.get_cluster_health,
+    ApiKey.LIST_REMOTE_LOG_MANIFESTS: cluster.list_remote_log_manifests,
+    ApiKey.LIST_KV_SNAPSHOTS: cluster.list_kv_snapshots,
 }
 # Requests that are mostly data are read by hand.
 _DECODERS: dict[ApiKey, Callable[[memoryview], Request]] = {

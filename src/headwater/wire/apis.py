@@ -30,6 +30,7 @@ class ApiKey(IntEnum):
     LOOKUP = 1017
     LIST_OFFSETS = 1021
     GET_LATEST_KV_SNAPSHOTS = 1023
+    GET_KV_SNAPSHOT_METADATA = 1024
     GET_FILESYSTEM_SECURITY_TOKEN = 1025
     INIT_WRITER = 1026
     COMMIT_LAKE_TABLE_SNAPSHOT = 1030
@@ -42,10 +43,21 @@ class ApiKey(IntEnum):
     AUTHENTICATE = 1038
     LAKE_TIERING_HEARTBEAT = 1042
     ALTER_TABLE = 1044
+    DESCRIBE_CLUSTER_CONFIGS = 1045
+    ALTER_CLUSTER_CONFIGS = 1046
     PREPARE_LAKE_TABLE_SNAPSHOT = 1052
+    REGISTER_PRODUCER_OFFSETS = 1053
+    GET_PRODUCER_OFFSETS = 1054
+    DELETE_PRODUCER_OFFSETS = 1055
+    ACQUIRE_KV_SNAPSHOT_LEASE = 1056
+    RELEASE_KV_SNAPSHOT_LEASE = 1057
+    DROP_KV_SNAPSHOT_LEASE = 1058
     GET_TABLE_STATS = 1059
     ALTER_DATABASE = 1060
     SCAN_KV = 1061
+    GET_CLUSTER_HEALTH = 1062
+    LIST_REMOTE_LOG_MANIFESTS = 1063
+    LIST_KV_SNAPSHOTS = 1064
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +126,50 @@ _APIS = (
     Api(ApiKey.GET_TABLE_STATS, pb.GetTableStatsRequest, pb.GetTableStatsResponse),
     Api(ApiKey.ALTER_DATABASE, pb.AlterDatabaseRequest, pb.AlterDatabaseResponse),
     Api(ApiKey.SCAN_KV, pb.ScanKvRequest, pb.ScanKvResponse),
+    Api(
+        ApiKey.GET_KV_SNAPSHOT_METADATA,
+        pb.GetKvSnapshotMetadataRequest,
+        pb.GetKvSnapshotMetadataResponse,
+    ),
+    Api(
+        ApiKey.DESCRIBE_CLUSTER_CONFIGS,
+        pb.DescribeClusterConfigsRequest,
+        pb.DescribeClusterConfigsResponse,
+    ),
+    Api(
+        ApiKey.ALTER_CLUSTER_CONFIGS, pb.AlterClusterConfigsRequest, pb.AlterClusterConfigsResponse
+    ),
+    Api(
+        ApiKey.REGISTER_PRODUCER_OFFSETS,
+        pb.RegisterProducerOffsetsRequest,
+        pb.RegisterProducerOffsetsResponse,
+    ),
+    Api(ApiKey.GET_PRODUCER_OFFSETS, pb.GetProducerOffsetsRequest, pb.GetProducerOffsetsResponse),
+    Api(
+        ApiKey.DELETE_PRODUCER_OFFSETS,
+        pb.DeleteProducerOffsetsRequest,
+        pb.DeleteProducerOffsetsResponse,
+    ),
+    Api(
+        ApiKey.ACQUIRE_KV_SNAPSHOT_LEASE,
+        pb.AcquireKvSnapshotLeaseRequest,
+        pb.AcquireKvSnapshotLeaseResponse,
+    ),
+    Api(
+        ApiKey.RELEASE_KV_SNAPSHOT_LEASE,
+        pb.ReleaseKvSnapshotLeaseRequest,
+        pb.ReleaseKvSnapshotLeaseResponse,
+    ),
+    Api(
+        ApiKey.DROP_KV_SNAPSHOT_LEASE, pb.DropKvSnapshotLeaseRequest, pb.DropKvSnapshotLeaseResponse
+    ),
+    Api(ApiKey.GET_CLUSTER_HEALTH, pb.GetClusterHealthRequest, pb.GetClusterHealthResponse),
+    Api(
+        ApiKey.LIST_REMOTE_LOG_MANIFESTS,
+        pb.ListRemoteLogManifestsRequest,
+        pb.ListRemoteLogManifestsResponse,
+    ),
+    Api(ApiKey.LIST_KV_SNAPSHOTS, pb.ListKvSnapshotsRequest, pb.ListKvSnapshotsResponse),
 )
 
 APIS: dict[int, Api] = {api.key: api for api in _APIS}

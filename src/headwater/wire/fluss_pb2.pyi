@@ -1048,6 +1048,250 @@ class GetLatestKvSnapshotsResponse(_message.Message):
     latest_snapshots: _containers.RepeatedCompositeFieldContainer[KvSnapshot]
     def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., latest_snapshots: _Optional[_Iterable[_Union[KvSnapshot, _Mapping]]] = ...) -> None: ...
 
+class GetKvSnapshotMetadataRequest(_message.Message):
+    __slots__ = ("table_id", "partition_id", "bucket_id", "snapshot_id")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_id: int
+    bucket_id: int
+    snapshot_id: int
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ...) -> None: ...
+
+class RemotePathAndLocalFile(_message.Message):
+    __slots__ = ("remote_path", "local_file_name")
+    REMOTE_PATH_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_FILE_NAME_FIELD_NUMBER: _ClassVar[int]
+    remote_path: str
+    local_file_name: str
+    def __init__(self, remote_path: _Optional[str] = ..., local_file_name: _Optional[str] = ...) -> None: ...
+
+class GetKvSnapshotMetadataResponse(_message.Message):
+    __slots__ = ("log_offset", "snapshot_files")
+    LOG_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FILES_FIELD_NUMBER: _ClassVar[int]
+    log_offset: int
+    snapshot_files: _containers.RepeatedCompositeFieldContainer[RemotePathAndLocalFile]
+    def __init__(self, log_offset: _Optional[int] = ..., snapshot_files: _Optional[_Iterable[_Union[RemotePathAndLocalFile, _Mapping]]] = ...) -> None: ...
+
+class ListKvSnapshotsRequest(_message.Message):
+    __slots__ = ("table_id", "partition_id")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_id: int
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ...) -> None: ...
+
+class ListKvSnapshotsResponse(_message.Message):
+    __slots__ = ("table_id", "partition_id", "active_snapshots")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_id: int
+    active_snapshots: _containers.RepeatedCompositeFieldContainer[KvSnapshot]
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., active_snapshots: _Optional[_Iterable[_Union[KvSnapshot, _Mapping]]] = ...) -> None: ...
+
+class KvSnapshotLeaseForBucket(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "snapshot_id")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_ID_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    snapshot_id: int
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., snapshot_id: _Optional[int] = ...) -> None: ...
+
+class KvSnapshotLeaseForTable(_message.Message):
+    __slots__ = ("table_id", "bucket_snapshots")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    bucket_snapshots: _containers.RepeatedCompositeFieldContainer[KvSnapshotLeaseForBucket]
+    def __init__(self, table_id: _Optional[int] = ..., bucket_snapshots: _Optional[_Iterable[_Union[KvSnapshotLeaseForBucket, _Mapping]]] = ...) -> None: ...
+
+class AcquireKvSnapshotLeaseRequest(_message.Message):
+    __slots__ = ("lease_id", "lease_duration_ms", "snapshots_to_lease")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOTS_TO_LEASE_FIELD_NUMBER: _ClassVar[int]
+    lease_id: str
+    lease_duration_ms: int
+    snapshots_to_lease: _containers.RepeatedCompositeFieldContainer[KvSnapshotLeaseForTable]
+    def __init__(self, lease_id: _Optional[str] = ..., lease_duration_ms: _Optional[int] = ..., snapshots_to_lease: _Optional[_Iterable[_Union[KvSnapshotLeaseForTable, _Mapping]]] = ...) -> None: ...
+
+class AcquireKvSnapshotLeaseResponse(_message.Message):
+    __slots__ = ("unavailable_snapshots",)
+    UNAVAILABLE_SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    unavailable_snapshots: _containers.RepeatedCompositeFieldContainer[KvSnapshotLeaseForTable]
+    def __init__(self, unavailable_snapshots: _Optional[_Iterable[_Union[KvSnapshotLeaseForTable, _Mapping]]] = ...) -> None: ...
+
+class LeasedBucket(_message.Message):
+    __slots__ = ("table_id", "partition_id", "bucket_id")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_id: int
+    bucket_id: int
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ...) -> None: ...
+
+class ReleaseKvSnapshotLeaseRequest(_message.Message):
+    __slots__ = ("lease_id", "buckets_to_release")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKETS_TO_RELEASE_FIELD_NUMBER: _ClassVar[int]
+    lease_id: str
+    buckets_to_release: _containers.RepeatedCompositeFieldContainer[LeasedBucket]
+    def __init__(self, lease_id: _Optional[str] = ..., buckets_to_release: _Optional[_Iterable[_Union[LeasedBucket, _Mapping]]] = ...) -> None: ...
+
+class ReleaseKvSnapshotLeaseResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DropKvSnapshotLeaseRequest(_message.Message):
+    __slots__ = ("lease_id",)
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    lease_id: str
+    def __init__(self, lease_id: _Optional[str] = ...) -> None: ...
+
+class DropKvSnapshotLeaseResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListRemoteLogManifestsRequest(_message.Message):
+    __slots__ = ("table_id", "partition_id")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    partition_id: int
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ...) -> None: ...
+
+class RemoteLogManifestEntry(_message.Message):
+    __slots__ = ("table_bucket", "remote_log_manifest_path", "remote_log_end_offset")
+    TABLE_BUCKET_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_LOG_MANIFEST_PATH_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    table_bucket: LeasedBucket
+    remote_log_manifest_path: str
+    remote_log_end_offset: int
+    def __init__(self, table_bucket: _Optional[_Union[LeasedBucket, _Mapping]] = ..., remote_log_manifest_path: _Optional[str] = ..., remote_log_end_offset: _Optional[int] = ...) -> None: ...
+
+class ListRemoteLogManifestsResponse(_message.Message):
+    __slots__ = ("manifests",)
+    MANIFESTS_FIELD_NUMBER: _ClassVar[int]
+    manifests: _containers.RepeatedCompositeFieldContainer[RemoteLogManifestEntry]
+    def __init__(self, manifests: _Optional[_Iterable[_Union[RemoteLogManifestEntry, _Mapping]]] = ...) -> None: ...
+
+class DescribeClusterConfigsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeConfig(_message.Message):
+    __slots__ = ("config_key", "config_value", "config_source")
+    CONFIG_KEY_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_VALUE_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_SOURCE_FIELD_NUMBER: _ClassVar[int]
+    config_key: str
+    config_value: str
+    config_source: str
+    def __init__(self, config_key: _Optional[str] = ..., config_value: _Optional[str] = ..., config_source: _Optional[str] = ...) -> None: ...
+
+class DescribeClusterConfigsResponse(_message.Message):
+    __slots__ = ("configs",)
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    configs: _containers.RepeatedCompositeFieldContainer[DescribeConfig]
+    def __init__(self, configs: _Optional[_Iterable[_Union[DescribeConfig, _Mapping]]] = ...) -> None: ...
+
+class AlterClusterConfigsRequest(_message.Message):
+    __slots__ = ("alter_configs",)
+    ALTER_CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    alter_configs: _containers.RepeatedCompositeFieldContainer[AlterConfig]
+    def __init__(self, alter_configs: _Optional[_Iterable[_Union[AlterConfig, _Mapping]]] = ...) -> None: ...
+
+class AlterClusterConfigsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetClusterHealthRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetClusterHealthResponse(_message.Message):
+    __slots__ = ("num_replicas", "in_sync_replicas", "num_leader_replicas", "active_leader_replicas", "status")
+    NUM_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    IN_SYNC_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    NUM_LEADER_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_LEADER_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    num_replicas: int
+    in_sync_replicas: int
+    num_leader_replicas: int
+    active_leader_replicas: int
+    status: int
+    def __init__(self, num_replicas: _Optional[int] = ..., in_sync_replicas: _Optional[int] = ..., num_leader_replicas: _Optional[int] = ..., active_leader_replicas: _Optional[int] = ..., status: _Optional[int] = ...) -> None: ...
+
+class ProducerBucketOffset(_message.Message):
+    __slots__ = ("partition_id", "bucket_id", "log_end_offset")
+    PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    partition_id: int
+    bucket_id: int
+    log_end_offset: int
+    def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ...) -> None: ...
+
+class ProducerTableOffsets(_message.Message):
+    __slots__ = ("table_id", "bucket_offsets")
+    TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    table_id: int
+    bucket_offsets: _containers.RepeatedCompositeFieldContainer[ProducerBucketOffset]
+    def __init__(self, table_id: _Optional[int] = ..., bucket_offsets: _Optional[_Iterable[_Union[ProducerBucketOffset, _Mapping]]] = ...) -> None: ...
+
+class RegisterProducerOffsetsRequest(_message.Message):
+    __slots__ = ("producer_id", "table_offsets", "ttl_ms")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TABLE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    producer_id: str
+    table_offsets: _containers.RepeatedCompositeFieldContainer[ProducerTableOffsets]
+    ttl_ms: int
+    def __init__(self, producer_id: _Optional[str] = ..., table_offsets: _Optional[_Iterable[_Union[ProducerTableOffsets, _Mapping]]] = ..., ttl_ms: _Optional[int] = ...) -> None: ...
+
+class RegisterProducerOffsetsResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: int
+    def __init__(self, result: _Optional[int] = ...) -> None: ...
+
+class GetProducerOffsetsRequest(_message.Message):
+    __slots__ = ("producer_id",)
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    producer_id: str
+    def __init__(self, producer_id: _Optional[str] = ...) -> None: ...
+
+class GetProducerOffsetsResponse(_message.Message):
+    __slots__ = ("producer_id", "expiration_time", "table_offsets")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRATION_TIME_FIELD_NUMBER: _ClassVar[int]
+    TABLE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    producer_id: str
+    expiration_time: int
+    table_offsets: _containers.RepeatedCompositeFieldContainer[ProducerTableOffsets]
+    def __init__(self, producer_id: _Optional[str] = ..., expiration_time: _Optional[int] = ..., table_offsets: _Optional[_Iterable[_Union[ProducerTableOffsets, _Mapping]]] = ...) -> None: ...
+
+class DeleteProducerOffsetsRequest(_message.Message):
+    __slots__ = ("producer_id",)
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    producer_id: str
+    def __init__(self, producer_id: _Optional[str] = ...) -> None: ...
+
+class DeleteProducerOffsetsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class GetLakeSnapshotRequest(_message.Message):
     __slots__ = ("table_path", "snapshot_id", "readable")
     TABLE_PATH_FIELD_NUMBER: _ClassVar[int]

@@ -35,7 +35,9 @@ COMPARISONS_MAX = 2 * KIB
 PARTITION_KEYS_MAX = 256
 
 LISTS: Mapping[str, int] = {
+    "AcquireKvSnapshotLeaseRequest.snapshots_to_lease": TABLES_MAX,
     "AddColumn.agg_function_params": PROPERTIES_MAX,
+    "AlterClusterConfigsRequest.alter_configs": PROPERTIES_MAX,
     "AlterDatabaseRequest.config_changes": PROPERTIES_MAX,
     "AlterTableRequest.add_columns": COLUMNS_MAX,
     "AlterTableRequest.config_changes": PROPERTIES_MAX,
@@ -51,6 +53,7 @@ LISTS: Mapping[str, int] = {
     "GetTableStatsRequest.buckets_req": BUCKETS_MAX,
     "GetTableStatsRequest.target_columns": COLUMNS_MAX,
     "InitWriterRequest.table_path": TABLES_MAX,
+    "KvSnapshotLeaseForTable.bucket_snapshots": BUCKETS_MAX,
     "LakeTableSnapshotInfo.buckets_req": OFFSETS_MAX,
     "LakeTieringHeartbeatRequest.failed_tables": TABLES_MAX,
     "LakeTieringHeartbeatRequest.finished_tables": TABLES_MAX,
@@ -69,9 +72,12 @@ LISTS: Mapping[str, int] = {
     "PrefixLookupRequest.buckets_req": LOOKUPS_MAX,
     "PrepareLakeTableSnapshotRequest.bucket_offsets": LAKE_TABLES_MAX,
     "ProduceLogRequest.buckets_req": WRITES_MAX,
+    "ProducerTableOffsets.bucket_offsets": BUCKETS_MAX,
     "PutKvRequest.buckets_req": WRITES_MAX,
     "PutKvRequest.only_if": BUCKETS_MAX,
     "PutKvRequest.target_columns": COLUMNS_MAX,
+    "RegisterProducerOffsetsRequest.table_offsets": TABLES_MAX,
+    "ReleaseKvSnapshotLeaseRequest.buckets_to_release": BUCKETS_MAX,
     "TableOffsets.bucket_offsets": OFFSETS_MAX,
 }
 """Items of a list in one request: all lists of that name together."""

@@ -21,6 +21,7 @@ from headwater.server.catalog.ids import (
 from headwater.server.catalog.lake import LakeRecords
 from headwater.server.catalog.lock import DirectoryLock
 from headwater.server.catalog.partitions import CatalogPartitions
+from headwater.server.catalog.producers import Producers
 from headwater.server.catalog.store import CatalogStore, CheckCreated
 from headwater.server.catalog.tables import Databases, Tables
 from headwater.server.disk_space import give_reserve, unwritable
@@ -76,6 +77,7 @@ class ServerCatalog:
             store, image, clock=clock, settings=settings, check_created=check_created
         )
         self.lake = LakeRecords(store, image)
+        self.producers = Producers(store, clock=clock)
 
     @classmethod
     def open(

@@ -411,6 +411,18 @@ class CatalogStore:
         found = self._file.rows("SELECT value FROM meta WHERE key = ?", (key,))
         return str(found[0][0]) if found else None
 
+    def notes_under(self, prefix: str) -> dict[str, str]:
+        """Read the values whose keys begin with a text."""
+        found = self._file.rows(
+            "SELECT key, value FROM meta WHERE substr(key, 1, ?) = ? ORDER BY key",
+            (len(prefix), prefix),
+        )
+        return {str(key): str(value) for key, value in found}
+
+    def remove_note(self, key: str) -> None:
+        """Remove a value, if it is there."""
+        self._file.change("DELETE FROM meta WHERE key = ?", (key,))
+
     def put_note(self, key: str, value: str) -> None:
         """Write one of the single values of the catalog."""
         self._file.change(
