@@ -184,7 +184,8 @@ def _secured(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def run(*arguments: object, **named: object) -> None:
-        function(*arguments, **named, security={name: named.pop(name) for name in _SECURITY})
+        security = {name: named.pop(name) for name in _SECURITY}
+        function(*arguments, **named, security=security)
 
     run.__dict__["__signature__"] = inspect.Signature(shown)
     run.__annotations__ = {each.name: each.annotation for each in shown}
