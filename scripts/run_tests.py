@@ -3,11 +3,16 @@
 The tests of Spark need one session and run one after another, so they run beside all others; a few
 of them run again over Spark Connect. What they print is shown when the others have ended. `make
 interop` runs all of them over Connect, and `make torture` runs every test in every combination.
+
+Files of tests are kept in memory where there is room for them, so that a sync costs nothing; tests
+of what a sync promises cut the power of a disk of their own. `make torture` uses the real disk.
 """
 
+import os
+import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +22,13 @@ from scripts.torture_running import Group
 
 WITHIN_S = 3 * 3600.0
 FAILED = 1
-_PYTEST = (sys.executable, "-m", "pytest", "-q")
-_MANY = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES_MIN = 4 * 1024**3
+# What a test that passed leaves behind is removed at once, as memory is dear.
+_PYTEST = (sys.executable, "-m", "pytest", "-q", "-o", "tmp_path_retention_policy=failed")
+# One more than there are cores, since tests also wait: for timeouts, and for other processes.
+WORKERS = min(8, (os.cpu_count() or 1) + 1)
+_MANY = ("-n", str(WORKERS), "--dist", "worksteal")
 OTHERS = (*_PYTEST, *_MANY, "-m", f"not spark and {SHORT}")
 _FOLDER = "tests/engines/spark"
 # Where they are, so that nothing else has to be loaded.
@@ -52,12 +62,12 @@ def main() -> int:
 
 def run(*, others: Sequence[str], spark: Sequence[str], over_connect: Sequence[str]) -> int:
     """Run commands, the later two one after the other beside the first; return 0 if all passed."""
-    with TemporaryDirectory() as place, ThreadPoolExecutor(1) as pool:
-        log = Path(place) / "spark.log"
+    with TemporaryDirectory(dir=_in_memory()) as place, ThreadPoolExecutor(1) as pool:
+        log, variables = Path(place) / "spark.log", _variables(place)
         print(f"The tests of Spark run beside the others and print to {log}.", flush=True)
         try:
-            beside = pool.submit(_run_spark, log, spark, over_connect)
-            is_good = Group(others).wait(WITHIN_S) == 0
+            beside = pool.submit(_run_spark, log, (spark, over_connect), variables)
+            is_good = Group(others, variables=variables).wait(WITHIN_S) == 0
             is_spark_good = beside.result()
         finally:
             for group in list(Group.running):
@@ -69,12 +79,28 @@ def run(*, others: Sequence[str], spark: Sequence[str], over_connect: Sequence[s
     return int(not (is_good and is_spark_good))
 
 
-def _run_spark(log: Path, spark: Sequence[str], over_connect: Sequence[str]) -> bool:
+def _in_memory() -> Path | None:
+    """Return a folder in memory, or None if there is none, or too little, or TMPDIR names one."""
+    has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES_MIN
+    return MEMORY if has_room and "TMPDIR" not in os.environ else None
+
+
+def _variables(place: str) -> Mapping[str, str]:
+    """Return what all tests share: where files go, and that what was compiled is kept."""
+    # Hundreds of processes are started, and each would compile everything again.
+    return {"TMPDIR": place, "PYTHONDONTWRITEBYTECODE": ""}
+
+
+def _run_spark(
+    log: Path, commands: tuple[Sequence[str], Sequence[str]], variables: Mapping[str, str]
+) -> bool:
     """Run the tests of Spark in one session, then some over Connect; tell whether all passed."""
-    first = Group(spark, log=log).wait(WITHIN_S)
+    spark, over_connect = commands
+    first = Group(spark, log=log, variables=variables).wait(WITHIN_S)
     if first not in (0, FAILED):  # ended from outside, or nothing was run: nothing more is begun
         return False
-    return Group(over_connect, log=_over_connect(log)).wait(WITHIN_S) == first == 0
+    second = Group(over_connect, log=_over_connect(log), variables=variables)
+    return second.wait(WITHIN_S) == first == 0
 
 
 def _over_connect(log: Path) -> Path:
