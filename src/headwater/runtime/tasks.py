@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import ParamSpec, TypeVar
 
 from headwater.runtime.clock import Clock
@@ -136,6 +136,13 @@ def in_turns(items: Iterable[T], *, per_turn: int = ITEMS_PER_TURN) -> AsyncIter
     return _InTurns(items, per_turn)
 
 
+async def let_others_run() -> None:
+    """Let all others run that can, also those whose requests are just arriving."""
+    # Twice: what arrives now is read in the next turn of the loop, behind what was planned for it.
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
 class _InTurns(AsyncIterator[T]):
     """Not an async generator: asyncio tracks those, which costs more than a short list."""
 
@@ -153,23 +160,25 @@ class _InTurns(AsyncIterator[T]):
             if self._count >= self._per_turn or (
                 self._count and self._time() - self._began > TURN_S_MAX
             ):
-                await asyncio.sleep(0)
+                await let_others_run()
                 self._began, self._count = self._time(), 0
             self._count += 1
             return item
         raise StopAsyncIteration
 
 
-async def gathered(calls: Iterable[Coroutine[object, object, T]]) -> list[T]:
+async def gathered(
+    calls: Iterable[Coroutine[object, object, T]], *, per_turn: int = CALLS_PER_TURN
+) -> list[T]:
     """Run calls concurrently, a limited number at a time, and return their results in order."""
     waiting, answers = iter(calls), list[T]()
     while first := next(waiting, None):
         tasks: list[asyncio.Task[T]] = []
         async with asyncio.TaskGroup() as group:
-            tasks.append(group.create_task(first))
-            others = islice(waiting, CALLS_AT_ONCE_MAX - 1)
-            tasks += [
-                group.create_task(call) async for call in in_turns(others, per_turn=CALLS_PER_TURN)
-            ]
+            for call in chain((first,), islice(waiting, CALLS_AT_ONCE_MAX - 1)):
+                tasks.append(group.create_task(call))
+                # Behind a call, not before one: a call that is dropped was never awaited.
+                if len(tasks) % per_turn == 0:
+                    await let_others_run()
         answers += [task.result() for task in tasks]
     return answers

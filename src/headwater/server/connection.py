@@ -135,8 +135,10 @@ def acknowledge(connection: socket.socket) -> None:
 # A client that has more than this to read is stuck: its next large answer waits.
 UNSENT_BYTES_HIGH = 1024 * 1024
 FLUSH_WITHIN_S = 2.0
-# A client that sends thousands of requests at once shares each turn of the loop with the others.
+# A client that sends thousands of requests at once shares each turn of the loop with the others: a
+# few lookups, and one of what may be a batch.
 REQUESTS_PER_TURN = 32
+BATCHES_PER_TURN = 1
 # Before login: room for versions, a mechanism and a token, which may be large, and for no more.
 LOGIN_FRAME_BYTES_MAX = 16 * 1024
 LOGIN_REQUESTS_MAX = 8
@@ -310,7 +312,7 @@ class Connection(asyncio.BufferedProtocol):
     async def finish(self, *, within_s: float) -> None:
         """Read no more, answer what was asked, and close, even on a client that does not read."""
         self._is_finishing = True
-        self._begin(len(self._waiting))
+        self._begin(len(self._waiting), batches=len(self._waiting))
         self._read_or_wait()
         await self._tasks.finish(within_s=within_s)
         if self._transport is None:
@@ -566,11 +568,15 @@ class Connection(asyncio.BufferedProtocol):
         """Begin as many requests as this turn of the loop and the limit allow."""
         if self._is_turn_planned:
             return
-        self._begin(min(REQUESTS_PER_TURN, self._room))
+        self._begin(min(REQUESTS_PER_TURN, self._room), batches=BATCHES_PER_TURN)
         self._plan_turn()
 
-    def _begin(self, count: int) -> None:
+    def _begin(self, count: int, *, batches: int) -> None:
         for _ in range(min(count, len(self._waiting))):
+            if self._waiting[0][0].api_key != ApiKey.LOOKUP:
+                if not batches:
+                    return
+                batches -= 1
             frame, budget = self._waiting.popleft()
             # Lookups may overtake what is under way; writes keep their order.
             may_go = frame.api_key == ApiKey.LOOKUP or not self._tasks
@@ -593,7 +599,9 @@ class Connection(asyncio.BufferedProtocol):
     def _plan_turn(self) -> None:
         if self._waiting and self._room and not self._is_turn_planned:
             self._is_turn_planned = True
-            asyncio.get_running_loop().call_soon(self._next_turn)
+            # Two turns ahead: what arrives now is read in the next one, and goes first.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._next_turn)
 
     def _next_turn(self) -> None:
         self._is_turn_planned = False

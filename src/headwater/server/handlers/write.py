@@ -56,7 +56,8 @@ async def together(
     """Return the answers to the writes of one request, in order; most requests have one."""
     if len(writes) == 1:
         return [await write(writes[0])]
-    return await gathered(map(write, writes))
+    # One batch in a turn of the loop, so that others are not kept waiting by a crowd of them.
+    return await gathered(map(write, writes), per_turn=1)
 
 
 @contextmanager
