@@ -173,12 +173,17 @@ async def gathered(
     """Run calls concurrently, a limited number at a time, and return their results in order."""
     waiting, answers = iter(calls), list[T]()
     while first := next(waiting, None):
-        tasks: list[asyncio.Task[T]] = []
-        async with asyncio.TaskGroup() as group:
-            for call in chain((first,), islice(waiting, CALLS_AT_ONCE_MAX - 1)):
-                tasks.append(group.create_task(call))
-                # Behind a call, not before one: a call that is dropped was never awaited.
-                if len(tasks) % per_turn == 0:
-                    await let_others_run()
-        answers += [task.result() for task in tasks]
+        some = chain((first,), islice(waiting, CALLS_AT_ONCE_MAX - 1))
+        answers += await _all_of(some, per_turn=per_turn)
     return answers
+
+
+async def _all_of(calls: Iterable[Coroutine[object, object, T]], *, per_turn: int) -> Iterable[T]:
+    tasks: list[asyncio.Task[T]] = []
+    async with asyncio.TaskGroup() as group:
+        for call in calls:
+            tasks.append(group.create_task(call))
+            # Behind a call, not before one: a call that is dropped was never awaited.
+            if len(tasks) % per_turn == 0:
+                await let_others_run()
+    return [task.result() for task in tasks]
