@@ -262,8 +262,8 @@ def test_a_suffix_names_the_shape(path, parts):
 
 
 @cases("path", ["a.b$lake", "a.b$lake$snapshots"])
-def test_the_lake_is_not_available_until_tiering_is(path):
-    with pytest.raises(UnsupportedError, match="not available until tiering"):
+def test_the_lake_is_a_way_to_read_a_table_and_has_no_name_of_its_own(path):
+    with pytest.raises(UnsupportedError, match="mode='lake'"):
         split_virtual(path)
 
 

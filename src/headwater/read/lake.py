@@ -57,7 +57,7 @@ class LakePlans:
         return cluster.own(cls, lambda: cls(cluster))
 
     async def snapshot(self, table: TableInfo, snapshot_id: int) -> LakeSnapshot | None:
-        """Return a snapshot; None if there is none, or not any more."""
+        """Return a snapshot; None if it does not exist, or no longer."""
         key = (table.table_id, snapshot_id)
         found = self._snapshots.get(key)
         if found is None:
@@ -167,7 +167,7 @@ class PlaceContent:
     """Its bucket is -1 for files of a lake that does not keep rows by bucket."""
     lake: tuple[LakeSplit, ...] = field(default=())
     log_bucket: LakeBucket | None = None
-    """None where the storage has no such bucket any more, or it cannot be told."""
+    """None if the storage no longer has the bucket, or that is unknown."""
 
     @property
     def byte_count(self) -> int:
@@ -220,8 +220,8 @@ def check_seam(view: TableView, bucket: LakeBucket) -> None:
         )
     if held.end < log.end and log.start > held.end:
         raise errors.LogGapError(
-            f"The lake holds {shown(view, bucket)} up to offset {held.end}, but its log begins at"
-            f" {log.start} by now: {log.start - held.end} offsets are in neither.",
+            f"The lake holds {shown(view, bucket)} up to offset {held.end}, but its log now"
+            f" begins at {log.start}: {log.start - held.end} offsets are in neither.",
             hint="Read what the lake holds with mode='lake', or what the log holds with"
             " mode='log'.",
         )
@@ -239,8 +239,8 @@ def _check_log(view: TableView, bucket: LakeBucket, log: OffsetRange) -> None:
     if view.table.is_keyed or log.start <= log.end:
         return
     raise errors.LogGapError(
-        f"The position to read is offset {log.end} of {shown(view, bucket)}, whose log begins at"
-        f" {log.start} by now, and the lake does not hold it.",
+        f"The position to read is offset {log.end} of {shown(view, bucket)}, whose log now begins"
+        f" at {log.start}, and the lake does not hold it.",
         hint="Read a later position.",
     )
 

@@ -173,15 +173,15 @@ async def list_ends(cluster: Cluster, table: TableInfo, *, buckets: Buckets) -> 
 async def check_positions(
     cluster: Cluster, table: TableInfo, positions: Sequence[LogPosition]
 ) -> None:
-    """Refuse logs that are not those any more of which these positions were told."""
+    """Refuse logs that no longer have the rows before these positions."""
     known = [each for each in positions if each.incarnation != UNKNOWN]
     buckets = list(dict.fromkeys(each.bucket for each in known))
     found = await _list(cluster, table, "earliest", buckets, lineage=True)
     for each in known:
         if not found[each.bucket].lineage.holds(each.position, each.incarnation):
             raise errors.LogDivergedError(
-                f"{table.path} does not hold the rows before offset {each.position} of bucket"
-                f" {each.bucket.bucket} any more."
+                f"{table.path} no longer holds the rows before offset {each.position} of bucket"
+                f" {each.bucket.bucket}."
             )
 
 

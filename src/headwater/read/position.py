@@ -151,7 +151,7 @@ class _Look:
         logs = await self._logs()
         if token is not None and not logs.holds(token.ends, token.written_by):
             raise errors.LogDivergedError(
-                f"The token is of rows of {self._table.path} that it does not hold any more."
+                f"The token is of rows of {self._table.path} that it no longer holds."
             )
         sought = await self._sought(logs, token)
         snapshot = await self._chosen(lake, sought, logs)
@@ -219,7 +219,7 @@ class _Look:
             return
         if lake.reported is None or now.snapshot_id != lake.reported.snapshot_id:
             raise errors.LogGapError(
-                f"Rows of {table.path} went to the lake while it was looked at."
+                f"Rows of {table.path} were tiered while the position was taken."
             )
 
     def _viewed(
@@ -227,7 +227,7 @@ class _Look:
     ) -> ViewedSnapshot | None:
         """Return a snapshot with its boundary: its own, or where it has none, what was reported."""
         if found.taken:
-            # Its boundary tells of rows that it does not hold any more.
+            # Its boundary tells of rows that it no longer holds.
             return None
         is_reported = reported is not None and reported.snapshot_id == found.snapshot_id
         boundary = found.boundary

@@ -255,9 +255,9 @@ class StateReader:
 
     def _unknown(self) -> errors.UnsupportedError:
         return errors.UnsupportedError(
-            f"The rows of {self._view.table.path} at offset {self._at} of {self._bucket} are not"
-            f" known any more: rows were updated since, and as its '{CHANGELOG_IMAGE.name}' is"
-            f" {ChangelogImage.WAL}, the log does not tell what they were before.",
+            f"The rows of {self._view.table.path} at offset {self._at} of {self._bucket} are no"
+            f" longer known: rows were updated since, and as its '{CHANGELOG_IMAGE.name}' is"
+            f" {ChangelogImage.WAL}, the log does not have the rows before updates.",
             hint="Read the newest rows.",
         )
 
@@ -275,7 +275,7 @@ class StateReader:
         if earliest[self._place] > 0:
             raise errors.UnsupportedError(
                 f"The servers of {table.path} cannot be asked for all rows, and the changelog of"
-                f" {self._bucket} begins at {earliest[self._place]} only.",
+                f" {self._bucket} begins only at {earliest[self._place]}.",
                 hint="Use servers of a newer version, or read $changelog.",
             )
         correction = await self._redone(OffsetRange(0, self._at))
@@ -291,8 +291,8 @@ class StateReader:
         except errors.OffsetOutOfRangeError as fault:
             raise errors.OffsetOutOfRangeError(
                 f"The rows of {self._view.table.path} at offset {self._at} of {self._bucket} are"
-                f" not known any more: {fault.message}",
-                hint="Its log keeps no changes that are so old. Read a later moment, or give"
+                f" no longer known: {fault.message}",
+                hint="Its log does not go back that far. Read a later moment, or give"
                 " 'table.log.ttl' a longer time.",
             ) from fault
         return found.found()

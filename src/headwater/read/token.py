@@ -141,7 +141,7 @@ def _foreign(text: str) -> InvalidTokenError:
     if dot and head.startswith(_FAMILY) and head.removeprefix(_FAMILY).isdigit():
         return InvalidTokenError(
             f"The token has the version '{head}', and this Headwater reads '{PREFIX[:-1]}'.",
-            hint="Take a new token, or use a version of Headwater that knows it.",
+            hint="Take a new token, or use a version of Headwater that reads it.",
         )
     return InvalidTokenError(f"{text[:40]!r} is not a token: tokens begin with '{PREFIX}'.")
 
@@ -156,7 +156,7 @@ def _token(node: Mapping[str, Json]) -> Token:
                 partitions[number] = name
                 ranges.update(_ranges(number, ends))
             case _:
-                raise ValueError(f"{each} is no partition")
+                raise ValueError(f"{each} is not a partition")
     return Token(
         path=TablePath(text_of(node, "database"), text_of(node, "table")),
         table_id=int_of(node, "table_id"),
@@ -193,4 +193,4 @@ def _ranges(partition: int | None, ends: list[Json]) -> Iterable[tuple[LakeBucke
             case [int(start), int(end)] if start >= 0 and end >= 0:
                 yield LakeBucket(partition, bucket), OffsetRange(start, end)
             case _:
-                raise ValueError(f"{each} is no offset")
+                raise ValueError(f"{each} is not an offset")

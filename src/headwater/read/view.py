@@ -102,7 +102,9 @@ class PositionQuery:
                 hint="Leave one of them out, or name a 'snapshot_id'.",
             )
         if self.mode == "log" and self.snapshot_id is not None:
-            raise errors.RequestError("mode='log' reads no lake, but a 'snapshot_id' is named.")
+            raise errors.RequestError(
+                "mode='log' does not read the lake, but a 'snapshot_id' is given."
+            )
 
     def _check_kinds(self) -> None:
         """Refuse what is no position, whatever types the caller's program promises."""
@@ -229,7 +231,7 @@ _MS = 1000
 
 
 def gap(table: TableInfo, sought: Sought, kept: Sequence[ViewedSnapshot]) -> errors.LogGapError:
-    """Tell that rows are in no log any more and in no snapshot that can be read."""
+    """The rows are no longer in the log, nor in a snapshot that can be read."""
     bucket = max(sought.starts, key=lambda each: sought.starts[each])
     held = [each.ranges[bucket].end for each in kept if bucket in each.ranges]
     end = f"ends at {max(held)}" if held else "does not hold it"
@@ -248,7 +250,7 @@ def missing_position(
         f"{_named(bucket)}: {start}" for bucket, start in sorted(sought.starts.items())[:_SHOWN_MAX]
     )
     return errors.PositionMissingError(
-        f"{table.path} cannot be read any more as it was at that position: its log begins at"
+        f"{table.path} can no longer be read as it was at that position: its log begins at"
         f" {starts or 'no offset'}, and no snapshot of the lake ends at or before the position and"
         " reaches the log.",
         hint=_there(kept),
@@ -278,7 +280,7 @@ def lost_rows(table: TableInfo, fault: errors.HeadwaterError) -> errors.Position
 
 
 def lost_values(table: TableInfo, column: str) -> errors.PositionMissingError:
-    """Tell that rows were written anew without a column, whose values at a position are gone."""
+    """The rows were rewritten without a column, so its values at the position are gone."""
     return errors.PositionMissingError(
         f"The values of '{column}' of {table.path} at that position are gone: the column was"
         " dropped since, rows were changed after that, and no lake snapshot serves the position.",
@@ -308,7 +310,7 @@ def check_reached(
         raise errors.PositionMissingError(
             f"The log of {table.path} does not reach back to {moment}: that of"
             f" {_named(unknown[0])} begins at offset {starts[unknown[0]]}, and when the rows before"
-            " it were written is not known any more.",
+            " it were written is no longer known.",
             hint="Read a later moment, or a lake snapshot by its id.",
         )
 
@@ -336,7 +338,7 @@ def check_image(table: TableInfo) -> None:
     image = CHANGELOG_IMAGE.required(table.descriptor.properties)
     if image is ChangelogImage.WAL:
         raise errors.UnsupportedError(
-            f"The rows of {table.path} at an earlier position cannot be told: no lake snapshot"
+            f"The rows of {table.path} at an earlier position are unknown: no lake snapshot"
             f" serves it, and the log has no rows before updates, as '{CHANGELOG_IMAGE.name}' is"
             f" {image}.",
             hint="Read the newest rows, or a lake snapshot by its id.",

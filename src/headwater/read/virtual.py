@@ -49,12 +49,12 @@ def split_virtual(path: str) -> tuple[str, VirtualKind | None]:
         return table, VirtualKind(suffix)
     if suffix.split(_MARKER)[0] == _LAKE:
         raise errors.UnsupportedError(
-            f"{path!r} cannot be read: the lake is not available until tiering is.",
-            hint=f"Read {table!r}.",
+            f"{path!r} is not a table: the lake is a way to read one.",
+            hint=f"Read {table!r} with mode='lake'.",
         )
     known = " and ".join(f"{_MARKER}{kind}" for kind in VirtualKind)
     raise errors.InvalidTableError(
-        f"{path!r} ends in none of the suffixes of virtual tables.",
+        f"{path!r} does not end in a suffix of virtual tables.",
         hint=f"They are {known}.",
     )
 
@@ -71,8 +71,8 @@ def check_shape(path: str, kind: VirtualKind | None, *, is_keyed: bool) -> None:
 def read_only(path: str, kind: VirtualKind, *, wanted: str) -> errors.UnsupportedError:
     """Return the refusal of anything but reading the log, such as `wanted="upsert"`."""
     return errors.UnsupportedError(
-        f"{path}{_MARKER}{kind} is a virtual table: it can be scanned and tailed, no more,"
-        f" so {wanted} is refused.",
+        f"{path}{_MARKER}{kind} is a virtual table: it can only be scanned and tailed, so"
+        f" {wanted} is not possible.",
         hint=f"Use {path}.",
     )
 

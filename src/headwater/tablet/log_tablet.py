@@ -473,7 +473,7 @@ def _split(records: Part) -> Batches:
     batches = [(view[position : position + header.size], header) for header, position in found]
     if len(batches) > BATCHES_MAX:
         raise RecordTooLargeError(
-            f"A request brings more than {BATCHES_MAX} record batches for a bucket.",
+            f"A request has more than {BATCHES_MAX} record batches for a bucket.",
             hint="Put more rows into a batch.",
         )
     return batches

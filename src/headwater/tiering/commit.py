@@ -36,7 +36,7 @@ class Fenced:
 
 @dataclass(frozen=True, slots=True)
 class Differs:
-    """Stop: the lake table belongs to another table by now."""
+    """Stop: the lake table now belongs to another table."""
 
     found: Boundary
 
@@ -187,13 +187,13 @@ def _fault(refusal: Fenced | Differs | Moved, wanted: Boundary) -> errors.Headwa
     match refusal:
         case Fenced(by):
             return errors.TieringFencedError(
-                f"Epoch {by.epoch.coordinator}.{by.epoch.turn} has committed to the lake while"
-                f" {wanted.epoch.coordinator}.{wanted.epoch.turn} was at work."
+                f"Epoch {by.epoch.coordinator}.{by.epoch.turn} committed to the lake while"
+                f" {wanted.epoch.coordinator}.{wanted.epoch.turn} was running."
             )
         case Differs(found):
             return errors.LakeTableDiffersError(
-                f"The lake table belongs to table {found.table.table_id} of storage"
-                f" '{found.table.storage}' by now.",
+                f"The lake table now belongs to table {found.table.table_id} of storage"
+                f" '{found.table.storage}'.",
                 hint="Another storage tiers into this lake: rename or drop the lake table, or use"
                 " another warehouse.",
             )

@@ -63,7 +63,7 @@ class RoundPlan:
     needs_claim: bool
     """Whether somebody whose turn came in between may still be alive."""
     replaces_report: bool
-    """Whether the server was told of offsets that the lake does not hold any more."""
+    """Whether the server knows of offsets that the lake no longer holds."""
     rows_left: int
     """Offsets that wait for the next round, since this one has enough."""
     partitions: Mapping[int, str] = field(default_factory=dict)
@@ -150,10 +150,10 @@ def check_same_table(held: Boundary | None, identity: TableIdentity, *, path: Ta
 
 
 def check_turn(held: Boundary | None, epoch: TieringEpoch, *, path: TablePath) -> None:
-    """Refuse to go on with a table that others tier by now."""
+    """Stop if others now tier the table."""
     if held is not None and held.epoch > epoch:
         raise TieringFencedError(
-            f"{path} was tiered in epoch {held.epoch.coordinator}.{held.epoch.turn} already;"
+            f"{path} was already tiered in epoch {held.epoch.coordinator}.{held.epoch.turn};"
             f" this is {epoch.coordinator}.{epoch.turn}."
         )
 
@@ -208,9 +208,9 @@ def _split(
         return _first_split(kept, view, bucket=bucket, log=log, limits=limits)
     if log.start > end:
         raise LogGapError(
-            f"The lake holds {_named(view, bucket)} up to offset {end}, but its log begins at"
-            f" {log.start} by now.",
-            hint="To begin anew with what the log still holds: headwater lake drop"
+            f"The lake holds {_named(view, bucket)} up to offset {end}, but its log now begins"
+            f" at {log.start}.",
+            hint="To start over with what the log still holds: headwater lake drop"
             f" {view.path}, then headwater tier {view.path} --begin-anew",
         )
     if log.end < end:
@@ -230,8 +230,8 @@ def _first_split(
     if reported and log.start and not limits.begins_anew:
         raise LogGapError(
             f"{_named(view, bucket)} was tiered up to offset {reported}, but this lake holds"
-            f" nothing of it, and its log begins at {log.start} by now.",
-            hint="Use the lake that holds it; or begin anew with what the log still holds:"
+            f" nothing of it, and its log now begins at {log.start}.",
+            hint="Use the lake that holds it; or start over with what the log still holds:"
             f" headwater tier {view.path} --begin-anew",
         )
     return _log_range(view, bucket, log, limits)
@@ -311,8 +311,8 @@ class TieringSettings:
         5_000_000, "Offsets of one bucket in one round; the rest waits for the next."
     )
     begins_anew: bool = switch(
-        "Begin a lake table anew with what the log still holds, where the lake has lost rows that"
-        " the log has not any more. Otherwise that is an error."
+        "Start a lake table over with what the log still holds if the lake has lost rows that the"
+        " log no longer has. Otherwise that is an error."
     )
     orphans_interval_s: float = seconds(
         _DAY_S, "How often files that no snapshot names are looked for in a lake table."

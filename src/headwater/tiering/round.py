@@ -44,7 +44,7 @@ def check_ours(reported: LakeSnapshot | None, *, path: TablePath) -> None:
     if OFFSETS_PROPERTY in reported.properties:
         raise errors.LakeTableDiffersError(
             f"The lake table {path} is filled by the tiering service of Apache Fluss.",
-            hint="Leave the table to that one; or stop it, and have the lake table made anew:"
+            hint="Leave the table to that one; or stop it, and recreate the lake table:"
             f" headwater lake drop {path}",
         )
 

@@ -59,7 +59,7 @@ def log_rows_filled(batch: LogBatch) -> LogBatch:
 
 
 def state_rows_filled(rows: pa.RecordBatch, bucket: TableBucket) -> pa.RecordBatch:
-    """Add the columns to rows of a state, of which nobody knows any more when they came."""
+    """Add the columns to rows of a state, whose times are no longer known."""
     unknown = np.full(rows.num_rows, _UNKNOWN, np.int64)
     return _filled(rows, bucket, unknown, unknown)
 

@@ -110,7 +110,7 @@ def _check_keyed(table: TableInfo) -> None:
         )
     if options.KV_FORMAT.required(table.descriptor.properties) is not options.KvFormat.COMPACTED:
         raise errors.UnsupportedError(
-            f"{table.path} keeps its rows in another format than compacted."
+            f"{table.path} stores its rows in a format other than compacted."
         )
 
 
@@ -302,7 +302,7 @@ class LogLane:
         properties = table.descriptor.properties
         if options.LOG_FORMAT.required(properties) is not options.LogFormat.ARROW:
             raise errors.UnsupportedError(
-                f"{table.path} keeps its log in another format than Arrow."
+                f"{table.path} stores its log in a format other than Arrow."
             )
         self.table_id = table.table_id
         self._schema_id = table.schema_id

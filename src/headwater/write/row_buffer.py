@@ -224,7 +224,7 @@ class RowRun:
         shown = self.form.shown(self.rows[at])
         return InvalidValueError(
             f"Row {self.first + at + 1} that this writer took, {shown}, cannot be written, and"
-            f" those behind it were not: {fault.message}",
+            f" those after it were not: {fault.message}",
             hint=fault.hint,
         )
 

@@ -132,7 +132,7 @@ def _column(values: object, field: pa.Field) -> pa.Array | pa.ChunkedArray:
         return pa.chunked_array(values) if is_stream else pa.array(values)
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InvalidValueError(
-            f"The column '{field.name}' cannot be made of a {type(values).__name__}: "
+            f"The column '{field.name}' cannot be built from a {type(values).__name__}: "
             f"{str(error).splitlines()[0]}."
         ) from None
 
@@ -479,7 +479,7 @@ def _row(value: Scalar, names: Sequence[str]) -> tuple[Scalar]:
 def _only(names: Sequence[str]) -> str:
     if len(names) != 1:
         raise InvalidValueError(
-            f"The key has the columns {', '.join(names)}, so a single value is none.",
+            f"The key has the columns {', '.join(names)}, so a single value is not a key.",
             hint="Give mappings or tuples. Wrap a single tuple in a list.",
         )
     return names[0]

@@ -140,7 +140,7 @@ class ShortWriter:
 
     async def _given_up(self, few: FewRows, queue: BucketQueue, deadline: float) -> None:
         """Hand a batch over whose sender was interrupted, unless it is settled already."""
-        unknown = DisconnectedError("Whoever waited for the answer was interrupted.")
+        unknown = DisconnectedError("The caller was interrupted while it waited for the answer.")
         _, batch = self._batch(few)
         queue.reclaim(few, batch, unknown, deadline=deadline)
 

@@ -69,7 +69,7 @@ class WriteContext:
 
     def _refuse_if_closed(self) -> None:
         if self.work.is_closed:
-            raise errors.ClosedError("The client was closed, so it writes no more.")
+            raise errors.ClosedError("The client is closed, so it cannot write.")
 
 
 # The partitions that rows go to, made where they are missing.

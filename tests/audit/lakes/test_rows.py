@@ -67,7 +67,7 @@ async def test_rows_that_expire_while_they_are_compared_are_told_as_not_proven(w
     report = await audited(table, deep=True)
 
     assert report.findings == ()
-    assert "not in the log any more" in report.proof(Check.LAKE_ROWS).note
+    assert "no longer in the log" in report.proof(Check.LAKE_ROWS).note
 
 
 @pytest.mark.parametrize("change", [without_a_row, with_a_row_twice])

@@ -191,5 +191,5 @@ def test_rows_before_the_first_change_that_is_kept_are_an_error_that_says_so(sto
     history.write({1: 1}, {1: 2})
     expired = Altered(history.table.cluster, ApiKey.FETCH_LOG, OffsetOutOfRangeError("gone"))
 
-    with pytest.raises(OffsetOutOfRangeError, match=r"not known any more.*table\.log\.ttl"):
+    with pytest.raises(OffsetOutOfRangeError, match=r"no longer known.*table\.log\.ttl"):
         history.amounts(1, cluster=expired)

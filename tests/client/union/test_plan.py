@@ -118,7 +118,7 @@ def test_a_log_that_begins_later_is_no_gap_if_the_lake_reaches_the_position():
 
 
 def test_a_position_that_only_the_expired_log_held_is_an_error():
-    with pytest.raises(LogGapError, match="begins at 6 by now"):
+    with pytest.raises(LogGapError, match="now begins at 6"):
         read(view({0: (6, 4)}))
 
 

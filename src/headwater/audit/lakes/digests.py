@@ -75,7 +75,7 @@ class LakeReading:
             said = " ".join(str(fault).split())
             raise CorruptFileError(
                 f"The lake file {names} cannot be read: {said}.",
-                hint="Restore it from a copy, or tier the table anew.",
+                hint="Restore it from a copy, or tier the table again.",
             ) from fault
 
     async def _part(self, part: LakeSplit) -> GroupRows:
@@ -228,7 +228,7 @@ class StatesAt:
         }
 
     async def rows(self, bucket: LakeBucket, at: int) -> AsyncIterator[pa.RecordBatch]:
-        """Yield the rows of a bucket at an offset, or say that they are not known any more."""
+        """Yield the rows of a bucket at an offset, or say that they are no longer known."""
         place, named = self._log.place_of(bucket)
         reader = StateReader(
             self._looked.cluster,

@@ -106,7 +106,7 @@ class LogRowCheck:
                 check=_CHECK,
                 table=str(self._say.path),
                 amount=self._proven,
-                note=f"{self._unproven} rows are not in the log any more" if self._unproven else "",
+                note=f"{self._unproven} rows are no longer in the log" if self._unproven else "",
             )
         )
 
@@ -123,7 +123,7 @@ class LogRowCheck:
             try:
                 self._parts[bucket] = await self._log.parts(bucket, cuts)
             except OffsetOutOfRangeError:
-                continue  # Retention was faster: these rows are not in the log any more.
+                continue  # Retention was faster: these rows are no longer in the log.
             except HeadwaterError as fault:
                 # Whoever audits the log says what is wrong with it.
                 self._notes.bad(

@@ -66,7 +66,7 @@ def _back(
     between = f"from snapshot {before.snapshot_id} to {after.snapshot_id}"
     remedy = (
         "Two tierers or a restore wrote over each other: compare the rows by headwater audit"
-        f" {say.path} --deep, and tier the table anew if they differ."
+        f" {say.path} --deep, and tier the table again if they differ."
     )
     if later.table != earlier.table:
         yield say.table(

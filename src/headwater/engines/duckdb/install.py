@@ -120,7 +120,7 @@ def _attach(con: duckdb.DuckDBPyConnection, alias: str) -> None:
         ).fetchall()
         if there and not is_ours:
             raise RequestError(
-                f"DuckDB has a database '{alias}' already.",
+                f"DuckDB already has a database '{alias}' already.",
                 hint="Give another name: install(con, at, alias='tables').",
             )
         # Beside a database that may only be read, memory is not writable unless it is said so.

@@ -239,7 +239,7 @@ def _without_deletes(behavior: DeleteBehavior) -> DeleteBehavior:
 def _refuse_targets(targets: Collection[int] | None, engine: MergeEngine) -> None:
     if targets is not None:
         raise errors.UnsupportedError(
-            f"The merge engine {engine} takes no partial updates.", hint="Write whole rows."
+            f"The merge engine {engine} does not support partial updates.", hint="Write whole rows."
         )
 
 
@@ -289,7 +289,7 @@ def fold(
     records = np.arange(writes.record_count)
     if engine.delete_behavior is not DeleteBehavior.ALLOW and writes.is_delete.any():
         if engine.delete_behavior is DeleteBehavior.DISABLE:
-            raise errors.DeletionDisabledError("This table takes no deletes.")
+            raise errors.DeletionDisabledError("This table does not allow deletes.")
         records = np.flatnonzero(~writes.is_delete)
     turns = Turns.of(writes, records)
     outcome = engine.rule.decide(MergeBatch(writes, turns, ids))

@@ -402,7 +402,7 @@ def check_never_tiered(metadata: TableMetadata) -> None:
     oldest = min((each.sequence_number or 0 for each in metadata.snapshots), default=0)
     if column_ids_of(metadata.properties) is not None and oldest > _FIRST_SEQUENCE_NUMBER:
         raise LakeTableDiffersError(
-            f"No snapshot of the Iceberg table in {metadata.location} says any more how "
+            f"No snapshot of the Iceberg table in {metadata.location} still says how "
             "far it holds the log: those that did have expired, and the rest were "
             "committed by others.",
             hint="Drop the lake table, so that it is tiered again.",

@@ -180,7 +180,7 @@ class PaimonTable:
             last = each
         if last.snapshot_id > 1 and layout.COLUMN_IDS_OPTION in self.schema.options:
             raise LakeTableDiffersError(
-                f"No snapshot of the lake table {self.spec.path} says any more how far it "
+                f"No snapshot of the lake table {self.spec.path} still says how far it "
                 f"holds the log: those before {last.snapshot_id} have expired, and all "
                 "later ones were committed by others.",
                 hint=(

@@ -116,8 +116,8 @@ def _lake_run(
         ends = found if before is None else one_after_the_other([before, first])
         if not (is_ascending(found.order) and is_ascending(ends.order)):
             raise CorruptFileError(
-                "Rows of the lake are not sorted by key, though they should be.",
-                hint="Read them without an order, and compact the table.",
+                "The rows of the lake are not sorted by key, as they should be.",
+                hint="Read them unordered, and compact the table.",
             )
         yield found
         _, before = found.cut(len(found) - 1)

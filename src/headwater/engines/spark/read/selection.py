@@ -169,7 +169,7 @@ def check_columns(asked: StructType, whole: pa.Schema, *, path: str) -> None:
     known = spark_schema(whole, columns=asked.names, path=path)
     if not asked.names:
         raise RequestError(
-            f"No column of {path} is asked for.", hint=f"It has {', '.join(whole.names)}."
+            f"No column of {path} is requested.", hint=f"It has {', '.join(whole.names)}."
         )
     for ours, theirs in zip(known, asked, strict=True):
         if ours.dataType.simpleString() != theirs.dataType.simpleString():
@@ -202,7 +202,7 @@ async def selected(cluster: Cluster, reading: Reading, options: SourceOptions) -
 
 
 async def selected_still(cluster: Cluster, reading: Reading, options: SourceOptions) -> Buckets:
-    """Return the buckets that are there by now; a partition may have come or gone."""
+    """Return the buckets that exist now; partitions may have come or gone."""
     names = selected_names(reading, options)
     found = await buckets_of(cluster, reading.table)
     if names is not None:

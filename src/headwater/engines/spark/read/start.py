@@ -137,7 +137,7 @@ def first_shares(
     ) as fault:
         raise errors.PositionMissingError(
             f"The first rows of the stream cannot be read again: {fault}",
-            hint="Start the query with a new checkpoint location, and empty what it had written.",
+            hint="Start the query with a new checkpoint location, and delete what it has written.",
         ) from fault
     return [ViewShare(view, share) for share in shares_of(splits, options)]
 

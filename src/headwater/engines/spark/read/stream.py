@@ -247,5 +247,5 @@ def _check(options: SourceOptions) -> None:
     if (named := position_option(options.position)) is not None:
         raise InvalidOptionError(
             f"'{named}' is for batch reads, and this is a stream.",
-            hint="Use 'scan.startup.mode' and what goes with it to say where to begin.",
+            hint="Set the start with 'scan.startup.mode' and its options.",
         )

@@ -47,10 +47,10 @@ def lost_offsets(table: TableInfo, lost: Mapping[Place, OffsetRange]) -> OffsetO
         for place, offsets in lost.items()
     ]
     return OffsetOutOfRangeError(
-        f"Rows of {table.path} that were not read yet are gone ({'; '.join(told)}): the log keeps"
-        " them no longer.",
-        hint=f"Use {_GO_ON} to go on with the rows that are left, or start a new query with a new"
-        " checkpoint. 'table.log.ttl' says how long rows are kept.",
+        f"Rows of {table.path} that were not read yet are gone ({'; '.join(told)}): the log no"
+        " longer has them.",
+        hint=f"Use {_GO_ON} to continue with the rows that are left, or start a new query with a"
+        " new checkpoint. 'table.log.ttl' says how long rows are kept.",
     )
 
 
@@ -58,7 +58,7 @@ def lost_partition(table: TableInfo, what: str) -> PartitionMissingError:
     """Say that a partition was dropped with rows that were not read."""
     return PartitionMissingError(
         f"A partition of {table.path} was dropped before its rows were read: {what}",
-        hint=f"Use {_GO_ON} to go on without them.",
+        hint=f"Use {_GO_ON} to continue without them.",
     )
 
 
