@@ -30,6 +30,7 @@ from headwater.engines.spark.options import SHARED_OPTIONS as SPARK_OPTIONS
 from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS
 from headwater.errors import HeadwaterError
 from headwater.metrics.exposition import METRICS, MetricDeclaration, MetricKind
+from headwater.server.permissions.needs import NEEDS
 from headwater.wire.apis import APIS
 from scripts.engines_reference import engines_reference
 from scripts.python_reference import python_reference
@@ -101,6 +102,7 @@ def reference_pages() -> dict[str, str]:
         "spark.md": _page(spark_reference()),
         "errors.md": _page(_errors()),
         "apis.md": _page(_apis()),
+        "permissions.md": _page(_permissions()),
         "cli.md": _page(_cli()),
         "metrics.md": _page(_metrics()),
     }
@@ -318,6 +320,29 @@ def _apis() -> Iterator[str]:
                 f"`{api.response.DESCRIPTOR.name}`",
             )
             for _, api in sorted(APIS.items())
+        ],
+    )
+
+
+def _permissions() -> Iterator[str]:
+    yield "# Permissions of every call"
+    yield (
+        "What a user needs where [permissions](../how-to/permissions.md) are checked, and what"
+        " happens without it. ALL stands for every operation, and every operation for DESCRIBE;"
+        " what is granted on the cluster or on a database holds for everything in it."
+    )
+    yield _table(
+        ("key", "call", "operation", "on", "without it", "remarks"),
+        [
+            (
+                str(int(api)),
+                f"`{api.name}`",
+                "" if need.operation is None else need.operation.name,
+                need.on,
+                str(need.otherwise),
+                need.note,
+            )
+            for api, need in sorted(NEEDS.items())
         ],
     )
 

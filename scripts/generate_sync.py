@@ -29,6 +29,7 @@ BLOCKING = {
     "AsyncScan": "Scan",
     "AsyncView": "View",
     "AsyncCursor": "Cursor",
+    "AclAdmin": "Acls",
     "CursorAdmin": "Cursors",
     "LakeCoordinator": "Lake",
     "Tail | VirtualTail": "Tail",
@@ -71,6 +72,7 @@ class Mirror:
 
 MODULES = {
     "client.py": (
+        Mirror("Acls", "AclAdmin", "client/acls.py", "_admin"),
         Mirror("Lake", "LakeCoordinator", "cluster/lake.py", "_coordinator"),
         Mirror(
             "Client", "AsyncClient", "client/client.py", "_client", frozenset({"cluster", "shown"})

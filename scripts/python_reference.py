@@ -19,7 +19,7 @@ from headwater.write import rows_in
 SIGNATURE_CHARS_MAX = 96
 # Every public name stands in one of these, or the page cannot be made.
 OPENING = ("open", "connect")
-CLASSES = ("Client", "Table", "Scan", "View", "Tail", "Writer", "Cursor", "Cursors")
+CLASSES = ("Client", "Table", "Scan", "View", "Tail", "Writer", "Cursor", "Cursors", "Acls")
 VALUES = (
     "Receipt",
     "BucketReceipt",
@@ -39,6 +39,7 @@ VALUES = (
     "NativePlan",
     "FileGroup",
     "Explanation",
+    "Acl",
 )
 ELSEWHERE = ("ClientSettings", "ServerSettings", "HeadwaterError", "errors", "Offsets")
 # Clients are made by `open` and `connect`; what lies below them is not for everybody.

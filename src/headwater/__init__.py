@@ -11,7 +11,7 @@ from headwater.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from headwater.client.cursors.admin import CursorState, CursorSummary, MemberState, PlaceState
-    from headwater.client.sync.client import Client, connect
+    from headwater.client.sync.client import Acls, Client, connect
     from headwater.client.sync.scan import Scan, View
     from headwater.client.sync.table import Table, Writer
     from headwater.client.sync.tail import Cursor, Cursors, Tail
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headwater.config.server import ServerSettings
     from headwater.embedded.storage import open  # noqa: A004 - reads as it should
     from headwater.epochs.intake import EpochReceipt
+    from headwater.model.acl import Acl
     from headwater.read.explain import Explanation
     from headwater.read.offsets import LogBatch, Offsets, Place
     from headwater.read.split import FileGroup, NativePlan, ReadPlan, Tier, UnionSplit
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Acl",
+    "Acls",
     "BucketReceipt",
     "ChangeType",
     "Client",
@@ -65,6 +68,8 @@ __all__ = [
 # Names are loaded when they are used first: the command line, test plugins and workers of other
 # systems import this package without needing all of it.
 _HOMES = {
+    "Acl": "model.acl",
+    "Acls": "client.sync.client",
     "BucketReceipt": "write.receipts",
     "ChangeType": "rows.log_batch",
     "Client": "client.sync.client",

@@ -1,5 +1,6 @@
 """The same API for those who await: `async with await headwater.aio.open("./data") as hw: ...`."""
 
+from headwater.client.acls import AclAdmin
 from headwater.client.client import AsyncClient, connect
 from headwater.client.cursors.admin import CursorAdmin
 from headwater.client.cursors.cursor import AsyncCursor
@@ -12,6 +13,7 @@ from headwater.read.tail import Tail
 from headwater.read.virtual import VirtualTail
 
 __all__ = [
+    "AclAdmin",
     "AsyncClient",
     "AsyncCursor",
     "AsyncScan",

@@ -117,7 +117,7 @@ def test_a_catalog_of_the_first_version_is_brought_up_to_date(tmp_path):
     beside = sqlite3.connect(tmp_path / "catalog.sqlite")
     beside.executescript(
         "DROP TABLE row_numbers; DROP TABLE lake_tables; DROP TABLE lake_snapshots;"
-        "DROP TABLE sums; DROP TABLE writer_blocks;"
+        "DROP TABLE sums; DROP TABLE writer_blocks; DROP TABLE acls;"
         "DELETE FROM meta WHERE key IN ('starts', 'incarnation'); PRAGMA user_version = 1;"
     )
     beside.close()

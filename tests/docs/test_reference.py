@@ -43,7 +43,7 @@ def test_every_setting_is_documented(settings, page):
     assert [name for name in texts if f"| `{name}` |" not in PAGES[page]] == []
 
 
-@cases("kind", ["Client", "Table", "Scan", "View", "Tail", "Writer", "Cursor", "Cursors"])
+@cases("kind", ["Client", "Table", "Scan", "View", "Tail", "Writer", "Cursor", "Cursors", "Acls"])
 def test_every_public_call_is_documented(kind):
     calls = [name for name in vars(getattr(headwater, kind)) if not name.startswith("_")]
 

@@ -114,6 +114,7 @@ COMMANDS = {
     "serve": "serve",
     "user": "security.user",
     "certificate": "security.certificate",
+    "acl": "security.acl",
     "quota": "security.quota",
     "database": "table",
     "table": "table",

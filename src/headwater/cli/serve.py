@@ -130,7 +130,7 @@ Insecure = Annotated[
     ),
 ]
 
-# Encryption and logins: settings of the server, with their own descriptions.
+# Encryption, logins and permissions: settings of the server, with their own descriptions.
 
 _SECURITY = {
     "tls_certificate_file": "--tls-certificate",
@@ -149,11 +149,14 @@ _SECURITY = {
     "token_audience": "--token-audience",
     "token_principal_claim": "--token-principal-claim",
     "token_groups_claim": "--token-groups-claim",
+    "authorizer_enabled": "--authorizer",
+    "super_users": "--super-users",
 }
 _KINDS: dict[str, object] = {
     "tls_port": int | None,
     "tls_advertised_port": int,
     "metrics_tls": bool,
+    "authorizer_enabled": bool,
 }
 
 
@@ -165,7 +168,7 @@ def _parameter(name: str, description: str) -> inspect.Parameter:
         _SECURITY[name],
         help=description.replace("'port'", "--port").replace("'host'", "--host"),
         show_default=bool(default),
-        rich_help_panel="Encryption and logins",
+        rich_help_panel="Encryption, logins and permissions",
     )
     return inspect.Parameter(
         name,

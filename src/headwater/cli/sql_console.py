@@ -22,6 +22,7 @@ from headwater.cli.command import CommandSession, note, write
 from headwater.cli.commands import LinesError, tell
 from headwater.cli.names import shown_databases
 from headwater.cli.output import Output
+from headwater.cli.security.grants import GrantStatement, pieces_of
 from headwater.cluster.paths import DEFAULT_DATABASE
 from headwater.errors import RequestError
 from headwater.runtime.clock import SystemClock
@@ -276,6 +277,14 @@ class Console:
 
     def run(self, text: str) -> None:
         """Run statements one after the other, each on the current tables."""
+        for piece in pieces_of(text):
+            if isinstance(piece, GrantStatement):
+                changed = piece.run(self.session.client)
+                note(f"{'granted' if piece.is_grant else 'revoked'} {changed}")
+            else:
+                self._query(piece)
+
+    def _query(self, text: str) -> None:
         if sql.is_blank(text):
             return
         if hint := sql.hint_in(text):

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from headwater.client.acls import AclAdmin
 from headwater.client.cursors.admin import CursorAdmin
 from headwater.client.table import AsyncTable
 from headwater.cluster.admin import Admin
@@ -62,6 +63,11 @@ class AsyncClient:
     def cluster(self) -> Cluster:
         """The servers behind the client, for code built on top of it."""
         return self._cluster
+
+    @property
+    def acls(self) -> AclAdmin:
+        """Manage permissions: grant, revoke, list and test them."""
+        return AclAdmin(self._cluster)
 
     @property
     def cursors(self) -> CursorAdmin:

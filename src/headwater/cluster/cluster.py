@@ -234,6 +234,9 @@ class Cluster:
         for table in metadata.tables:
             if table.path == path:
                 return table
+        # A server leaves out what one may not see; asked this way it says so.
+        question = pb.GetTableInfoRequest(table_path=wire_path(path))
+        await self._ask_once(question, pb.GetTableInfoResponse, coordinator=False)
         raise TableMissingError(f"There is no table {path}.")
 
     def know(self, table: TableInfo) -> None:

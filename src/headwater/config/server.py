@@ -17,6 +17,7 @@ from headwater.config.values import (
     text,
 )
 from headwater.errors import InvalidOptionError
+from headwater.model.acl import parse_principals
 
 MIB = 1024**2
 OVERHEAD_BYTES = 192 * MIB
@@ -34,6 +35,8 @@ _FREE = frozenset(
         "advertised_host",
         "advertised_port",
         "insecure",
+        "authorizer_enabled",
+        "super_users",
         "trust_clock",
         "metrics_host",
         "metrics_port",
@@ -134,6 +137,14 @@ class ServerSettings:
     token_principal_claim: str = text("sub", "Claim of a token that names the principal.")
     token_groups_claim: str = text(
         "", "Claim of a token that lists the principal's groups; empty: no groups."
+    )
+    authorizer_enabled: bool = switch(
+        "Check permissions: users may do only what they were granted. Needs users."
+    )
+    super_users: str = text(
+        "",
+        "Principals that may do everything where permissions are checked, separated by "
+        "semicolons, such as User:admin;Group:operators.",
     )
     metrics_host: str = text("127.0.0.1", "Address to serve metrics and health checks on.")
     metrics_port: int | None = integer_or_none(
@@ -281,6 +292,7 @@ class ServerSettings:
         _check_tls(self)
         _check_choices(self)
         _check_logins(self)
+        _check_permissions(self)
 
     @property
     def mechanism_names(self) -> tuple[str, ...]:
@@ -342,6 +354,14 @@ def _check_logins(settings: ServerSettings) -> None:
         raise InvalidOptionError("'token_principal_claim' is empty.", hint="The usual one is sub.")
 
 
+def _check_permissions(settings: ServerSettings) -> None:
+    if parse_principals(settings.super_users) and not settings.authorizer_enabled:
+        raise InvalidOptionError(
+            "'super_users' has no effect where permissions are not checked.",
+            hint="Set 'authorizer_enabled' (--authorizer) as well.",
+        )
+
+
 def limits_for(memory_bytes: int) -> dict[str, int]:
     """Compute limits that fit into an amount of memory; with 2 GiB or more they are the defaults.
 
@@ -382,9 +402,11 @@ def limit_named(name: str, value: str) -> int:
     return read
 
 
-def settings_with(settings: ServerSettings, limits: Mapping[str, int]) -> ServerSettings:
-    """Replace some limits of the settings."""
-    return replace(settings, **limits)  # type: ignore[arg-type]
+def settings_with(
+    settings: ServerSettings, changes: Mapping[str, int | str | bool]
+) -> ServerSettings:
+    """Replace some of the settings."""
+    return replace(settings, **changes)  # type: ignore[arg-type]
 
 
 def _share(free: int, percent: int) -> int:

@@ -34,7 +34,7 @@ class InProcessLink:
 
     def __init__(self, serve: Serve) -> None:
         self._serve = serve
-        self._session = Session(PEER, "", 0, _never_full, principal=PEER)
+        self._session = Session(PEER, "", 0, _never_full, principal=PEER, is_internal=True)
         self.is_open = True
 
     async def exchange(self, api: Api, parts: Sequence[Part], *, timeout_s: float) -> memoryview:
@@ -102,7 +102,7 @@ class InProcessWrites:
         self._dispatcher = dispatcher
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
-        self._session = Session(PEER, "", 0, _never_full, principal=PEER)
+        self._session = Session(PEER, "", 0, _never_full, principal=PEER, is_internal=True)
 
     def write(
         self, request: ProduceRequest | PutRequest, *, timeout_s: float

@@ -56,6 +56,8 @@ class Session:
     # What the client has to answer next, inside a login with several steps.
     challenge: Challenge | None = None
     login_steps: int = 0
+    # In the process of the storage itself, which may do everything.
+    is_internal: bool = False
     needs_login: bool = False
     is_logging_in: bool = False
     # A login failed: the connection is closed once the answer is sent.
@@ -70,6 +72,9 @@ class Session:
     meter: Meter | None = None
     # Projections name columns by position, so it matters which schema versions a client has seen.
     schemas_told: dict[int, set[int]] = field(default_factory=dict)
+    # What the authorizer decided by table id and operation, and the state that it decided in.
+    decisions: dict[tuple[int, int], bool] = field(default_factory=dict)
+    decided_for: tuple[int, str | None, tuple[str, ...]] | None = None
 
     @property
     def is_stranger(self) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from headwater.config.server import ServerSettings
 from headwater.metrics.tallies import Tallies
+from headwater.model.acl import Operation
 from headwater.model.bucket import TableBucket
 from headwater.model.path import TablePath
 from headwater.runtime.clock import Clock
@@ -16,6 +17,8 @@ from headwater.server.disk_space import DiskSpace
 from headwater.server.lake import ServerLake
 from headwater.server.logins import Logins
 from headwater.server.memory import Answers
+from headwater.server.permissions.authorizer import Authorizer
+from headwater.server.permissions.needs import Target
 from headwater.server.quotas import Quotas
 from headwater.server.readers import FetchTurns, Scanners, SharedReads
 from headwater.server.security.tls import Certificates
@@ -46,6 +49,8 @@ class Services:
     # None where nothing is limited.
     quotas: Quotas | None = None
     certificates: Certificates | None = None
+    # None where nobody's permissions are checked.
+    authorizer: Authorizer | None = None
     tallies: Tallies = field(default_factory=Tallies)
     # Set when automatic partitions should be checked early.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)
@@ -76,6 +81,16 @@ class Context:
         if (left_out := self.services.refusals.turn((api, code))) is not None:
             peer = self.session.peer
             _events.info("refused", api=api.name, code=code, peer=peer, reason=reason, **left_out)
+
+    def may(self, operation: Operation, target: Target) -> bool:
+        """Tell whether the client may do something."""
+        authorizer = self.services.authorizer
+        return authorizer is None or authorizer.may(self.session, operation, target)
+
+    def require(self, operation: Operation, target: Target) -> None:
+        """Refuse what the client may not do."""
+        if self.services.authorizer is not None:
+            self.services.authorizer.require(self.session, operation, target)
 
     @property
     def catalog(self) -> ServerCatalog:

@@ -14,12 +14,13 @@ from headwater.errors import (
     error_of_code,
 )
 from headwater.metrics.tallies import ANSWERED, UNKNOWN_API
+from headwater.model.acl import Operation
 from headwater.model.bucket import TableBucket
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import in_turns
 from headwater.server.connection import Answer, Part, Session
 from headwater.server.context import Context, Services
-from headwater.server.handlers import cluster, lake, metadata, tables
+from headwater.server.handlers import acls, cluster, lake, metadata, tables
 from headwater.server.handlers.fetch import fetch_log
 from headwater.server.handlers.login import authenticate
 from headwater.server.handlers.lookup import lookup, lookup_now, prefix_lookup, values_now
@@ -35,11 +36,12 @@ from headwater.server.handlers.write import (
     write_later,
     write_now,
 )
+from headwater.server.permissions.needs import NEEDS, Request
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, Api, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind
 from headwater.wire.limits import count_items, may_be_too_long
-from headwater.wire.lookup import LookupRequest, decode_lookup
+from headwater.wire.lookup import decode_lookup
 from headwater.wire.messages import decode_message, texts_of
 from headwater.wire.write import ProduceRequest, PutRequest, decode_produce, decode_put
 
@@ -48,7 +50,6 @@ UNEXPECTED = -1
 TEXTS_PER_TURN = 2048
 
 Handler = Callable[..., Awaitable[Message | list[Part]]]
-Request = Message | ProduceRequest | PutRequest | LookupRequest
 
 _OPEN_TO_ALL = frozenset({ApiKey.API_VERSIONS, ApiKey.AUTHENTICATE})
 _HANDLERS: dict[ApiKey, Handler] = {
@@ -99,6 +100,9 @@ _HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.GET_CLUSTER_HEALTH: cluster.get_cluster_health,
     ApiKey.LIST_REMOTE_LOG_MANIFESTS: cluster.list_remote_log_manifests,
     ApiKey.LIST_KV_SNAPSHOTS: cluster.list_kv_snapshots,
+    ApiKey.CREATE_ACLS: acls.create_acls,
+    ApiKey.LIST_ACLS: acls.list_acls,
+    ApiKey.DROP_ACLS: acls.drop_acls,
 }
 # Requests that are mostly data are read by hand.
 _DECODERS: dict[ApiKey, Callable[[memoryview], Request]] = {
@@ -127,6 +131,7 @@ class Dispatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._clock = services.clock
+        self._authorizer = services.authorizer
         self._tally = services.tallies.requests
 
     async def serve(self, frame: RequestFrame, session: Session) -> Answer:
@@ -153,7 +158,10 @@ class Dispatcher:
         began = self._clock.monotonic()
         try:
             self._check_access(_api_of(frame), session)
-            parts = lookup_now(frame.body, self._services.tablets)
+            may_read = None
+            if self._authorizer is not None:
+                may_read = partial(self._authorizer.may, session, Operation.READ)
+            parts = lookup_now(frame.body, self._services.tablets, may_read)
         except Exception:  # noqa: BLE001 - `serve` meets it again, and says what it is
             return None
         if parts is None:
@@ -170,6 +178,8 @@ class Dispatcher:
             request = None
             if not may_be_too_long(api.key, frame.body):
                 request = _WRITES[api.key](frame.body)
+            if request is not None and self._authorizer is not None:
+                self._authorizer.check(api.key, request, session)
         except HeadwaterError:
             return None  # `serve` meets it again, and says what it is.
         told: list[tuple[int, HeadwaterError | None]] = []
@@ -185,7 +195,10 @@ class Dispatcher:
         return ResponseKind.ANSWER, [answer]
 
     def lookup_now(self, bucket: TableBucket, keys: Sequence[bytes]) -> list[bytes | None] | None:
-        """Return the values of a few keys if that takes no waiting; from any thread."""
+        """Return the values of a few keys if that takes no waiting; from any thread.
+
+        Only the process of the storage itself asks here, and it may read everything.
+        """
         if self._services.is_stopping:
             return None
         began = self._clock.monotonic()
@@ -206,7 +219,10 @@ class Dispatcher:
             if api.key is ApiKey.FETCH_LOG:
                 await self._services.turns.turn(session)
             request = await _decode(api, frame.body)
-            answer = await _HANDLERS[api.key](request, Context(self._services, session))
+            if self._authorizer is None:
+                answer = await _HANDLERS[api.key](request, Context(self._services, session))
+            else:
+                answer = await self._allowed(api.key, request, session)
             parts: list[Part] = answer if isinstance(answer, list) else [answer.SerializeToString()]
         except HeadwaterError as fault:
             self._tell_refusal(frame, session, fault)
@@ -216,6 +232,22 @@ class Dispatcher:
             failure = _error(UNEXPECTED, "The server failed; its log says why.")
             return UNEXPECTED, (ResponseKind.ERROR, [failure])
         return ANSWERED, (ResponseKind.ANSWER, parts)
+
+    async def _allowed(
+        self, api: ApiKey, request: Request, session: Session
+    ) -> Message | list[Part]:
+        """Answer a request if that is allowed, and if it still is when there is something to see.
+
+        A write that has happened is not denied afterwards.
+        """
+        authorizer = self._authorizer
+        assert authorizer is not None
+        authorizer.check(api, request, session)
+        version = authorizer.version
+        answer = await _HANDLERS[api](request, Context(self._services, session))
+        if authorizer.version != version and NEEDS[api].is_read:
+            authorizer.check(api, request, session)
+        return answer
 
     def write_now(self, request: ProduceRequest | PutRequest, session: Session, told: Told) -> bool:
         """Write one small batch without a task; False if it has to wait, and nothing was done."""
@@ -229,7 +261,12 @@ class Dispatcher:
             told(offset, fault)
 
         try:
+            if self._authorizer is not None:
+                self._authorizer.check(api, request, session)
             return write_now(request, context, counted)
+        except HeadwaterError as fault:
+            counted(-1, fault)
+            return True
         except Exception as cause:  # noqa: BLE001 - the outer edge of a request
             told(-1, _unexpected(cause, session))
             return True
@@ -237,7 +274,10 @@ class Dispatcher:
     async def write(
         self, request: ProduceRequest | PutRequest, session: Session
     ) -> tuple[int, HeadwaterError | None]:
-        """Write one batch that has to wait for something; return what `write_now` would tell."""
+        """Write one batch that has to wait for something; return what `write_now` would tell.
+
+        Only after `write_now`, which has checked that the session may write.
+        """
         try:
             return await write_later(request, Context(self._services, session))
         except HeadwaterError as fault:

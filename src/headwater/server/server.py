@@ -23,6 +23,7 @@ from headwater.server.listener import Listener
 from headwater.server.logins import Logins, Users
 from headwater.server.memory import Answers, Memory
 from headwater.server.metrics_listener import MetricsListener
+from headwater.server.permissions.authorizer import authorizer_of
 from headwater.server.quotas import QuotaFile, Quotas
 from headwater.server.readers import Scanners
 from headwater.server.security.tls import Certificates
@@ -265,6 +266,7 @@ def _services(  # noqa: PLR0913 - one argument per part
         logins=_logins(catalog, settings=settings, clock=clock, users=users),
         certificates=Certificates(settings, clock) if settings.tls_certificate_file else None,
         quotas=quotas,
+        authorizer=authorizer_of(settings, catalog),
         tallies=tallies,
     )
 
@@ -312,10 +314,18 @@ def _logins(
 
 
 def check_exposure(settings: ServerSettings, users: Users | None) -> None:
-    """Refuse to be reachable from other machines without authentication and encryption."""
+    """Refuse to be reachable from other machines without authentication and encryption.
+
+    Permissions are refused where nobody can log in.
+    """
+    has_logins = bool(users) or bool(settings.token_keys) or bool(settings.tls_client_ca_file)
+    if settings.authorizer_enabled and not has_logins:
+        raise RequestError(
+            "Permissions are those of users, and nobody can log in to this server.",
+            hint="Pass a file of users with --users, --token-keys, or --tls-client-ca.",
+        )
     if settings.insecure:
         return
-    has_logins = bool(users) or bool(settings.token_keys) or bool(settings.tls_client_ca_file)
     for host, is_encrypted in settings.exposed_hosts:
         if host in LOOPBACK:
             continue

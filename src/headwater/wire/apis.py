@@ -41,6 +41,9 @@ class ApiKey(IntEnum):
     CREATE_PARTITION = 1036
     DROP_PARTITION = 1037
     AUTHENTICATE = 1038
+    CREATE_ACLS = 1039
+    LIST_ACLS = 1040
+    DROP_ACLS = 1041
     LAKE_TIERING_HEARTBEAT = 1042
     ALTER_TABLE = 1044
     DESCRIBE_CLUSTER_CONFIGS = 1045
@@ -112,6 +115,9 @@ _APIS = (
     Api(ApiKey.CREATE_PARTITION, pb.CreatePartitionRequest, pb.CreatePartitionResponse),
     Api(ApiKey.DROP_PARTITION, pb.DropPartitionRequest, pb.DropPartitionResponse),
     Api(ApiKey.AUTHENTICATE, pb.AuthenticateRequest, pb.AuthenticateResponse),
+    Api(ApiKey.CREATE_ACLS, pb.CreateAclsRequest, pb.CreateAclsResponse),
+    Api(ApiKey.LIST_ACLS, pb.ListAclsRequest, pb.ListAclsResponse),
+    Api(ApiKey.DROP_ACLS, pb.DropAclsRequest, pb.DropAclsResponse),
     Api(
         ApiKey.LAKE_TIERING_HEARTBEAT,
         pb.LakeTieringHeartbeatRequest,

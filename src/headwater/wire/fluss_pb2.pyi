@@ -1545,3 +1545,105 @@ class LakeTieringHeartbeatResponse(_message.Message):
     states: _containers.RepeatedCompositeFieldContainer[LakeTieringState]
     now_ms: int
     def __init__(self, coordinator_epoch: _Optional[int] = ..., tiering_table: _Optional[_Union[LakeTieringTableInfo, _Mapping]] = ..., tiering_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., finished_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., failed_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., storage_id: _Optional[str] = ..., states: _Optional[_Iterable[_Union[LakeTieringState, _Mapping]]] = ..., now_ms: _Optional[int] = ...) -> None: ...
+
+class AclInfo(_message.Message):
+    __slots__ = ("resource_name", "resource_type", "principal_name", "principal_type", "host", "operation_type", "permission_type")
+    RESOURCE_NAME_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_NAME_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_TYPE_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PERMISSION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    resource_name: str
+    resource_type: int
+    principal_name: str
+    principal_type: str
+    host: str
+    operation_type: int
+    permission_type: int
+    def __init__(self, resource_name: _Optional[str] = ..., resource_type: _Optional[int] = ..., principal_name: _Optional[str] = ..., principal_type: _Optional[str] = ..., host: _Optional[str] = ..., operation_type: _Optional[int] = ..., permission_type: _Optional[int] = ...) -> None: ...
+
+class AclFilter(_message.Message):
+    __slots__ = ("resource_name", "resource_type", "principal_name", "principal_type", "host", "operation_type", "permission_type")
+    RESOURCE_NAME_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_NAME_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_TYPE_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PERMISSION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    resource_name: str
+    resource_type: int
+    principal_name: str
+    principal_type: str
+    host: str
+    operation_type: int
+    permission_type: int
+    def __init__(self, resource_name: _Optional[str] = ..., resource_type: _Optional[int] = ..., principal_name: _Optional[str] = ..., principal_type: _Optional[str] = ..., host: _Optional[str] = ..., operation_type: _Optional[int] = ..., permission_type: _Optional[int] = ...) -> None: ...
+
+class CreateAclsRequest(_message.Message):
+    __slots__ = ("acl",)
+    ACL_FIELD_NUMBER: _ClassVar[int]
+    acl: _containers.RepeatedCompositeFieldContainer[AclInfo]
+    def __init__(self, acl: _Optional[_Iterable[_Union[AclInfo, _Mapping]]] = ...) -> None: ...
+
+class CreatedAcl(_message.Message):
+    __slots__ = ("acl", "error_code", "error_message")
+    ACL_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    acl: AclInfo
+    error_code: int
+    error_message: str
+    def __init__(self, acl: _Optional[_Union[AclInfo, _Mapping]] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+
+class CreateAclsResponse(_message.Message):
+    __slots__ = ("aclRes",)
+    ACLRES_FIELD_NUMBER: _ClassVar[int]
+    aclRes: _containers.RepeatedCompositeFieldContainer[CreatedAcl]
+    def __init__(self, aclRes: _Optional[_Iterable[_Union[CreatedAcl, _Mapping]]] = ...) -> None: ...
+
+class ListAclsRequest(_message.Message):
+    __slots__ = ("acl_filter",)
+    ACL_FILTER_FIELD_NUMBER: _ClassVar[int]
+    acl_filter: AclFilter
+    def __init__(self, acl_filter: _Optional[_Union[AclFilter, _Mapping]] = ...) -> None: ...
+
+class ListAclsResponse(_message.Message):
+    __slots__ = ("acl",)
+    ACL_FIELD_NUMBER: _ClassVar[int]
+    acl: _containers.RepeatedCompositeFieldContainer[AclInfo]
+    def __init__(self, acl: _Optional[_Iterable[_Union[AclInfo, _Mapping]]] = ...) -> None: ...
+
+class DropAclsRequest(_message.Message):
+    __slots__ = ("acl_filter",)
+    ACL_FILTER_FIELD_NUMBER: _ClassVar[int]
+    acl_filter: _containers.RepeatedCompositeFieldContainer[AclFilter]
+    def __init__(self, acl_filter: _Optional[_Iterable[_Union[AclFilter, _Mapping]]] = ...) -> None: ...
+
+class DroppedAcl(_message.Message):
+    __slots__ = ("acl", "error_code", "error_message")
+    ACL_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    acl: AclInfo
+    error_code: int
+    error_message: str
+    def __init__(self, acl: _Optional[_Union[AclInfo, _Mapping]] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+
+class DroppedAcls(_message.Message):
+    __slots__ = ("matching_acls", "error_code", "error_message")
+    MATCHING_ACLS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    matching_acls: _containers.RepeatedCompositeFieldContainer[DroppedAcl]
+    error_code: int
+    error_message: str
+    def __init__(self, matching_acls: _Optional[_Iterable[_Union[DroppedAcl, _Mapping]]] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+
+class DropAclsResponse(_message.Message):
+    __slots__ = ("filter_results",)
+    FILTER_RESULTS_FIELD_NUMBER: _ClassVar[int]
+    filter_results: _containers.RepeatedCompositeFieldContainer[DroppedAcls]
+    def __init__(self, filter_results: _Optional[_Iterable[_Union[DroppedAcls, _Mapping]]] = ...) -> None: ...

@@ -33,6 +33,7 @@ PROPERTIES_MAX = 4 * KIB
 LITERALS_MAX = 4 * KIB
 COMPARISONS_MAX = 2 * KIB
 PARTITION_KEYS_MAX = 256
+ACLS_MAX = 1 * KIB
 
 LISTS: Mapping[str, int] = {
     "AcquireKvSnapshotLeaseRequest.snapshots_to_lease": TABLES_MAX,
@@ -47,6 +48,8 @@ LISTS: Mapping[str, int] = {
     "CommitLakeTableSnapshotRequest.lake_table_snapshot_metadata": LAKE_TABLES_MAX,
     "CommitLakeTableSnapshotRequest.tables_req": LAKE_TABLES_MAX,
     "CompoundPredicate.children": COMPARISONS_MAX,
+    "CreateAclsRequest.acl": ACLS_MAX,
+    "DropAclsRequest.acl_filter": ACLS_MAX,
     "FetchLogRequest.tables_req": TABLES_MAX,
     "FetchLogTableRequest.buckets_req": BUCKETS_MAX,
     "FetchLogTableRequest.projected_fields": COLUMNS_MAX,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
+from headwater.client.acls import AclAdmin
 from headwater.client.client import AsyncClient
 from headwater.client.client import connect as connect_awaiting
 from headwater.client.sync.table import Table
@@ -20,7 +21,73 @@ from headwater.cluster.paths import DEFAULT_DATABASE
 from headwater.cluster.schema_in import OptionValue, SchemaLike
 from headwater.config.client import ClientSettings
 from headwater.model import LakeBucket, TablePath
+from headwater.model.acl import Acl
 from headwater.runtime.loops import LoopThread
+
+# Permissions.
+
+
+class Acls:
+    """Grants, revokes and lists permissions of a server that checks them, or of a directory."""
+
+    def __init__(self, loop: LoopThread, admin: AclAdmin) -> None:
+        self._loop = loop
+        self._admin = admin
+
+    def grant(
+        self, principal: str, operations: str | Sequence[str], resource: str, *, host: str = "*"
+    ) -> list[Acl]:
+        """Allow a principal to do something, and return the entries.
+
+        A principal is `User:name`, `Group:name`, or `*` for everybody; a resource is `cluster`, the
+        name of a database, or `database.table`. Granting twice is the same as once.
+        """
+        return self._loop.run(self._admin.grant(principal, operations, resource, host=host))
+
+    def revoke(
+        self,
+        principal: str | None = None,
+        operations: str | Sequence[str] = (),
+        resource: str | None = None,
+        *,
+        host: str | None = None,
+    ) -> list[Acl]:
+        """Take back what was granted, and return the entries that are gone.
+
+        What is left out matches everything. An operation is revoked as it was granted: revoking
+        READ leaves an entry for ALL as it is. Sessions notice at once.
+        """
+        return self._loop.run(self._admin.revoke(principal, operations, resource, host=host))
+
+    def list(
+        self,
+        principal: str | None = None,
+        operations: str | Sequence[str] = (),
+        resource: str | None = None,
+        *,
+        host: str | None = None,
+    ) -> list[Acl]:
+        """List the entries with these traits, of the resources that you may see."""
+        return self._loop.run(self._admin.list(principal, operations, resource, host=host))
+
+    def test(
+        self,
+        principal: str,
+        operation: str,
+        resource: str,
+        *,
+        groups: Sequence[str] = (),
+        host: str = "",
+    ) -> Acl | None:
+        """Return the entry by which a user may do something, or None if there is none.
+
+        Decided by the entries that you may see, as the server decides. Super users are a setting of
+        the server, so they may do more than this says.
+        """
+        return self._loop.run(
+            self._admin.test(principal, operation, resource, groups=groups, host=host)
+        )
+
 
 # The lake behind tables.
 
@@ -311,6 +378,20 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def acls(self) -> Acls:
+        """Manage permissions: grant, revoke, list and test them.
+
+        >>> hw.acls.grant("User:ada", ["READ", "WRITE"], "shop.orders")
+        ... # doctest: +ELLIPSIS
+        [Acl(...), Acl(...)]
+        >>> print(hw.acls.test("User:ada", "READ", "shop.orders"))
+        User:ada may READ on table:shop.orders
+        >>> len(hw.acls.revoke("User:ada"))
+        2
+        """
+        return Acls(self._loop, self._client.acls)
 
 
 def connect(  # noqa: PLR0913 - one argument per choice

@@ -10,6 +10,7 @@ from headwater.errors import CorruptFileError, DirectoryLostError, StorageError
 from headwater.runtime.clock import Clock, random_bytes
 from headwater.runtime.events import Events
 from headwater.runtime.jumps import DoubtingClock
+from headwater.server.catalog.acls import AclRecords
 from headwater.server.catalog.ids import (
     AssignedWriterIds,
     IdsOnDisk,
@@ -78,6 +79,7 @@ class ServerCatalog:
         )
         self.lake = LakeRecords(store, image)
         self.producers = Producers(store, clock=clock)
+        self.acls = AclRecords(store)
 
     @classmethod
     def open(

@@ -157,8 +157,16 @@ _VERSION_5 = (
         position INTEGER PRIMARY KEY AUTOINCREMENT,
         block INTEGER NOT NULL UNIQUE, owner TEXT NOT NULL)""",
 )
+_VERSION_6 = (
+    """CREATE TABLE acls (
+        resource_kind INTEGER NOT NULL, resource_name TEXT NOT NULL,
+        principal_kind TEXT NOT NULL, principal_name TEXT NOT NULL,
+        operation INTEGER NOT NULL, host TEXT NOT NULL,
+        PRIMARY KEY (
+            resource_kind, resource_name, principal_kind, principal_name, operation, host))""",
+)
 # Each entry upgrades from the version before it, so a file of any age can be upgraded.
-_VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
+_VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6)
 _SUMMED = 4
 VERSION = len(_VERSIONS)
 

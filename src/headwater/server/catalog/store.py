@@ -16,6 +16,7 @@ from headwater.errors import (
     SchemaMissingError,
     TableMissingError,
 )
+from headwater.model.acl import Acl, Operation, Principal, Resource, ResourceKind
 from headwater.model.path import PartitionSpec, TablePath, spec_of_name
 from headwater.model.schema import Schema, schema_from_json, schema_to_json
 from headwater.model.table import (
@@ -399,6 +400,37 @@ class CatalogStore:
         )
         self._file.change("DELETE FROM writer_blocks WHERE position <= ?", (position - kept_max,))
 
+    def acls(self) -> list[Acl]:
+        """Read all permissions."""
+        rows = self._file.rows(
+            "SELECT resource_kind, resource_name, principal_kind, principal_name, operation, host"
+            " FROM acls"
+        )
+        try:
+            return [
+                Acl(
+                    Resource(ResourceKind(_number(row[0])), str(row[1])),
+                    Principal(str(row[2]), str(row[3])),
+                    Operation(_number(row[4])),
+                    str(row[5]),
+                )
+                for row in rows
+            ]
+        except (ValueError, TypeError) as error:
+            raise CorruptFileError(f"Cannot read the permissions: {error!r}.") from error
+
+    def insert_acl(self, acl: Acl) -> None:
+        """Insert a permission."""
+        self._file.change("INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?)", _acl_cells(acl))
+
+    def delete_acl(self, acl: Acl) -> None:
+        """Delete a permission."""
+        self._file.change(
+            "DELETE FROM acls WHERE resource_kind = ? AND resource_name = ? AND principal_kind = ?"
+            " AND principal_name = ? AND operation = ? AND host = ?",
+            _acl_cells(acl),
+        )
+
     def note(self, key: str) -> str:
         """Read one of the single values of the catalog."""
         found = self.note_if_any(key)
@@ -429,6 +461,18 @@ class CatalogStore:
             "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (key, value),
         )
+
+
+def _acl_cells(acl: Acl) -> tuple[Cell, ...]:
+    resource, principal = acl.resource, acl.principal
+    return (
+        int(resource.kind),
+        resource.name,
+        principal.kind,
+        principal.name,
+        int(acl.operation),
+        acl.host,
+    )
 
 
 def _table_text(descriptor: TableDescriptor) -> str:

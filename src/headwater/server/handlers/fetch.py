@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from headwater.errors import HeadwaterError, InvalidProjectionError
+from headwater.model.acl import Operation
 from headwater.model.bucket import UNKNOWN, Lineage, TableBucket
 from headwater.model.predicate import columns_of, comparisons_of
 from headwater.model.table import TableInfo
@@ -95,6 +96,7 @@ async def resolve_fetch(
         async for asked in in_turns(request.buckets_req, per_turn=NAMES_PER_TURN)
     }
     try:
+        context.require(Operation.READ, request.table_id)
         table = context.catalog.tables.by_id(request.table_id)
         selection, taken = _selection(request, table, context, takes_joined=takes_joined)
     except HeadwaterError as fault:
@@ -333,7 +335,7 @@ async def _fetch(
     deadline = clock.monotonic() + wait_ms / 1000
     while True:
         wake.rearm()
-        fetched = await _read_in_turn(tables, request, context)
+        fetched = _still_allowed(await _read_in_turn(tables, request, context), tables, context)
         if _is_enough(fetched, request) or context.services.is_stopping:
             return fetched
         left_s = deadline - clock.monotonic()
@@ -363,6 +365,22 @@ async def _read_in_turn(
         reads = services.reads if request.max_wait_ms > 0 else SharedReads(bytes_max=0)
         async with services.answers.room(bytes_max) as granted:
             return await read_fetch(tables, reads, bytes_max=granted)
+
+
+def _still_allowed(fetched: Fetched, tables: list[TableFetch], context: Context) -> Fetched:
+    """Take rows out again that the client may not read any more: it may have waited for long."""
+    authorizer = context.services.authorizer
+    if authorizer is None:
+        return fetched
+    answers: list[EncodedTable] = []
+    for table, answer in zip(tables, fetched.tables, strict=True):
+        try:
+            authorizer.require(context.session, Operation.READ, table.table_id)
+            answers.append(answer)
+        except HeadwaterError as fault:
+            refused = [_failed(_fields(bucket.asked), fault) for bucket in table.buckets]
+            answers.append((table.table_id, refused))
+    return Fetched(answers)
 
 
 def _is_enough(fetched: Fetched, request: pb.FetchLogRequest) -> bool:

@@ -8,6 +8,7 @@ from functools import partial
 
 from headwater.config.table_options import LakeOptions
 from headwater.errors import (
+    AccessError,
     BucketMissingError,
     HeadwaterError,
     LakeMissingError,
@@ -17,8 +18,10 @@ from headwater.errors import (
     RequestError,
     TableMissingError,
 )
+from headwater.model.acl import Operation, Resource
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import TableBucket
+from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
 from headwater.runtime.tasks import in_turns
 from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieredOffsets
@@ -91,9 +94,15 @@ OFFSETS_PER_TURN = 4096
 
 
 async def get_file_system_security_token(
-    _: pb.GetFileSystemSecurityTokenRequest, __: Context
+    _: pb.GetFileSystemSecurityTokenRequest, context: Context
 ) -> pb.GetFileSystemSecurityTokenResponse:
     """Return no token: clients read files through the server."""
+    authorizer = context.services.authorizer
+    if authorizer is not None and not authorizer.may_anywhere(context.session, Operation.READ):
+        raise AccessError(
+            "A token for files needs READ on something.",
+            hint="Ask an operator to grant READ on the tables that you read.",
+        )
     return pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
 
 
@@ -155,6 +164,7 @@ async def _prepared(
     table: pb.TableOffsets, context: Context, *, replaces: bool
 ) -> pb.PreparedLakeTable:
     try:
+        context.require(Operation.WRITE, Resource.table(table_path(table.table_path)))
         info = _existing(table, context)
         given = {
             LakeBucket(
@@ -229,6 +239,7 @@ async def commit_lake_table_snapshot(
 
 async def _committed(told: pb.LakeTableSnapshotMetadata, context: Context) -> pb.CommittedLakeTable:
     try:
+        context.require(Operation.WRITE, told.table_id)
         snapshot = await asyncio.to_thread(_snapshot, told, context)
         info = context.catalog.tables.by_id(told.table_id)
         for offsets in (snapshot.tiered, snapshot.readable or snapshot.tiered):
@@ -308,37 +319,55 @@ async def lake_tiering_heartbeat(
         storage_id=context.catalog.storage_id,
         now_ms=context.catalog.time.now_ms(),
         failed_table_resp=[
-            _told(each, partial(rounds.fail, failure=each.failure or _NO_REASON))
+            _told(each, partial(rounds.fail, failure=each.failure or _NO_REASON), context)
             async for each in in_turns(request.failed_tables)
         ],
         tiering_table_resp=[
-            _told(each, rounds.renew) async for each in in_turns(request.tiering_tables)
+            _told(each, rounds.renew, context) async for each in in_turns(request.tiering_tables)
         ],
         finished_table_resp=[
-            _told(each, partial(_finish, rounds, each, forced))
+            _told(each, partial(_finish, rounds, each, forced), context)
             async for each in in_turns(request.finished_tables)
         ],
     )
     if request.request_table:
-        wish = TieringRequest(
-            only=frozenset(map(table_path, request.only_tables)),
-            ignores_freshness=request.ignore_freshness,
-        )
-        given = rounds.hand_out(wish, context.lake.untiered().__getitem__)
+        wish = _wish(request, context)
+        given = None
+        if wish is not None:
+            given = rounds.hand_out(wish, context.lake.untiered().__getitem__)
         if given is not None:
             answer.tiering_table.CopyFrom(_assignment(given))
     if request.list_states:
         async for table in in_turns(rounds.tables()):
+            if not context.may(Operation.DESCRIBE, table.table_id):
+                continue
             answer.states.append(_state(table, context))
     return answer
 
 
+def _wish(request: pb.LakeTieringHeartbeatRequest, context: Context) -> TieringRequest | None:
+    """Return which tables a service may be given; None if there are none that it may tier."""
+    only = frozenset(map(table_path, request.only_tables))
+    if context.services.authorizer is not None and not context.session.is_internal:
+        wanted = only or {info.path for info in context.catalog.tables.all()}
+        only = frozenset(path for path in wanted if _may_tier(path, context))
+        if not only:
+            return None
+    return TieringRequest(only=only, ignores_freshness=request.ignore_freshness)
+
+
+def _may_tier(path: TablePath, context: Context) -> bool:
+    resource = Resource.table(path)
+    return context.may(Operation.WRITE, resource) and context.may(Operation.READ, resource)
+
+
 def _told(
-    table: pb.HeartbeatReqForTable, step: Callable[[LeasedTurn], None]
+    table: pb.HeartbeatReqForTable, step: Callable[[LeasedTurn], None], context: Context
 ) -> pb.HeartbeatRespForTable:
     """Take one step for a table; a stale service of one table must not affect the others."""
     answer = pb.HeartbeatRespForTable(table_id=table.table_id)
     try:
+        context.require(Operation.WRITE, table.table_id)
         step(LeasedTurn(table.table_id, table.coordinator_epoch, table.tiering_epoch))
     except HeadwaterError as fault:
         answer.error.CopyFrom(pb.ErrorResponse(error_code=fault.code, error_message=str(fault)))

@@ -1,7 +1,7 @@
 """Reading rows of primary-key tables by their key, or by the start of it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -47,12 +47,16 @@ def values_now(
     return None if tablet is None else tablet.values_now(keys, bytes_max=SHORT_ANSWER_BYTES_MAX)
 
 
-def lookup_now(body: memoryview, tablets: Tablets) -> list[Part] | None:
+def lookup_now(
+    body: memoryview, tablets: Tablets, may_read: Callable[[int], bool] | None = None
+) -> list[Part] | None:
     """Answer a request for a few keys of one bucket without waiting; None leaves it to `lookup`."""
     if len(body) > SHORT_REQUEST_BYTES_MAX:
         return None
     request = decode_lookup(body)
     if len(request.buckets) != 1 or request.insert_if_not_exists:
+        return None
+    if may_read is not None and not may_read(request.table_id):
         return None
     (asked,) = request.buckets
     values = values_now(_bucket(request, asked), asked.keys, tablets)

@@ -7,6 +7,7 @@ from headwater.errors import (
     PartitionMissingError,
     RecordTooLargeError,
 )
+from headwater.model.acl import Operation, Resource
 from headwater.model.table import TableInfo
 from headwater.runtime.tasks import in_turns
 from headwater.server.catalog.store import PartitionInfo
@@ -66,9 +67,11 @@ async def _metadata(request: pb.MetadataRequest, context: Context) -> list[Part]
 def _described(
     request: pb.MetadataRequest, context: Context
 ) -> Iterator[tuple[int, Sequence[Part]]]:
-    """Yield the field of each table and partition; duplicates are described once."""
+    """Yield the field of each table and partition that the client may see, once each."""
     tables = context.catalog.tables
     for path in dict.fromkeys(map(table_path, request.table_path)):
+        if not context.may(Operation.DESCRIBE, Resource.table(path)):
+            continue
         table = tables.info(path)
         context.session.told(table.table_id, table.schema_id)
         yield _TABLE_METADATA, _table_metadata(table, context)
@@ -84,11 +87,14 @@ def _partitions(
 ) -> Iterator[tuple[TableInfo, PartitionInfo]]:
     tables, partitions = context.catalog.tables, context.catalog.partitions
     for path in request.partitions_path:
+        if not context.may(Operation.DESCRIBE, Resource.table(table_path(path))):
+            continue
         table = tables.info(table_path(path))
         yield table, partitions.by_name(table.path, path.partition_name)
     for number in request.partitions_id:
         found = partitions.by_id(number)
-        yield tables.by_id(found.table_id), found
+        if context.may(Operation.DESCRIBE, found.table_id):
+            yield tables.by_id(found.table_id), found
 
 
 def _node(context: Context) -> pb.ServerNode:

@@ -6,6 +6,7 @@ from functools import partial
 
 from headwater.errors import HeadwaterError, InvalidScanError, RecordTooLargeError, RequestError
 from headwater.kv.heap import with_lengths
+from headwater.model.acl import Operation
 from headwater.model.bucket import TableBucket
 from headwater.rows.log_batch import iterate
 from headwater.server.context import Context, bucket_of
@@ -136,6 +137,7 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
     asked, scanners = request.bucket_scan_req, context.services.scanners
     partition_id = asked.partition_id if asked.HasField("partition_id") else None
     bucket = TableBucket(asked.table_id, asked.bucket_id, partition_id)
+    context.require(Operation.READ, bucket.table_id)
     tablet = await context.tablets.pk_tablet(bucket)
     context.services.answers.memory.check()
     scanners.check_room(bucket, rows=tablet.row_count)
@@ -156,6 +158,8 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
 
 
 async def _next(scanner: Scanner, request: pb.ScanKvRequest, context: Context) -> pb.ScanKvResponse:
+    # The client may have lost its permission since the last part.
+    context.require(Operation.READ, scanner.bucket.table_id)
     if scanner.is_busy:
         raise InvalidScanError("The previous call of this scan is still running.")
     if request.call_seq_id != scanner.next_call:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from headwater.config.auto_partition import format_to_take
 from headwater.config.table_options import TableOptions
 from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
+from headwater.model.acl import Operation, Resource
 from headwater.model.aggregate import AggregateFunction, aggregate_of
 from headwater.model.path import TablePath, complete_spec
 from headwater.model.schema import schema_to_json
@@ -24,6 +25,7 @@ from headwater.server.catalog.alter import (
     SetTableOption,
     TableChange,
 )
+from headwater.server.catalog.file import DEFAULT_DATABASE
 from headwater.server.catalog.store import DatabaseInfo
 from headwater.server.context import Context, spec_of, table_path
 from headwater.server.quotas import ANONYMOUS
@@ -69,7 +71,11 @@ async def list_databases(
     request: pb.ListDatabasesRequest, context: Context
 ) -> pb.ListDatabasesResponse:
     """List the databases, by name or with a summary of each."""
-    names = context.catalog.databases.list()
+    names = [
+        name
+        for name in context.catalog.databases.list()
+        if context.may(Operation.DESCRIBE, Resource.database(name))
+    ]
     if not request.include_summary:
         return pb.ListDatabasesResponse(database_name=names)
     return pb.ListDatabasesResponse(
@@ -77,7 +83,7 @@ async def list_databases(
             pb.DatabaseSummary(
                 database_name=name,
                 created_time=context.catalog.databases.info(name).created_ms,
-                table_count=len(context.catalog.tables.list(name)),
+                table_count=len(_visible_tables(name, context)),
             )
             for name in names
         ]
@@ -87,8 +93,10 @@ async def list_databases(
 async def database_exists(
     request: pb.DatabaseExistsRequest, context: Context
 ) -> pb.DatabaseExistsResponse:
-    """Tell whether a database exists."""
-    return pb.DatabaseExistsResponse(exists=context.catalog.databases.exists(request.database_name))
+    """Tell whether a database exists that the client may know of."""
+    name = request.database_name
+    is_seen = name == DEFAULT_DATABASE or context.may(Operation.DESCRIBE, Resource.database(name))
+    return pb.DatabaseExistsResponse(exists=is_seen and context.catalog.databases.exists(name))
 
 
 async def get_database_info(
@@ -168,14 +176,23 @@ async def drop_table(request: pb.DropTableRequest, context: Context) -> pb.DropT
 
 
 async def list_tables(request: pb.ListTablesRequest, context: Context) -> pb.ListTablesResponse:
-    """List the tables of a database."""
-    return pb.ListTablesResponse(table_name=context.catalog.tables.list(request.database_name))
+    """List the tables of a database that the client may know of."""
+    return pb.ListTablesResponse(table_name=_visible_tables(request.database_name, context))
+
+
+def _visible_tables(database: str, context: Context) -> list[str]:
+    return [
+        name
+        for name in context.catalog.tables.list(database)
+        if context.may(Operation.DESCRIBE, Resource.table(TablePath(database, name)))
+    ]
 
 
 async def table_exists(request: pb.TableExistsRequest, context: Context) -> pb.TableExistsResponse:
-    """Tell whether a table exists."""
-    exists = context.catalog.tables.exists(table_path(request.table_path))
-    return pb.TableExistsResponse(exists=exists)
+    """Tell whether a table exists that the client may know of."""
+    path = table_path(request.table_path)
+    is_seen = context.may(Operation.DESCRIBE, Resource.table(path))
+    return pb.TableExistsResponse(exists=is_seen and context.catalog.tables.exists(path))
 
 
 async def get_table_info(

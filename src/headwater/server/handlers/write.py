@@ -11,16 +11,18 @@ from headwater.errors import (
     HeadwaterError,
     InvalidTableError,
     RecordTooLargeError,
+    RequestError,
     TimedOutError,
     UnsupportedError,
     error_of_code,
 )
 from headwater.log.writers import NOBODY
+from headwater.model.acl import Operation, Resource
 from headwater.model.bucket import UNKNOWN, TableBucket
 from headwater.rows.message import PLAIN_BYTES_MAX
 from headwater.runtime.tasks import gathered
 from headwater.server.catalog.ids import ANYBODY
-from headwater.server.context import Context
+from headwater.server.context import Context, table_path
 from headwater.server.tablets import TableAdmission
 from headwater.tablet.log_tablet import ACKS, ACKS_DURABLE, Sender, check_acks
 from headwater.tablet.pk_tablet import PutRules
@@ -111,8 +113,13 @@ def time_limit(request: WriteRequest) -> asyncio.Timeout:
 # Writing to log tables: writer ids, and batches of records for buckets.
 
 
-async def init_writer(_: pb.InitWriterRequest, context: Context) -> pb.InitWriterResponse:
-    """Hand out a writer id that nobody had before."""
+async def init_writer(request: pb.InitWriterRequest, context: Context) -> pb.InitWriterResponse:
+    """Hand out a writer id that nobody had before, to those who may write to one of the tables."""
+    paths = [Resource.table(table_path(path)) for path in request.table_path]
+    if not paths and context.services.authorizer is not None and not context.session.is_internal:
+        raise RequestError("A writer must name the tables that it writes to.")
+    if paths and not any(context.may(Operation.WRITE, path) for path in paths):
+        context.require(Operation.WRITE, paths[0])
     return pb.InitWriterResponse(
         writer_id=context.catalog.next_writer_id(user_of(context)),
         plain_bytes_max=PLAIN_BYTES_MAX,

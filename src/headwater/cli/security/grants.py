@@ -1,0 +1,183 @@
+"""GRANT and REVOKE in SQL: `GRANT READ, WRITE ON shop.orders TO ada, GROUP analysts`."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headwater.errors import RequestError
+from headwater.model.acl import (
+    EVERYBODY,
+    GROUP,
+    USER,
+    Operation,
+    Principal,
+    parse_operation,
+    parse_principal,
+)
+
+if TYPE_CHECKING:
+    from headwater.client.sync.client import Client
+
+# A comment, a string, a quoted name, a word, or any other sign.
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|--[^\n]*|/\*.*?\*/) | '(?P<text>(?:[^']|'')*)' | "(?P<name>(?:[^"]|"")+)" """
+    r""" | (?P<dollar>\$\w*\$).*?(?P=dollar) | (?P<word>[\w*]+) | (?P<sign>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_VERBS = ("grant", "revoke")
+_OTHER_WORDS = {"SELECT": "READ", "INSERT": "WRITE", "UPDATE": "WRITE", "DELETE": "WRITE"}
+_FORM = (
+    "Write GRANT operations ON [TABLE] database.table | DATABASE name | CLUSTER TO names "
+    "[AT 'address'], or REVOKE ... FROM names."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GrantStatement:
+    """A GRANT or a REVOKE; a host of None stands for every host, or for any in a REVOKE."""
+
+    is_grant: bool
+    operations: tuple[Operation, ...]
+    resource: str
+    principals: tuple[Principal, ...]
+    host: str | None = None
+
+    def run(self, client: "Client") -> int:
+        """Change permissions, and return how many entries were granted or revoked."""
+        names = [each.name for each in self.operations]
+        changed = 0
+        for principal in map(str, self.principals):
+            if self.is_grant:
+                host = self.host or "*"
+                changed += len(client.acls.grant(principal, names, self.resource, host=host))
+            else:
+                changed += len(client.acls.revoke(principal, names, self.resource, host=self.host))
+        return changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    text: str
+    # A name in quotes or a string is never a word of the language.
+    is_plain: bool = True
+
+    def says(self, *words: str) -> bool:
+        return self.is_plain and self.text.lower() in words
+
+
+def pieces_of(text: str) -> Iterator[str | GrantStatement]:
+    """Split a text into GRANT and REVOKE statements, and what lies between them."""
+    pending = 0
+    for start, end in _statements(text):
+        words = list(_words(text[start:end]))
+        if not words or not words[0].says(*_VERBS):
+            continue
+        if text[pending:start].strip():
+            yield text[pending:start]
+        yield _Parser(words).statement()
+        pending = end
+    if not pending or text[pending:].strip(" \n\t\r;"):
+        yield text[pending:]
+
+
+def _statements(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for found in _TOKEN.finditer(text):
+        if found["sign"] == ";":
+            yield start, found.end()
+            start = found.end()
+    if start < len(text):
+        yield start, len(text)
+
+
+def _words(text: str) -> Iterator[_Word]:
+    for found in _TOKEN.finditer(text):
+        if found["text"] is not None:
+            yield _Word(found["text"].replace("''", "'"), is_plain=False)
+        elif found["name"] is not None:
+            yield _Word(found["name"].replace('""', '"'), is_plain=False)
+        elif found["skip"] is None and found["sign"] != ";":
+            yield _Word(found.group())
+
+
+class _Parser:
+    """Read the words of one statement from left to right."""
+
+    def __init__(self, words: list[_Word]) -> None:
+        self._words = words
+        self._at = 0
+
+    def statement(self) -> GrantStatement:
+        """Read the whole statement."""
+        is_grant = self._next().says("grant")
+        operations = self._operations()
+        resource = self._resource()
+        self._expect("to" if is_grant else "from")
+        principals = [self._principal()]
+        while self._took(","):
+            principals.append(self._principal())
+        host = self._next().text if self._took("at") else None
+        if self._at < len(self._words):
+            raise self._misread()
+        return GrantStatement(is_grant, operations, resource, tuple(principals), host)
+
+    def _operations(self) -> tuple[Operation, ...]:
+        found = []
+        while True:
+            word = self._next().text
+            if instead := _OTHER_WORDS.get(word.upper()):
+                raise RequestError(f"There is no operation {word}.", hint=f"Use {instead}.")
+            found.append(parse_operation(word))
+            self._took("privileges")
+            if not self._took(","):
+                self._expect("on")
+                return tuple(found)
+
+    def _resource(self) -> str:
+        if self._took("cluster"):
+            return "cluster"
+        if self._took("database", "schema"):
+            return f"database:{self._next().text}"
+        self._took("table")
+        name = self._next().text
+        if name == "*":
+            return "table:*"
+        if not self._took("."):
+            raise RequestError(
+                f"{name!r} does not say which database it is in.",
+                hint=f"Write DATABASE {name}, or DATABASE_NAME.{name} for a table.",
+            )
+        return f"table:{name}.{self._next().text}"
+
+    def _principal(self) -> Principal:
+        if self._took("public"):
+            return EVERYBODY
+        if self._took("user"):
+            return Principal(USER, self._next().text)
+        if self._took("group"):
+            return Principal(GROUP, self._next().text)
+        word = self._next()
+        if ":" in word.text or word.text == "*":
+            return parse_principal(word.text)
+        return Principal(USER, word.text)
+
+    def _next(self) -> _Word:
+        if self._at >= len(self._words):
+            raise self._misread()
+        self._at += 1
+        return self._words[self._at - 1]
+
+    def _took(self, *words: str) -> bool:
+        if self._at < len(self._words) and self._words[self._at].says(*words):
+            self._at += 1
+            return True
+        return False
+
+    def _expect(self, word: str) -> None:
+        if not self._took(word):
+            raise self._misread()
+
+    def _misread(self) -> RequestError:
+        rest = self._words[self._at].text if self._at < len(self._words) else "the end"
+        return RequestError(f"The statement cannot be read at {rest[:80]!r}.", hint=_FORM)

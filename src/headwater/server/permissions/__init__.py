@@ -1,0 +1,1 @@
+"""Who may do what: the needs of every call, decisions, and a trail of what was done."""
