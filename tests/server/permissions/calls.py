@@ -8,6 +8,7 @@ from tests.flows.appending import table_json
 from tests.server.support import fetch_request
 
 REFUSED = 48
+PRODUCER = "producer"
 ALLOW = 2
 TABLE, READ, ANY = 4, 3, 1
 
@@ -20,6 +21,7 @@ def requests_about(database: str, table: str, table_id: int) -> dict[ApiKey, Mes
         **_about_rows(table_id),
         **_about_lakes(pb.TablePath(database_name=database, table_name=table), table_id),
         **_about_acls(f"{database}.{table}"),
+        **_about_clusters(table_id),
         ApiKey.API_VERSIONS: pb.ApiVersionsRequest(
             client_software_name="test", client_software_version="1"
         ),
@@ -110,6 +112,32 @@ def _about_lakes(path: pb.TablePath, table_id: int) -> dict[ApiKey, Message]:
     }
 
 
+def _about_clusters(table_id: int) -> dict[ApiKey, Message]:
+    lease = pb.KvSnapshotLeaseForTable(table_id=table_id)
+    return {
+        ApiKey.GET_KV_SNAPSHOT_METADATA: pb.GetKvSnapshotMetadataRequest(
+            table_id=table_id, bucket_id=0, snapshot_id=1
+        ),
+        ApiKey.LIST_KV_SNAPSHOTS: pb.ListKvSnapshotsRequest(table_id=table_id),
+        ApiKey.LIST_REMOTE_LOG_MANIFESTS: pb.ListRemoteLogManifestsRequest(table_id=table_id),
+        ApiKey.ACQUIRE_KV_SNAPSHOT_LEASE: pb.AcquireKvSnapshotLeaseRequest(
+            lease_id="l", lease_duration_ms=1, snapshots_to_lease=[lease]
+        ),
+        ApiKey.RELEASE_KV_SNAPSHOT_LEASE: pb.ReleaseKvSnapshotLeaseRequest(
+            lease_id="l", buckets_to_release=[pb.LeasedBucket(table_id=table_id, bucket_id=0)]
+        ),
+        ApiKey.DROP_KV_SNAPSHOT_LEASE: pb.DropKvSnapshotLeaseRequest(lease_id="l"),
+        ApiKey.REGISTER_PRODUCER_OFFSETS: pb.RegisterProducerOffsetsRequest(
+            producer_id="new", table_offsets=[pb.ProducerTableOffsets(table_id=table_id)]
+        ),
+        ApiKey.GET_PRODUCER_OFFSETS: pb.GetProducerOffsetsRequest(producer_id=PRODUCER),
+        ApiKey.DELETE_PRODUCER_OFFSETS: pb.DeleteProducerOffsetsRequest(producer_id=PRODUCER),
+        ApiKey.DESCRIBE_CLUSTER_CONFIGS: pb.DescribeClusterConfigsRequest(),
+        ApiKey.ALTER_CLUSTER_CONFIGS: pb.AlterClusterConfigsRequest(),
+        ApiKey.GET_CLUSTER_HEALTH: pb.GetClusterHealthRequest(),
+    }
+
+
 def _about_acls(table: str) -> dict[ApiKey, Message]:
     """Grant what is granted already, and revoke what nobody has."""
     return {
@@ -170,4 +198,6 @@ def is_hidden(answer: Message, database: str, table: str) -> bool:
             return not answer.table_metadata
         case pb.ListAclsResponse():
             return not answer.acl
+        case pb.GetProducerOffsetsResponse():
+            return not answer.table_offsets
     return False

@@ -3,10 +3,11 @@
 import pytest
 
 from headwater.errors import AccessError, HeadwaterError
+from headwater.model.bucket import TableBucket
 from headwater.server.permissions.needs import NEEDS
 from headwater.wire.apis import APIS, ApiKey
 from tests.server.permissions.asking import acl, ask, grant, guarded, make_table, session_of
-from tests.server.permissions.calls import is_hidden, is_refused, requests_about
+from tests.server.permissions.calls import PRODUCER, is_hidden, is_refused, requests_about
 from tests.server.permissions.oracle import CALLS, may_call
 
 TABLES = ["shop.orders", "shop.items", "lab.notes"]
@@ -41,6 +42,10 @@ def resource_text(place: str) -> str:
 
 async def is_allowed(server, api: ApiKey, user: str, groups: tuple[str, ...], table: str) -> bool:
     table_id = await make_table(server, table)
+    if api in (ApiKey.GET_PRODUCER_OFFSETS, ApiKey.DELETE_PRODUCER_OFFSETS):
+        producers = server._services.catalog.producers
+        producers.delete(PRODUCER, owner=user)
+        producers.register(PRODUCER, {TableBucket(table_id, 0): 1}, owner=user, ttl_ms=None)
     request = requests_about(*table.split("."), table_id)[api]
     try:
         answer = await ask(server, request, session_of(user, *groups))

@@ -15,6 +15,7 @@ from headwater.errors import (
     PartitionMissingError,
     SnapshotMissingError,
 )
+from headwater.model.acl import Operation
 from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
 from headwater.runtime.tasks import in_turns
@@ -127,6 +128,8 @@ async def get_producer_offsets(
         return pb.GetProducerOffsetsResponse()
     tables: dict[int, pb.ProducerTableOffsets] = {}
     for bucket, end in found.ends.items():
+        if not _may(Operation.READ, bucket.table_id, context):
+            continue
         of_table = tables.setdefault(
             bucket.table_id, pb.ProducerTableOffsets(table_id=bucket.table_id)
         )
@@ -145,8 +148,17 @@ async def delete_producer_offsets(
 ) -> pb.DeleteProducerOffsetsResponse:
     """Forget the offsets of a producer."""
     owner = context.session.principal or ""
+    held = context.catalog.producers.find(request.producer_id, owner=owner)
+    for table_id in {bucket.table_id for bucket in held.ends} if held else ():
+        if not _may(Operation.WRITE, table_id, context):
+            context.require(Operation.WRITE, table_id)
     context.catalog.producers.delete(request.producer_id, owner=owner)
     return pb.DeleteProducerOffsetsResponse()
+
+
+def _may(operation: Operation, table_id: int, context: Context) -> bool:
+    """Tell whether the client may do something to a table; one that was dropped has no owner."""
+    return table_id not in context.catalog.tables.ids() or context.may(operation, table_id)
 
 
 # Snapshots of states, and logs in remote storage: there are none.

@@ -105,6 +105,18 @@ def _table(request: _OfTable) -> Iterable[Target]:
     return (request.table_id,)
 
 
+def _leased(request: pb.AcquireKvSnapshotLeaseRequest) -> Iterable[Target]:
+    return {each.table_id for each in request.snapshots_to_lease}
+
+
+def _released(request: pb.ReleaseKvSnapshotLeaseRequest) -> Iterable[Target]:
+    return {each.table_id for each in request.buckets_to_release}
+
+
+def _produced(request: pb.RegisterProducerOffsetsRequest) -> Iterable[Target]:
+    return {each.table_id for each in request.table_offsets}
+
+
 def _need(
     operation: Operation,
     on: str,
@@ -120,6 +132,12 @@ def _need(
 
 
 _OPEN = Need(operation=None, on="", otherwise=Otherwise.SERVED)
+_HOLDS_NOTHING = Need(
+    operation=None,
+    on="",
+    otherwise=Otherwise.SERVED,
+    note="Apache Fluss needs READ on the tables of the lease, which has none here",
+)
 _LOGIN = Need(operation=None, on="", otherwise=Otherwise.SERVED, kind=AuditKind.LOGIN)
 _C, _D, _T = "cluster", "database", "table"
 _DDL, _ACL, _READ, _WRITE = AuditKind.DDL, AuditKind.ACL, AuditKind.READ, AuditKind.WRITE
@@ -190,6 +208,20 @@ NEEDS: Mapping[ApiKey, Need] = MappingProxyType(
         ApiKey.LAKE_TIERING_HEARTBEAT: _need(
             Operation.WRITE, _T, None, _WRITE, otherwise=_EACH, note=_TIERS
         ),
+        ApiKey.GET_KV_SNAPSHOT_METADATA: _need(Operation.DESCRIBE, _T, _table, _SEE),
+        ApiKey.LIST_KV_SNAPSHOTS: _need(Operation.DESCRIBE, _T, _table, _SEE),
+        ApiKey.LIST_REMOTE_LOG_MANIFESTS: _need(Operation.DESCRIBE, _T, _table, _SEE),
+        ApiKey.ACQUIRE_KV_SNAPSHOT_LEASE: _need(Operation.READ, _T, _leased, _READ),
+        ApiKey.RELEASE_KV_SNAPSHOT_LEASE: _need(Operation.READ, _T, _released, _READ),
+        ApiKey.DROP_KV_SNAPSHOT_LEASE: _HOLDS_NOTHING,
+        ApiKey.REGISTER_PRODUCER_OFFSETS: _need(Operation.WRITE, _T, _produced, _WRITE),
+        ApiKey.GET_PRODUCER_OFFSETS: _need(Operation.READ, _T, None, _READ, otherwise=_OUT),
+        ApiKey.DELETE_PRODUCER_OFFSETS: _need(
+            Operation.WRITE, _T, None, _WRITE, note="on every table that the offsets are of"
+        ),
+        ApiKey.DESCRIBE_CLUSTER_CONFIGS: _need(Operation.DESCRIBE, _C, _cluster, _SEE),
+        ApiKey.ALTER_CLUSTER_CONFIGS: _need(Operation.ALTER, _C, _cluster, _DDL),
+        ApiKey.GET_CLUSTER_HEALTH: _need(Operation.DESCRIBE, _C, _cluster, _SEE),
         ApiKey.CREATE_ACLS: _need(
             Operation.ALL, "resource", None, _ACL, note="for a table: on its database"
         ),
