@@ -56,8 +56,7 @@ class Session:
     # What the client has to answer next, inside a login with several steps.
     challenge: Challenge | None = None
     login_steps: int = 0
-    # In the process of the storage itself, which may do everything.
-    is_internal: bool = False
+    is_internal: bool = False  # in the process of the storage itself
     needs_login: bool = False
     is_logging_in: bool = False
     # A login failed: the connection is closed once the answer is sent.
