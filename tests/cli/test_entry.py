@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.cases import cases
+
 VARIABLE = "ARROW_DEFAULT_MEMORY_POOL"
 # What a command does first is to tell its version; whoever asks then sees the pool that it has.
 ASKING = """
@@ -64,6 +66,21 @@ def test_a_command_starts_no_threads_of_libraries_and_collects_only_what_it_make
     )
 
     assert done.stdout.split()[-3:] == ["1", "True", "True"]
+
+
+@cases("words", [["sql", "CREATE TABLE t (a INT)"], ["sql", "SELECT 1"], ["count", "t"]])
+def test_a_command_ends_without_a_word_of_its_libraries(words, tmp_path):
+    (tmp_path / "data").mkdir(exist_ok=True)
+    at = ["--at", str(tmp_path / "data")]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater", *words, *at],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert len(done.stderr.splitlines()) <= 1, done.stderr
 
 
 LISTING = """

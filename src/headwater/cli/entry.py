@@ -34,7 +34,15 @@ def settle_garbage() -> None:
     gc.freeze()
     gc.set_threshold(GC_ALLOCATIONS, 50, 50)
     gc.enable()
-    atexit.register(gc.freeze)
+    atexit.register(_settle_end)
+
+
+def _settle_end() -> None:
+    """Spare the interpreter its last collection, unless DuckDB reports what that leaves behind."""
+    if "duckdb" in sys.modules:
+        gc.unfreeze()
+    else:
+        gc.freeze()
 
 
 def main() -> None:

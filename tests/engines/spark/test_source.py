@@ -35,21 +35,16 @@ def test_a_worker_that_fails_otherwise_says_so():
         _without_complaint(worker)(None, True)
 
 
-# What a helper process of Spark does: it runs as a module of pyspark, asks our source for
-# something, and finds that Spark is gone when it wants to answer.
+# What a helper process of Spark does: it runs as a module of pyspark, loads a reader of ours, and
+# finds that Spark is gone when it wants to answer.
 HELPER = """
 import sys
 import traceback
 from importlib.machinery import ModuleSpec
 
 __spec__ = ModuleSpec(sys.argv[1], None)
-from headwater.engines.spark.source import HeadwaterSource
-from headwater.errors import HeadwaterError
+import headwater.engines.spark.read.batch
 
-try:
-    HeadwaterSource({}).schema()
-except HeadwaterError:
-    pass
 for fault in (BrokenPipeError("hung up"), ValueError("a fault of ours")):
     try:
         raise fault

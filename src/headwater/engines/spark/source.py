@@ -1,9 +1,6 @@
 """The format "headwater" of Spark, which its planner asks for schema, readers and writers."""
 
-import sys
-import traceback
 from types import TracebackType
-from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -80,7 +77,7 @@ class _Plainly:
     """Shows an error without the traceback through our code."""
 
     def __enter__(self) -> None:
-        _hush_broken_pipes()
+        pass
 
     def __exit__(
         self,
@@ -91,41 +88,6 @@ class _Plainly:
         # Not a generator, whose caller would put the traceback back.
         if isinstance(fault, HeadwaterError):
             raise fault.with_traceback(None) from None
-
-
-def _hush_broken_pipes() -> None:
-    """Let a helper process of Spark end quietly when Spark is gone before it has answered.
-
-    Ctrl-C and the end of a program do that, and every helper would print a traceback on the
-    terminal. Our own daemon handles it itself; Spark plans with one of its own.
-    """
-    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if spec is None or not spec.name.startswith("pyspark."):
-        return
-    if sys.excepthook is not _told_unless_hung_up:
-        sys.excepthook = _told_unless_hung_up
-        traceback.print_exc = _printed_unless_hung_up
-
-
-def _told_unless_hung_up(
-    kind: type[BaseException], fault: BaseException, trace: TracebackType | None
-) -> None:
-    if not isinstance(fault, BrokenPipeError):
-        sys.__excepthook__(kind, fault, trace)
-
-
-class _Writable(Protocol):
-    def write(self, text: str, /) -> object: ...
-
-
-def _printed_unless_hung_up(
-    limit: int | None = None,
-    file: _Writable | None = None,
-    chain: bool = True,  # noqa: FBT001, FBT002 - as Python has it
-) -> None:
-    fault = sys.exception()
-    if not isinstance(fault, BrokenPipeError):
-        traceback.print_exception(fault, limit=limit, file=file, chain=chain)
 
 
 def register(spark: SparkSession) -> None:
