@@ -68,6 +68,24 @@ def test_partitions_come_and_go(flink, hw, name):
     assert hw.table(name).partitions() == []
 
 
+def test_options_of_other_systems_are_taken_and_those_of_flink_are_kept(flink, hw, name):
+    columns = "id INT, ts TIMESTAMP(3), b AS id + 1, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+    given = "'log.retention.hours' = '24', 'bucket.num' = '2', 'scan.startup.mode' = 'earliest'"
+    flink.ask("run", text=f"CREATE TABLE {name} ({columns}) WITH ({given})")
+
+    told = hw.table(name).info.descriptor
+    assert (told.properties["table.log.ttl"], told.bucket_count) == ("24 h", 2)
+    assert told.custom_properties["scan.startup.mode"] == "earliest"
+    assert told.custom_properties["schema.watermark.0.rowtime"] == "ts"
+    ((text,),) = shown(flink, f"SHOW CREATE TABLE {name}")
+    assert "'table.log.ttl' = '24 h'" in text
+    assert "WATERMARK FOR `ts`" in text
+    with pytest.raises(ForeignError, match=r"Did you mean 'log.retention.hours'"):
+        flink.ask("run", text=f"CREATE TABLE {name}_2 (a INT) WITH ('log.retention.hour' = '1')")
+    flink.ask("run", text=f"ALTER TABLE {name} SET ('log.segment.bytes' = '1048576')")
+    assert hw.table(name).info.descriptor.properties["table.log.segment.bytes"] == "1048576 b"
+
+
 def test_settings_of_a_server_are_told_but_not_changed(flink):
     assert "max.bucket.num" in str(flink.ask("rows", text="CALL hw.sys.get_cluster_configs()"))
     with pytest.raises(ForeignError, match="cannot be changed"):
