@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from headwater.cluster.admin import newest_table
 from headwater.cluster.cluster import Cluster
+from headwater.config.options import ChangelogImage
+from headwater.config.table_options import KvOptions
 from headwater.errors import OffsetOutOfRangeError, PartitionMissingError
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.table import TableInfo
@@ -346,7 +348,8 @@ class Tails:
     async def _folded_anew(self, table: TableInfo, needed: set[str], tail: LogPart) -> FoldedTail:
         view = RowView.of(table, columns=[name for name in table.schema.names if name in needed])
         limit = self._cluster.settings.union_memory_bytes_max
-        fold = TailFold(table, view.schema, memory_bytes_max=limit)
+        new = tells_new(table, tail)
+        fold = TailFold(table, view.schema, memory_bytes_max=limit, tells_new=new)
         changes = (
             self._inserted(view, tail) if isinstance(tail, StateAt) else self._fetched(view, [tail])
         )
@@ -407,6 +410,20 @@ class Tails:
                     yield batch
         except (OffsetOutOfRangeError, PartitionMissingError) as fault:
             raise lost_rows(view.table, fault) from fault
+
+
+def tells_new(table: TableInfo, tail: LogPart) -> bool:
+    """Tell whether keys that a tail inserts first cannot be in the files of the lake.
+
+    The lake keeps the rows of partitions that were dropped. If one is made anew under the same
+    name, its log inserts keys that the lake still holds, so this is never known of partitions.
+    Other servers may expire rows without a change, and without the rows before updates they may
+    call an update an insert.
+    """
+    if not isinstance(tail, LogRange) or table.descriptor.is_partitioned:
+        return False
+    kv = KvOptions.of(table.descriptor.properties)
+    return kv.changelog_image is ChangelogImage.FULL and kv.ttl_ms is None
 
 
 def _key(table: TableInfo, tail: LogPart) -> TailKey:

@@ -6,8 +6,9 @@ neither changes when its fold goes on:
 - `key_count`, `byte_count`, `is_spilled`: the changed keys, what they take, whether in files.
 - `live(columns)`: the rows that are there after the changes, in no order.
 - `without_changed(rows)`: the rows of a lake whose key was not changed; in their order in memory.
-- `changed_keys()`: the primary key of every changed row, each once, all in memory at once.
-- `may_touch(file)`: whether a changed row may be in a file of the lake; True if not known.
+- `changed_keys()`: the primary key of every changed row that the lake can hold, each once, all in
+  memory at once. A key that the changes themselves inserted first is not in the lake.
+- `may_touch(file)`: whether such a row may be in a file of the lake; True if not known.
 - `parts()`: the changes themselves, no key twice, as many at a time as memory should hold.
 
 Live rows and rows that were not changed, together, are the rows of the table.
@@ -78,9 +79,9 @@ class FoldedInMemory:
         return sum(part.byte_count for part in self.held)
 
     def changed_keys(self) -> pa.Table:
-        """Return the primary key of every changed row, each once, in no order."""
+        """Return the primary key of every changed row that the lake can hold, each once."""
         names = list(self.key.names)
-        batches = [part.rows.select(names) for part in self.held]
+        batches = [part.rows.select(names) for part in self._in_lake]
         return pa.Table.from_batches(batches, self._schema_of(names))
 
     def live(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -91,7 +92,7 @@ class FoldedInMemory:
 
     def without_changed(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield rows of a lake whose key was not changed, in their order."""
-        if not self.key_count:
+        if not self._in_lake:
             yield from rows
             return
         for batch in rows:
@@ -103,15 +104,20 @@ class FoldedInMemory:
 
     def may_touch(self, file: LakeFile) -> bool:
         """Tell whether a changed row may be in a file; True if that is not known."""
-        return self.key_count > 0 and self._ranges.may_meet(file)
+        return bool(self._in_lake) and self._ranges.may_meet(file)
 
     def parts(self) -> Iterator[Part]:
         """Yield the changes."""
         return iter(self.held)
 
     @cached_property
+    def _in_lake(self) -> tuple[Part, ...]:
+        """Return the changes of keys that the lake can hold."""
+        return tuple(found for part in self.held if len(found := part.in_lake()))
+
+    @cached_property
     def _find(self) -> Find:
-        return finder(joined([part.keys for part in self.held]))
+        return finder(joined([part.keys for part in self._in_lake]))
 
     @cached_property
     def _ranges(self) -> KeyRanges:
@@ -188,10 +194,10 @@ class FoldedInFiles:
         return sum(sum(run.byte_counts) for run in self.runs)
 
     def changed_keys(self) -> pa.Table:
-        """Return the primary key of every changed row, each once; all of them are in memory."""
+        """Return the primary key of every changed row that the lake can hold, each once."""
         names = list(self.key.names)
         schema = pa.schema([self.schema.field(name) for name in names])
-        batches = [part.rows.select(names) for part in self.parts()]
+        batches = [part.in_lake().rows.select(names) for part in self.parts()]
         return pa.Table.from_batches(batches, schema)
 
     def live(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -247,14 +253,16 @@ class FoldedInFiles:
         size = 0
         extent = KeyExtent.of(self.table)
         for part in self.parts():
-            keys = part.rows.select(names)
+            keys = part.in_lake().rows.select(names)
+            if not keys.num_rows:
+                continue
             extent = extent.with_keys(keys)
             size += keys.nbytes
             if size > self.memory_bytes_max // SHARE:
                 kept = None
             if kept is not None:
                 kept.append(keys)
-        return extent if kept is None else KeyRanges.of(self.table, pa.Table.from_batches(kept))
+        return KeyRanges.of(self.table, pa.Table.from_batches(kept)) if kept else extent
 
     # ---- one partition
 
@@ -304,23 +312,6 @@ def _in_pass(keys: Columns, number: int, passes: int) -> Mask:
     return mask
 
 
-# What the changes of a log leave: the last change of each key, for a reader to merge.
-#
-# Both forms have the same methods, and neither changes when its fold goes on:
-#
-# - `key_count`, `byte_count`, `is_spilled`: how many keys were changed, what they take, and whether
-#   in files.
-# - `live(columns)`: the rows that are there after the changes, in no order.
-# - `without_changed(rows)`: the rows of a lake, key columns included, whose key was not changed.
-#   In memory, they come in their order; with changes in files, in no order.
-# - `changed_keys()`: the primary key of every changed row, each once. It is a table for engines to
-#   join with, so all keys are in memory at once even where the changes are in files: what Arrow
-#   takes for them, e.g. 8 MB for a million BIGINTs.
-# - `may_touch(file)`: whether a changed row may be in a file of the lake; True if not known.
-# - `parts()`: the changes themselves, no key twice, as many at a time as memory should hold.
-#
-# Live rows and rows that were not changed, together, are the rows of the table.
-
 Folded: TypeAlias = FoldedInMemory | FoldedInFiles
 
 
@@ -340,6 +331,8 @@ class TailFold:
 
     Their rows hold the whole primary key. Where the changes are more than the limit allows, they
     are moved to files in the place that is given, or where the system keeps temporary files.
+    With `tells_new`, the lake holds exactly the rows before the first change, and the log tells
+    inserts from updates: keys that were inserted first are not looked for in the lake.
     """
 
     def __init__(
@@ -348,8 +341,10 @@ class TailFold:
         schema: pa.Schema,
         *,
         memory_bytes_max: int,
+        tells_new: bool = False,
         spill: SpillPlace | None = None,
     ) -> None:
+        self._tells_new = tells_new
         self._table, self._schema = table, schema
         self._key = TableKey.of(table)
         self._memory_bytes_max = memory_bytes_max
@@ -396,11 +391,16 @@ class TailFold:
         rows = [batch.rows for batch in self._waiting]
         changes = [batch.changes for batch in self._waiting if batch.changes is not None]
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
-        later = part_of(self._key, rows, np.concatenate(changes))
+        later = part_of(self._key, rows, np.concatenate(changes), tells_new=self._tells_new)
         if not len(later):
             return
-        kept = [part.without(later) for part in self._parts]
-        self._parts = _fewer([*(part for part in kept if len(part)), later])
+        kept: list[Part] = []
+        for part in self._parts:
+            left, replaced = part.divided(later)
+            later = later.after(replaced)
+            if len(left):
+                kept.append(left)
+        self._parts = _fewer([*kept, later])
         if sum(part.byte_count for part in self._parts) > self._memory_bytes_max // _FOLDED_SHARE:
             self._spill()
 

@@ -393,6 +393,15 @@ def last_places(keys: Columns) -> Numbers:
     return last
 
 
+def first_places(keys: Columns) -> Numbers:
+    """Return the place at which each key comes first, ascending."""
+    count = len(keys[0])
+    backwards = pa.array(np.arange(count - 1, -1, -1))
+    last = last_places(tuple(each.take(backwards) for each in keys))
+    first: Numbers = (count - 1 - last)[::-1]
+    return first
+
+
 def _are_equal(keys: Columns, places: Numbers, others: Numbers) -> bool:
     """Tell whether all keys are the same as those in other places."""
     these, those = pa.array(places), pa.array(others)

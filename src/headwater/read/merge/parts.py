@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from headwater.read.merge.keys import (
     Words,
     as_filter,
     finder,
+    first_places,
     hashes_of,
     joined,
     last_places,
@@ -45,6 +46,8 @@ class Part:
     """Whether the last change of each key took its row away."""
     keys: Columns
     """The keys of the rows, in comparable form."""
+    is_new: Mask
+    """Whether the first change of each key inserted it, so that the lake cannot hold it."""
 
     def __len__(self) -> int:
         return len(self.is_deleted)
@@ -52,7 +55,7 @@ class Part:
     @cached_property
     def byte_count(self) -> int:
         """Return the bytes that the changes take in memory."""
-        return self.rows.nbytes + self.is_deleted.nbytes
+        return self.rows.nbytes + self.is_deleted.nbytes + self.is_new.nbytes
 
     @cached_property
     def find(self) -> Find:
@@ -65,15 +68,33 @@ class Part:
             return self
         wanted = as_filter(mask)
         keys = tuple(each.filter(wanted) for each in self.keys)
-        return Part(self.rows.filter(wanted), self.is_deleted[mask], keys)
+        return Part(self.rows.filter(wanted), self.is_deleted[mask], keys, self.is_new[mask])
 
-    def without(self, later: "Part") -> "Part":
-        """Return the changes whose key is not in a later part."""
-        return self.where(~later.find(self.keys))
+    def divided(self, later: "Part") -> tuple["Part", "Part"]:
+        """Return the changes whose key is not in a later part, and those whose key is."""
+        is_replaced = later.find(self.keys)
+        return self.where(~is_replaced), self.where(is_replaced)
+
+    def after(self, replaced: "Part") -> "Part":
+        """Return this part with what it cannot know of keys that an earlier one began with."""
+        if not len(replaced):
+            return self
+        is_new = self.is_new.copy()
+        for part, value in (
+            (replaced.where(replaced.is_new), True),
+            (replaced.where(~replaced.is_new), False),
+        ):
+            if len(part):
+                is_new[part.find(self.keys)] = value
+        return replace(self, is_new=is_new)
+
+    def in_lake(self) -> "Part":
+        """Return the changes of keys that the lake can hold."""
+        return self.where(~self.is_new)
 
     def narrowed(self, columns: Sequence[str]) -> "Part":
         """Return the changes with some of their columns."""
-        return Part(self.rows.select(list(columns)), self.is_deleted, self.keys)
+        return replace(self, rows=self.rows.select(list(columns)))
 
     def live_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are there after the changes, some at a time."""
@@ -89,9 +110,13 @@ class Part:
 
 
 def part_of(
-    key: TableKey, batches: Sequence[pa.RecordBatch], changes: npt.NDArray[np.uint8]
+    key: TableKey,
+    batches: Sequence[pa.RecordBatch],
+    changes: npt.NDArray[np.uint8],
+    *,
+    tells_new: bool = False,
 ) -> Part:
-    """Keep the last change of each key.
+    """Keep the last change of each key; `tells_new` if an insert is always one of a new key.
 
     The row before an update is passed over: an update happens where the row after it stands. So
     where an offset lies between the two, the row is still the one that it was.
@@ -104,30 +129,58 @@ def part_of(
         some = as_filter(is_counted)
         keys = tuple(each.filter(some) for each in keys)
     last = last_places(keys)
+    is_insert = (changes[counted] == ChangeType.INSERT) & tells_new
     is_last = np.zeros(len(changes), np.bool_)
     is_last[counted[last]] = True
     if is_last.all():
-        return Part(rows, changes == ChangeType.DELETE, keys)
+        return Part(rows, changes == ChangeType.DELETE, keys, is_insert)
     wanted = pa.array(last)
+    last_keys = tuple(each.take(wanted) for each in keys)
+    if len(last) == len(counted):
+        is_new = is_insert[last]
+    else:
+        is_new = _begin_with_insert(keys, is_insert, last_keys)
     return Part(
-        rows.filter(as_filter(is_last)),
-        changes[is_last] == ChangeType.DELETE,
-        tuple(each.take(wanted) for each in keys),
+        rows.filter(as_filter(is_last)), changes[is_last] == ChangeType.DELETE, last_keys, is_new
     )
+
+
+def _begin_with_insert(keys: Columns, is_insert: Mask, wanted: Columns) -> Mask:
+    """Tell of every wanted key whether the first of its changes is an insert."""
+    if not is_insert.any():
+        return np.zeros(len(wanted[0]), np.bool_)
+    inserted = as_filter(is_insert)
+    # A key without an insert began in the lake, so only the changes of others are looked at.
+    may_be_new = finder(tuple(each.filter(inserted) for each in keys))(keys)
+    some = as_filter(may_be_new)
+    keys, is_insert = tuple(each.filter(some) for each in keys), is_insert[may_be_new]
+    first = first_places(keys)
+    new = pa.array(first[is_insert[first]])
+    if not len(new):
+        return np.zeros(len(wanted[0]), np.bool_)
+    return finder(tuple(each.take(new) for each in keys))(wanted)
 
 
 def part_of_none(key: TableKey, schema: pa.Schema) -> Part:
     """Return a part without changes."""
     rows = pa.RecordBatch.from_pylist([], schema=schema)
-    return Part(rows, np.zeros(0, np.bool_), key.columns(rows))
+    none = np.zeros(0, np.bool_)
+    return Part(rows, none, key.columns(rows), none)
 
 
 def latest(parts: Sequence[Part]) -> Part:
     """Make one of parts, of which later ones replace what earlier ones say of their keys."""
     found = together(parts)
+    last = last_places(found.keys)
     is_last = np.zeros(len(found), np.bool_)
-    is_last[last_places(found.keys)] = True
-    return found.where(is_last)
+    is_last[last] = True
+    left = found.where(is_last)
+    if len(left) == len(found):
+        return left
+    first = first_places(found.keys)
+    is_first = np.zeros(len(found), np.bool_)
+    is_first[first] = True
+    return left.after(found.where(is_first))
 
 
 def together(parts: Sequence[Part]) -> Part:
@@ -138,6 +191,7 @@ def together(parts: Sequence[Part]) -> Part:
         pa.concat_batches([part.rows for part in parts]),
         np.concatenate([part.is_deleted for part in parts]),
         joined([part.keys for part in parts]),
+        np.concatenate([part.is_new for part in parts]),
     )
 
 
@@ -281,19 +335,25 @@ def _unwritable(fault: OSError) -> StorageError:
 
 def part_written(files: SpillFiles, part: Part) -> SpillRun:
     """Put changes into a file by partition."""
-    rows = with_deletions(part)
+    rows = with_marks(part)
     return files.write(rows.schema, by_partition(rows, partitions_of(hashes_of(part.keys))))
 
 
-def with_deletions(part: Part) -> pa.RecordBatch:
-    """Return changes as rows; their last column says whether the row was deleted."""
-    fields = [*part.rows.schema, pa.field("is_deleted", pa.bool_())]
-    columns = [*part.rows.columns, pa.array(part.is_deleted)]
+_MARKS = ("is_deleted", "is_new")
+
+
+def with_marks(part: Part) -> pa.RecordBatch:
+    """Return changes as rows; their last columns say what is known of each beside its row."""
+    fields = [*part.rows.schema, *(pa.field(name, pa.bool_()) for name in _MARKS)]
+    columns = [*part.rows.columns, pa.array(part.is_deleted), pa.array(part.is_new)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
 def part_read(key: TableKey, rows: pa.RecordBatch) -> Part:
     """Return changes that were written as rows."""
-    is_deleted = rows.column(rows.num_columns - 1).to_numpy(zero_copy_only=False)
-    rows = rows.select(list(range(rows.num_columns - 1)))
-    return Part(rows, is_deleted, key.columns(rows))
+    count = rows.num_columns - len(_MARKS)
+    is_deleted, is_new = (
+        rows.column(count + at).to_numpy(zero_copy_only=False) for at in range(len(_MARKS))
+    )
+    rows = rows.select(list(range(count)))
+    return Part(rows, is_deleted, key.columns(rows), is_new)

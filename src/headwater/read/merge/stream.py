@@ -27,7 +27,7 @@ from headwater.read.merge.parts import (
     SpillRun,
     part_read,
     together,
-    with_deletions,
+    with_marks,
 )
 
 _ROWS_TOGETHER = 65_536
@@ -139,7 +139,7 @@ def _sorted_runs(
     for part in _larger(folded.parts(), bytes_max=share):
         row_bytes = max(part.byte_count // len(part), 1)
         count = min(max(share // run_count // row_bytes, _ROWS_TOGETHER_MIN), _ROWS_TOGETHER)
-        rows = with_deletions(part.narrowed(names))
+        rows = with_marks(part.narrowed(names))
         order = ascending(order_of(folded.key, rows))
         yield files.write(rows.schema, [_taken(rows, order, count)])
 

@@ -13,21 +13,33 @@ PLENTY = 64 * 1024 * 1024
 LIMITS = st.sampled_from([PLENTY, 4_000, 300])
 
 
-def fold_of(history: History, *, limit: int = PLENTY, place: Path | None = None) -> TailFold:
+def fold_of(
+    history: History,
+    *,
+    limit: int = PLENTY,
+    place: Path | None = None,
+    tells_new: bool = False,
+) -> TailFold:
     """Return a fold without changes."""
     return TailFold(
         history.table,
         arrow_schema(history.table.schema),
         memory_bytes_max=limit,
+        tells_new=tells_new,
         spill=None if place is None else SpillPlace(place),
     )
 
 
 def folded_of(
-    history: History, *, size: int = 7, limit: int = PLENTY, place: Path | None = None
+    history: History,
+    *,
+    size: int = 7,
+    limit: int = PLENTY,
+    place: Path | None = None,
+    tells_new: bool = False,
 ) -> Folded:
     """Return what the changes of a history leave."""
-    fold = fold_of(history, limit=limit, place=place)
+    fold = fold_of(history, limit=limit, place=place, tells_new=tells_new)
     for batch in history.batches(size):
         fold.add(batch)
     return fold.folded()

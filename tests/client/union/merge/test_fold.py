@@ -6,11 +6,14 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headwater.lake.split import LakeFile
 from headwater.model.types import BigIntType
-from tests.client.union.merge.folds import LIMITS, fold_of, folded_of
+from tests.client.union.merge.folds import LIMITS, PLENTY, fold_of, folded_of
 from tests.client.union.merge.histories import History, histories, identity, table_of, values_of
 
 SIZES = st.integers(1, 50)
+# Nothing is known of its keys, so every key may be in it.
+FILE = LakeFile(path="/a.parquet", row_count=1, byte_count=1, is_plain=True)
 
 
 @given(histories(), SIZES, LIMITS)
@@ -36,13 +39,42 @@ def test_every_changed_key_is_told_once(history: History, size: int, limit: int)
     assert folded.key_count == len(history.changed)
 
 
+@given(histories(), SIZES, LIMITS)
+def test_where_inserts_are_told_only_keys_of_the_lake_hide_its_rows(
+    history: History, size: int, limit: int
+) -> None:
+    folded = folded_of(history, size=size, limit=limit, tells_new=True)
+    held = [key for name, key in history.changed.items() if name in history.lake]
+
+    keys = folded.changed_keys()
+    kept = folded.without_changed(iter(history.lake_batches(size)))
+    rows = history.seen([*kept, *folded.live()])
+
+    assert sorted(map(repr, history.keys_in(keys))) == sorted(map(repr, held))
+    assert rows == values_of(history.state)
+    assert folded.key_count == len(history.changed)
+
+
+def test_a_tail_of_new_keys_touches_no_file() -> None:
+    history = History(table_of([BigIntType()]))
+    for number in range(100):
+        history.put((number,), number, is_wal=False)
+
+    for limit in (PLENTY, 300):
+        folded = folded_of(history, limit=limit, tells_new=True)
+
+        assert folded.is_spilled == (limit == 300)
+        assert not folded.may_touch(FILE)
+        assert folded_of(history, limit=limit).may_touch(FILE)
+
+
 @given(histories(), SIZES, LIMITS, st.data())
 def test_a_fold_goes_on_and_what_it_gave_before_stays(
     history: History, size: int, limit: int, data: st.DataObject
 ) -> None:
     batches = history.batches(size)
     cut = data.draw(st.integers(0, len(batches)))
-    fold = fold_of(history, limit=limit)
+    fold = fold_of(history, limit=limit, tells_new=data.draw(st.booleans()))
     for batch in batches[:cut]:
         fold.add(batch)
     before = fold.folded()
