@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.engines.duckdb import tail_files
-from headwater.engines.duckdb.tail_files import TailFiles
+from headwater.engines.duckdb.tail_files import TailFiles, TailPlace
 from headwater.errors import PositionMissingError
 from tests.engines.duckdb.world import some
 
@@ -29,7 +29,7 @@ def written(files: TailFiles, table):
 
 
 def test_only_rows_that_came_since_are_written(table):
-    files = TailFiles()
+    files = TailFiles(TailPlace())
     first, before = written(files, table)
 
     table.append(some(30))
@@ -41,13 +41,13 @@ def test_only_rows_that_came_since_are_written(table):
 
 
 def test_nothing_is_written_where_nothing_came(table):
-    files = TailFiles()
+    files = TailFiles(TailPlace())
 
     assert written(files, table) == written(files, table)
 
 
 def test_small_files_are_put_together(world, table):
-    files = TailFiles()
+    files = TailFiles(TailPlace())
 
     counts = []
     for number in range(40):
@@ -60,7 +60,7 @@ def test_small_files_are_put_together(world, table):
 
 
 def test_a_round_of_tiering_begins_anew(world, table):
-    files = TailFiles()
+    files = TailFiles(TailPlace())
     before, _ = written(files, table)
 
     world.tier(table)
@@ -72,37 +72,48 @@ def test_a_round_of_tiering_begins_anew(world, table):
 
 
 def test_a_file_that_somebody_removed_is_written_again(table):
-    files = TailFiles()
+    files = TailFiles(TailPlace())
     (path,), _ = written(files, table)
     tail_files.Path(path).unlink()
 
-    _, rows = written(files, table)
+    (again,), rows = written(files, table)
 
     assert rows == 20
+    assert tail_files.Path(again).exists()
+
+
+def test_a_table_without_a_lake_is_read_from_files_as_well(world):
+    table = world.hw.create_table("small", {"id": "INT", "name": "STRING"}, exists_ok=True)
+    table.append([(1, "a"), (2, "b")])
+
+    _, rows = written(TailFiles(TailPlace()), table)
+
+    assert rows == 2
+    assert world.check(table) == 2
 
 
 def test_a_long_tail_is_streamed(table, monkeypatch):
     monkeypatch.setattr(tail_files, "ROWS_MAX", 19)
 
-    assert written(TailFiles(), table) == ([], 0)
+    assert written(TailFiles(TailPlace()), table) == ([], 0)
 
 
 def test_a_wide_tail_is_streamed(world, table, monkeypatch):
     monkeypatch.setattr(tail_files, "BYTES_MAX", 100)
 
-    assert written(TailFiles(), table) == ([], 0)
+    assert written(TailFiles(TailPlace()), table) == ([], 0)
     assert world.check(table) == 30
 
 
 def test_a_place_that_cannot_be_written_is_done_without(table, monkeypatch):
-    files = TailFiles()
+    files = TailFiles(TailPlace())
     monkeypatch.setattr(tail_files, "mkdtemp", lambda prefix: "/proc/none/here")
 
     assert written(files, table) == ([], 0)
 
 
 def test_a_reader_that_looked_before_another_gets_its_own_rows(table):
-    files = TailFiles()
+    files = TailFiles(TailPlace())
     earlier = table.view()
     table.append(some(40))
     written(files, table)
@@ -113,7 +124,7 @@ def test_a_reader_that_looked_before_another_gets_its_own_rows(table):
 
 
 def test_the_files_go_with_what_wrote_them(table):
-    files = TailFiles()
+    files = TailFiles(TailPlace())
     (path, *_), _ = written(files, table)
     directory = tail_files.Path(path).parent
 

@@ -14,10 +14,11 @@ from headwater.client.sync.client import Client
 from headwater.client.sync.scan import View
 from headwater.client.sync.table import Table
 from headwater.client.union_scan import ATTEMPTS, LOST
+from headwater.engines.duckdb.keyed_files import KeyedFiles
 from headwater.engines.duckdb.request import CHANGELOG, NO_QUERY, Request, request_of
 from headwater.engines.duckdb.sql import POSITION_COLUMNS, StreamNumbers, nothing, rendered
 from headwater.engines.duckdb.streams import NumberedStreams, Relations, RowStream, hinted
-from headwater.engines.duckdb.tail_files import TailFiles
+from headwater.engines.duckdb.tail_files import TailFiles, TailPlace
 from headwater.engines.storages import StoragePlace, opened
 from headwater.errors import HeadwaterError, InvalidScanError, RequestError, UnsupportedError
 from headwater.model import Column, Schema, TablePath
@@ -185,7 +186,8 @@ class SqlPlanner:
         self._relations = relations
         self._streams = streams
         self._views = HeldViews()
-        self._tails = TailFiles()
+        place = TailPlace()
+        self._tails, self._keyed = TailFiles(place), KeyedFiles(place)
         self._shared: OrderedDict[str, str] = OrderedDict()
         self._lock = Lock()
         self._here = local()
@@ -257,11 +259,13 @@ class SqlPlanner:
         )
         schema = view.value.table.schema
         check_columns(schema)
-        plan = _native(view, schema)
+        plan = native = _native(view, schema)
         if not request.is_elsewhere:
-            plan = self._tails.with_tail(view, plan)
+            files = self._keyed if table.is_keyed else self._tails
+            plan = files.with_tail(view, native)
         kept = self._views.keep(table, view)
-        numbers = self._numbers(view.schema, rows=_rows(kept, schema, plan), keys=_keys(kept, plan))
+        keys = _keys(kept, native) if any(group.is_touched for group in plan.groups) else None
+        numbers = self._numbers(view.schema, rows=_rows(kept, schema, plan), keys=keys)
         return rendered(schema, plan, numbers)
 
     def _numbers(
@@ -298,9 +302,7 @@ def _rows(view: Callable[[], View], schema: Schema, plan: NativePlan) -> RowStre
     return RowStream(schema.names, read)
 
 
-def _keys(view: Callable[[], View], plan: NativePlan) -> RowStream | None:
-    if not any(group.is_touched for group in plan.groups):
-        return None
+def _keys(view: Callable[[], View], plan: NativePlan) -> RowStream:
     tail = [split for split in plan.tail if isinstance(split, Hybrid)]
 
     def read(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

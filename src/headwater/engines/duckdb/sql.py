@@ -132,9 +132,22 @@ def _merged(groups: Iterable[FileGroup]) -> list[_Files]:
         kind = (group.names, bool(group.files[0].deletes), group.is_touched)
         found.setdefault(kind, []).extend(group.files)
     return [
-        _Files(files=tuple(files), names=dict(files[0].names or ()), is_touched=bool(kind[2]))
+        _Files(
+            files=_largest_first(files),
+            names=dict(files[0].names or ()),
+            is_touched=bool(kind[2]),
+        )
         for kind, files in found.items()
     ]
+
+
+def _largest_first(files: list[LakeFile]) -> tuple[LakeFile, ...]:
+    """Return files in their order but for the largest: DuckDB takes all for as large as the first.
+
+    So it estimates too many rows rather than too few, and does not build a join on many.
+    """
+    largest = max(files, key=lambda file: file.row_count)
+    return largest, *(file for file in files if file is not largest)
 
 
 def _files_sql(schema: Schema, files: _Files, streams: StreamNumbers, key: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
-from threading import Lock, RLock
+from threading import Lock
 from weakref import finalize
 
 import pyarrow as pa
@@ -32,7 +32,7 @@ RETIRED_MAX = 32
 TAILS_MAX = 64
 """Tables whose tails are kept."""
 _GROUP_ROWS = 122_880
-_Names = tuple[tuple[int, str], ...]
+FileNames = tuple[tuple[int, str], ...]
 _Ranges = Mapping[LakeBucket, OffsetRange]
 
 
@@ -62,15 +62,50 @@ class _Tail:
         return found
 
 
-class TailFiles:
-    """Write what is new of a tail, and keep what was written."""
+class TailPlace:
+    """Own a directory for tails, and remove files some time after their tail."""
 
     def __init__(self) -> None:
         self._directory: Path | None = None
-        self._tails: dict[tuple[int, int, _Names], _Tail] = {}
         self._retired: list[Path] = []
         self._numbers = count()
-        self._lock = RLock()
+        self._lock = Lock()
+
+    def write(self, rows: pa.Table) -> Path | None:
+        """Write rows; None if the disk is full, as a stream needs none."""
+        path = self._place() / f"{next(self._numbers)}.parquet"
+        try:
+            path.parent.mkdir(exist_ok=True)
+            pq.write_table(
+                rows, path, compression="none", use_dictionary=False, row_group_size=_GROUP_ROWS
+            )
+        except OSError:
+            path.unlink(missing_ok=True)
+            return None
+        return path
+
+    def retire(self, paths: Sequence[Path]) -> None:
+        """Remove files later: queries that were planned with them may still read them."""
+        with self._lock:
+            self._retired += paths
+            while len(self._retired) > RETIRED_MAX:
+                self._retired.pop(0).unlink(missing_ok=True)
+
+    def _place(self) -> Path:
+        with self._lock:
+            if self._directory is None:
+                self._directory = Path(mkdtemp(prefix="headwater-"))
+                finalize(self, _remove, self._directory, os.getpid())
+            return self._directory
+
+
+class TailFiles:
+    """Write what is new of a tail, and keep what was written."""
+
+    def __init__(self, place: TailPlace) -> None:
+        self._place = place
+        self._tails: dict[tuple[int, int, FileNames], _Tail] = {}
+        self._lock = Lock()
 
     def with_tail(self, view: View, plan: NativePlan) -> NativePlan:
         """Return a plan whose tail is in files; or the same if it cannot, or had better not, be.
@@ -80,7 +115,7 @@ class TailFiles:
         3. Read all of them as one group with those of the lake.
         """
         table = view.value.table
-        names = _whole_names(table.schema, plan)
+        names = file_names(table.schema, plan)
         if names is None or plan.others or not plan.tail or table.is_keyed:
             return plan
         # All of them: a log table has no other splits of a log.
@@ -92,11 +127,11 @@ class TailFiles:
         with tail.lock:
             if not self._extend(tail, _Source(view, logs, table.schema, names), wanted):
                 return plan
-            files = [_lake_file(piece, names) for piece in tail.pieces]
+            files = [tail_file(piece.path, piece.row_count, names) for piece in tail.pieces]
         groups = (*plan.groups, FileGroup(files=tuple(files), is_touched=False))
         return replace(plan, groups=groups, tail=())
 
-    def _tail(self, key: tuple[int, int, _Names]) -> _Tail:
+    def _tail(self, key: tuple[int, int, FileNames]) -> _Tail:
         with self._lock:
             if key not in self._tails:
                 # With another schema, the files of the one before are not read any more.
@@ -108,10 +143,11 @@ class TailFiles:
     def _extend(self, tail: _Tail, source: "_Source", wanted: _Ranges) -> bool:
         """Make the files of a tail hold what is wanted; tell whether they do."""
         held = tail.ranges()
-        if any(
+        is_moved = any(
             bucket not in wanted or wanted[bucket].start != held[bucket].start for bucket in held
-        ):
-            # Tiering took over a part.
+        )
+        if is_moved or not all(piece.path.exists() for piece in tail.pieces):
+            # Tiering took over a part, or somebody cleaned up temporary files.
             self._retire(tail.pieces)
             tail.pieces, held = [], {}
         if any(wanted[bucket].end < held[bucket].end for bucket in held):
@@ -148,29 +184,11 @@ class TailFiles:
         rows = source.rows(ranges)
         if rows.nbytes > BYTES_MAX:
             return None
-        path = self._place() / f"{next(self._numbers)}.parquet"
-        try:
-            path.parent.mkdir(exist_ok=True)
-            pq.write_table(
-                rows, path, compression="none", use_dictionary=False, row_group_size=_GROUP_ROWS
-            )
-        except OSError:
-            path.unlink(missing_ok=True)
-            return None  # The disk is full: a stream needs none.
-        return _Piece(path, rows.num_rows, dict(ranges))
-
-    def _place(self) -> Path:
-        with self._lock:
-            if self._directory is None:
-                self._directory = Path(mkdtemp(prefix="headwater-"))
-                finalize(self, _remove, self._directory, os.getpid())
-            return self._directory
+        path = self._place.write(rows)
+        return None if path is None else _Piece(path, rows.num_rows, dict(ranges))
 
     def _retire(self, pieces: Sequence[_Piece]) -> None:
-        with self._lock:
-            self._retired += [piece.path for piece in pieces]
-            while len(self._retired) > RETIRED_MAX:
-                self._retired.pop(0).unlink(missing_ok=True)
+        self._place.retire([piece.path for piece in pieces])
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +198,7 @@ class _Source:
     view: View
     logs: tuple[LogRange, ...]
     schema: Schema
-    names: _Names
+    names: FileNames
 
     def rows(self, ranges: _Ranges) -> pa.Table:
         samples = {log.log_bucket: log for log in self.logs}
@@ -195,8 +213,13 @@ def _remove(directory: Path, process: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _whole_names(schema: Schema, plan: NativePlan) -> _Names | None:
-    """Return how columns are called in files that have all of them; None if there are none."""
+def file_names(schema: Schema, plan: NativePlan) -> FileNames | None:
+    """Return what columns are called in files that have all of them; None if no file has.
+
+    Where the lake has no files, the columns are called what they are called in the table.
+    """
+    if not plan.groups:
+        return tuple((column.column_id, column.name) for column in schema.columns)
     wanted = {column.column_id for column in schema.columns}
     for group in plan.groups:
         if wanted <= {column_id for column_id, _ in group.names}:
@@ -213,10 +236,11 @@ def _ranges_of(logs: Sequence[LogRange]) -> dict[LakeBucket, OffsetRange]:
     return found
 
 
-def _lake_file(piece: _Piece, names: _Names) -> LakeFile:
+def tail_file(path: Path, row_count: int, names: FileNames) -> LakeFile:
+    """Describe a file of a tail like one of the lake."""
     return LakeFile(
-        path=str(piece.path),
-        row_count=piece.row_count,
+        path=str(path),
+        row_count=row_count,
         byte_count=0,
         is_plain=True,
         names=names,
