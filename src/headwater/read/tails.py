@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from headwater.cluster.admin import newest_table
 from headwater.cluster.cluster import Cluster
-from headwater.config.options import ChangelogImage
-from headwater.config.table_options import KvOptions
+from headwater.config.options import CHANGELOG_IMAGE, KV_TTL, ChangelogImage
 from headwater.errors import OffsetOutOfRangeError, PartitionMissingError
 from headwater.model.bucket import OffsetRange, TableBucket
 from headwater.model.table import TableInfo
@@ -422,8 +421,9 @@ def tells_new(table: TableInfo, tail: LogPart) -> bool:
     """
     if not isinstance(tail, LogRange) or table.descriptor.is_partitioned:
         return False
-    kv = KvOptions.of(table.descriptor.properties)
-    return kv.changelog_image is ChangelogImage.FULL and kv.ttl_ms is None
+    properties = table.descriptor.properties
+    is_full = CHANGELOG_IMAGE.of(properties) is ChangelogImage.FULL
+    return is_full and KV_TTL.of(properties) is None
 
 
 def _key(table: TableInfo, tail: LogPart) -> TailKey:
