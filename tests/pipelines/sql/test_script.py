@@ -88,6 +88,7 @@ def test_a_case_end_does_not_end_a_statement_set():
         ("SHOW TABELS", 1, 6, "Did you mean 'TABLES'?"),
         ("SELECT CAST(a AS FOO) FROM t", 1, 18, "There is no type 'FOO'"),
         ("SELECT * FROM t LIMIT 1 LIMIT 2", 1, 25, "multiple 'LIMIT'"),
+        ("CREATE TABLE t (a INT, b AS a + )", 1, 32, "parsed here"),
         ("DROP TABLE w.x.y.z", 1, 12, "4 parts"),
     ],
 )

@@ -5,6 +5,7 @@ otherwise is in `functions`, and everything else that Spark has passes through. 
 not queries are read by `parse`.
 """
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from sqlglot import exp
@@ -45,7 +46,8 @@ class FlinkSyntaxError(ParseError):
     """What sqlglot could not parse, and the token at which it stopped."""
 
     def __init__(self, message: str, start: int, *, hint: str = "") -> None:
-        super().__init__(message)
+        # sqlglot looks into the errors of those that it catches on its way back.
+        super().__init__(message, [{"description": message, "into_expression": None}])
         self.start = start
         self.advice = hint
 
@@ -374,21 +376,33 @@ def tokenize(text: str) -> list[Token]:
 def parse_query_tokens(tokens: list[Token], script: str) -> exp.Expr:
     """Parse a query that takes up all tokens."""
     parser = FlinkParser(dialect=_FLINK, error_level=ErrorLevel.IMMEDIATE)
-    found = parser.parse(tokens, script)
-    tree = found[0] if found else None
-    if tree is None:
-        raise FlinkSyntaxError("Expected a query", tokens[0].start if tokens else 0)
-    return tree
+    return _parsed(lambda: parser.parse(tokens, script), tokens, "Expected a query")
 
 
 def parse_expression_tokens(tokens: list[Token], script: str) -> exp.Expr:
     """Parse an expression that takes up all tokens."""
     parser = FlinkParser(dialect=_FLINK, error_level=ErrorLevel.IMMEDIATE)
-    found = parser.parse_into(exp.Condition, tokens, script)
-    tree = found[0] if found else None
-    if tree is None:
-        raise FlinkSyntaxError("Expected an expression", tokens[0].start if tokens else 0)
-    return tree
+    return _parsed(
+        lambda: parser.parse_into(exp.Condition, tokens, script), tokens, "Expected an expression"
+    )
+
+
+def _parsed(
+    parse: Callable[[], list[exp.Expr | None]], tokens: list[Token], expected: str
+) -> exp.Expr:
+    start = tokens[0].start if tokens else 0
+    try:
+        found = parse()
+    except FlinkSyntaxError:
+        raise
+    except ParseError as error:
+        cause = error.__cause__
+        raise (
+            cause if isinstance(cause, FlinkSyntaxError) else FlinkSyntaxError(expected, start)
+        ) from None
+    if not found or found[0] is None:
+        raise FlinkSyntaxError(expected, start)
+    return found[0]
 
 
 def spark_sql(tree: exp.Expr) -> str:

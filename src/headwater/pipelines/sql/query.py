@@ -16,7 +16,6 @@ from headwater.pipelines.sql.hints import check_query_hint, option_hints
 from headwater.pipelines.sql.joins import joined
 from headwater.pipelines.sql.lookups import LookupExtraction
 from headwater.pipelines.sql.names import (
-    NAME_PARTS_MAX,
     DeclaredTable,
     DeclaredView,
     Names,
@@ -281,6 +280,8 @@ class QueryPlanner:
                 return self._window_item(node, scope)
             case exp.Table() if isinstance(node.this, exp.Identifier):
                 return self._table_item(node, scope)
+            case exp.Table() if isinstance(node.this, exp.Dot):
+                raise self._long_name(node)
             case exp.Subquery():
                 return self._subquery_item(node, scope, top)
             case exp.Values():
@@ -345,18 +346,16 @@ class QueryPlanner:
         return option_hints(text, self._place_of(hints[0], text))
 
     def _find(self, node: exp.Table, parts: list[str]) -> DeclaredTable | DeclaredView:
-        if len(parts) > NAME_PARTS_MAX:
-            raise refusal(
-                self._source,
-                node,
-                "A name has at most three parts.",
-                "Write catalog.database.table.",
-            )
         name = qualified(tuple(parts), catalog=self._catalog, database=self._database)
         found = self._names.find(name)
         if found is None:
             raise self._missing(node, name)
         return found
+
+    def _long_name(self, node: exp.Expr) -> Exception:
+        return refusal(
+            self._source, node, "A name has at most three parts.", "Write catalog.database.table."
+        )
 
     def _missing(self, node: exp.Table, name: TableName) -> Exception:
         hint = meant(name.table, self._names.near(name))
