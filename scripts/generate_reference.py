@@ -35,6 +35,7 @@ from headwater.wire.apis import APIS
 from scripts.engines_reference import engines_reference
 from scripts.python_reference import python_reference
 from scripts.spark_reference import spark_reference
+from scripts.sql_reference import sql_functions_reference
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = (
@@ -100,6 +101,7 @@ def reference_pages() -> dict[str, str]:
         "python.md": _page(python_reference()),
         "engines.md": _page(engines_reference()),
         "spark.md": _page(spark_reference()),
+        "sql-functions.md": _page(sql_functions_reference()),
         "errors.md": _page(_errors()),
         "apis.md": _page(_apis()),
         "permissions.md": _page(_permissions()),

@@ -149,11 +149,8 @@ class LookupExtraction:
             if owner is not None and owner[1] not in self._needed[owner[0].alias]:
                 self._needed[owner[0].alias].append(owner[1])
         for item in self._items:
-            time = item.relation.time
             if item.relation.has_changes:
                 self._needed[item.alias].append(CHANGE_COLUMN)
-            if time is not None and time.column not in self._needed[item.alias]:
-                self._needed[item.alias].append(time.column)
 
     def _is_ordering(self, column: exp.Column) -> bool:
         return column.find_ancestor(exp.Order, exp.Group, exp.Having) is not None and not any(
@@ -337,9 +334,8 @@ class LookupExtraction:
         if pushed:
             select.set("where", exp.Where(this=exp.and_(*pushed)))
         self._rename([select], in_joins=True, aliases=self._done)
-        for item in held:
-            if item.relation.is_streaming and item.relation.time is not None:
-                self._delay_watermarks()
+        if not _is_stateful(held):
+            self._delay_watermarks(held)
         return self._steps.add_sql("probe", select)
 
     def _pushed(self, held: list[FromItem]) -> list[exp.Expr]:
@@ -362,10 +358,12 @@ class LookupExtraction:
             self._select.set("where", None)
         return [each.copy() for each in pushed]
 
-    def _delay_watermarks(self) -> None:
+    def _delay_watermarks(self, held: list[FromItem]) -> None:
         """A lookup forgets the watermark, and Spark takes only one: it is applied afterwards."""
+        views = {each.name for item in held for each in item.node.find_all(exp.Table)}
         for read in self._steps.reads.values():
-            read.watermark = None
+            if read.view in views:
+                read.watermark = None
 
     def _apply_rest(
         self, item: FromItem, left_over: list[exp.Expr], kind: MatchKind, *, is_whole: bool
@@ -406,9 +404,13 @@ class LookupExtraction:
         return FromItem(alias, node, relation)
 
     def _time_of(self, held: list[FromItem]) -> EventTime | None:
+        if _is_stateful(held):
+            return None  # it was needed before the lookup, and Spark takes only one
         for item in held:
             time = item.relation.time
-            if time is not None and item.relation.is_streaming:
+            if time is None or not item.relation.is_streaming:
+                continue
+            if item.alias in self._done or time.column in self._needed[item.alias]:
                 is_renamed = item.alias in self._done and item.node.name == item.alias
                 name = time.column if is_renamed else _named(item.alias, time.column)
                 last = self._steps.steps[-1]
@@ -483,6 +485,12 @@ class LookupExtraction:
         self._rename(list(joins), in_joins=True)
         self._select.set("joins", joins)
         return held
+
+
+def _is_stateful(held: list[FromItem]) -> bool:
+    """Tell whether rows wait for others before they are looked up."""
+    streams = [item.relation for item in held if item.relation.is_streaming]
+    return len(streams) > 1 or any(each.is_windowed for each in streams)
 
 
 def _named(alias: str, column: str) -> str:

@@ -167,6 +167,7 @@ class _StatementPlanner:
         1. Which columns of the sink. 2. The query. 3. Whether the sink can take its rows.
         """
         source = statement.source
+        self._steps.reads.clear()  # each write is a stream of its own, with its own watermarks
         table = self._sink(statement.table, source)
         if statement.hints:
             check_hints(table, statement.hints, statement.query.tree, source)

@@ -40,7 +40,7 @@ from headwater.pipelines.sql.relations import (
 )
 from headwater.pipelines.sql.selects import SelectOutput
 from headwater.pipelines.sql.statements import ParsedQuery, SourceText
-from headwater.pipelines.sql.steps import EventTime, FirstRows
+from headwater.pipelines.sql.steps import CHANGE_COLUMN, EventTime, FirstRows
 from headwater.pipelines.sql.top_rows import TopRows, top_rows
 from headwater.pipelines.sql.windows import (
     WindowCall,
@@ -144,7 +144,7 @@ class QueryPlanner:
             relation = self._query(cte.this, found, is_shown=False)
             names = tuple(each.name for each in cte.args["alias"].columns)
             if names:
-                relation = replace(relation.unwindowed(), columns=names)
+                relation = relation.renamed(names)
             found[cte.alias.lower()] = relation
         return found
 
@@ -298,7 +298,7 @@ class QueryPlanner:
         else:
             relation = self._query(node.this, scope, is_shown=False)
         if names := tuple(each.name for each in node.args["alias"].columns):
-            relation = replace(relation.unwindowed(), columns=names)
+            relation = relation.renamed(names)
         return FromItem(node.alias, node, relation)
 
     def _alias(self, of: str) -> str:
@@ -382,8 +382,9 @@ class QueryPlanner:
         )
         tree, relation = inner.plan(query)
         if view.columns:
-            relation = replace(relation.unwindowed(), columns=view.columns)
-            tree = _renamed(tree, view.columns)
+            hidden = (CHANGE_COLUMN,) if relation.has_changes else ()
+            tree = _renamed(tree, (*view.columns, *hidden))
+            relation = relation.renamed(view.columns)
         return self._steps.add_sql(view.name.table, tree), relation
 
     def _read(

@@ -10,7 +10,7 @@ from headwater.errors import StatementError
 from headwater.model.types import DataType
 from headwater.pipelines.sql.faults import fault
 from headwater.pipelines.sql.statements import SourceText
-from headwater.pipelines.sql.steps import EventTime
+from headwater.pipelines.sql.steps import CHANGE_COLUMN, EventTime
 
 
 class RowKind(StrEnum):
@@ -93,9 +93,36 @@ class Relation:
         named = self.columns is not None and any(each.lower() == lower for each in self.columns)
         return named or (self.window is not None and lower in self.window.parts)
 
+    def renamed(self, names: tuple[str, ...]) -> "Relation":
+        """The same rows under other names, as `AS t(a, b)` gives them."""
+        plain = self.unwindowed()
+        if self.columns is None:
+            return replace(plain, columns=names, types={}, time=None, key=None)
+        new = dict(zip(self.columns, names, strict=False))
+        lower = {old.lower(): name.lower() for old, name in new.items()}
+        time = self.time
+        if time is not None:
+            is_named = time.column in new
+            time = replace(time, column=new[time.column]) if is_named else None
+        key = self.key
+        if key is not None:
+            key = tuple(new[each] for each in key) if set(key) <= set(new) else None
+        return replace(
+            plain,
+            columns=names,
+            types={lower[each]: kind for each, kind in self.types.items() if each in lower},
+            time=time,
+            process_times=frozenset(lower[each] for each in self.process_times if each in lower),
+            key=key,
+            constants=frozenset(new[each] for each in self.constants if each in new),
+            hidden=(CHANGE_COLUMN,) if self.has_changes else (),
+            table=None,
+        )
+
     def unwindowed(self) -> "Relation":
         """Forget the windows."""
-        return replace(self, window=None, hidden=())
+        hidden = (CHANGE_COLUMN,) if self.has_changes else ()
+        return replace(self, window=None, hidden=hidden)
 
 
 @dataclass(slots=True)

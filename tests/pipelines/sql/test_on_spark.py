@@ -1,0 +1,89 @@
+"""Real Spark accepts what the planner writes, and a stream ends with the rows of a batch."""
+
+from decimal import Decimal
+
+import pytest
+
+from headwater.pipelines.sql.parse import parse
+from headwater.pipelines.sql.plan import plan
+from headwater.pipelines.sql.statements import InsertStatement
+from tests.cases import cases
+from tests.pipelines.sql.corpus import NEXMARK, entries, names_for, nexmark_names
+from tests.pipelines.sql.nexmark import LAST, write_rows
+from tests.pipelines.sql.runner import FileRunner
+
+# q4 is refused in streams; the windows of q12 are those of the clock.
+QUICK = [f"q{n}" for n in (5, 9, 11, 13, 16, 19)]
+OTHERS = [f"q{n}" for n in (0, 1, 2, 3, 7, 8, 14, 15, 17, 18, 20, 21, 22)]
+
+
+def test_spark_analyses_every_view_of_the_corpus(spark):
+    names = {mode: names_for(mode) for mode in ("streaming", "batch")}
+    failed = []
+
+    for number, entry in enumerate(entries(refused=False)):
+        (statement,) = parse(entry.text)
+        found = plan(statement, names[entry.mode], label=f"c{number}")
+        try:
+            if found.views:
+                FileRunner(spark).make_views(found)
+        except Exception as error:  # noqa: BLE001
+            failed.append((entry.text, str(error)[:400]))
+
+    assert failed == []
+
+
+def inserts() -> dict[str, InsertStatement]:
+    text = (NEXMARK / "queries.sql").read_text()
+    return {each.table[0]: each for each in parse(text) if isinstance(each, InsertStatement)}
+
+
+def told(rows):
+    """Rows without those that only end the windows, in some order, with times as text."""
+    kept = [row for row in rows if LAST not in row]
+    return sorted(tuple(_told(each) for each in row) for row in kept)
+
+
+def _told(value):
+    return str(value) if not isinstance(value, float | Decimal) else f"{value:.3f}"
+
+
+@cases("query", QUICK)
+def test_a_nexmark_query_gives_the_same_rows_as_a_stream_and_as_a_batch(spark, tmp_path, query):
+    check(spark, tmp_path, query)
+
+
+@pytest.mark.torture
+@cases("query", OTHERS)
+def test_so_do_the_simpler_ones(spark, tmp_path, query):
+    check(spark, tmp_path, query)
+
+
+def check(spark, tmp_path, query):
+    folder = tmp_path / "rows"
+    if not folder.exists():
+        write_rows(folder)
+    statement = inserts()[query]
+    found = {
+        mode: FileRunner(spark, folder).run(
+            plan(statement, nexmark_names(mode), label=f"{query}_{mode}"), tmp_path / query
+        )
+        for mode in ("streaming", "batch")
+    }
+
+    assert told(found["streaming"]) == told(found["batch"])
+    assert found["batch"]
+
+
+def test_windows_of_processing_time_hold_every_row_once(spark, tmp_path):
+    write_rows(tmp_path / "rows")
+    (statement,) = parse(
+        "SELECT COUNT(*) AS n FROM (SELECT *, PROCTIME() AS p FROM bid)"
+        " GROUP BY TUMBLE(p, INTERVAL '1' SECOND)"
+    )
+    found = plan(statement, nexmark_names("streaming"))
+
+    counts = FileRunner(spark, tmp_path / "rows").run(found, tmp_path / "checkpoint")
+
+    assert found.action.mode == "append"
+    assert all(count <= 482 for (count,) in counts)
