@@ -101,7 +101,32 @@ def _put(count: int, table_id: int = KEYED, **fields: object) -> pb.PutKvRequest
 
 
 def seed_requests() -> list[Message]:
-    return [*_catalog(), *_tables(), *_data(), *_keys(), *_lake()]
+    return [*_catalog(), *_tables(), *_data(), *_keys(), *_lake(), *_cluster()]
+
+
+def _cluster() -> list[Message]:
+    change = pb.AlterConfig(config_key="max.bucket.num", config_value="1", op_type=0)
+    end = pb.ProducerBucketOffset(partition_id=1, bucket_id=0, log_end_offset=5)
+    offsets = pb.ProducerTableOffsets(table_id=KEYED, bucket_offsets=[end])
+    snapshot = pb.KvSnapshotLeaseForBucket(partition_id=1, bucket_id=0, snapshot_id=1)
+    leased = pb.KvSnapshotLeaseForTable(table_id=KEYED, bucket_snapshots=[snapshot])
+    released = pb.LeasedBucket(table_id=KEYED, partition_id=1, bucket_id=0)
+    return [
+        pb.DescribeClusterConfigsRequest(),
+        pb.AlterClusterConfigsRequest(alter_configs=[change]),
+        pb.GetClusterHealthRequest(),
+        pb.RegisterProducerOffsetsRequest(producer_id="job", table_offsets=[offsets], ttl_ms=9),
+        pb.GetProducerOffsetsRequest(producer_id="job"),
+        pb.DeleteProducerOffsetsRequest(producer_id="job"),
+        pb.AcquireKvSnapshotLeaseRequest(
+            lease_id="l", lease_duration_ms=9, snapshots_to_lease=[leased]
+        ),
+        pb.ReleaseKvSnapshotLeaseRequest(lease_id="l", buckets_to_release=[released]),
+        pb.DropKvSnapshotLeaseRequest(lease_id="l"),
+        pb.GetKvSnapshotMetadataRequest(table_id=KEYED, bucket_id=0, snapshot_id=1),
+        pb.ListKvSnapshotsRequest(table_id=KEYED),
+        pb.ListRemoteLogManifestsRequest(table_id=KEYED, partition_id=1),
+    ]
 
 
 def _catalog() -> list[Message]:
