@@ -4,6 +4,12 @@ import asyncio
 from dataclasses import dataclass, field
 
 
+async def loop_turns(count: int = 1) -> None:
+    """Let everything else that is ready on the loop run, this many times."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 @dataclass
 class InstantClock:
     """Stand still until it is moved; whoever sleeps finds at once that the time has passed."""
@@ -20,7 +26,7 @@ class InstantClock:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now_s += seconds
-        await asyncio.sleep(0)
+        await loop_turns()
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """Audits that a server runs by itself: what they leave in metrics, health, events and a file."""
 
-import asyncio
 import json
 from contextlib import asynccontextmanager
 
@@ -22,6 +21,7 @@ from headwater.errors import StorageError
 from headwater.metrics.tallies import AuditTally
 from headwater.server.metrics import reasons_unwell
 from headwater.server.server import Server
+from tests.clocks import loop_turns
 from tests.server.support import until
 
 NOW_MS = 1_700_000_000_000
@@ -45,7 +45,7 @@ class CountingClock:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now_s += seconds
-        await asyncio.sleep(0)
+        await loop_turns()
 
 
 def made(directory):
@@ -153,7 +153,7 @@ async def test_audits_are_repeated_until_the_server_stops(tmp_path):
         await until(lambda: clock.slept.count(3600.0) >= 3)
         await schedule.stop()
         slept = len(clock.slept)
-        await asyncio.sleep(0)
+        await loop_turns()
 
     assert len(clock.slept) == slept
 

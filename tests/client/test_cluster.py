@@ -21,6 +21,7 @@ from headwater.model.bucket import TableBucket
 from headwater.server.logins import Users
 from headwater.server.server import Server
 from headwater.wire.apis import ApiKey
+from tests.clocks import loop_turns
 
 QUICK = ClientSettings(deadline_s=0.5, connect_timeout_s=0.5, backoff_first_s=0.01)
 
@@ -217,8 +218,7 @@ async def test_scans_that_are_cancelled_while_they_begin_leave_nothing_on_the_se
 
         for turns in range(40):
             reading = asyncio.create_task(table.scan().to_arrow())
-            for _ in range(turns):
-                await asyncio.sleep(0)
+            await loop_turns(turns)
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
             assert len(scanners) == 0, f"cancelled after {turns} turns"

@@ -11,6 +11,7 @@ from headwater.errors import DisconnectedError, TableMissingError, UnsupportedEr
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, ApiKey
 from tests.cases import cases
+from tests.clocks import loop_turns
 
 LIST = APIS[ApiKey.LIST_DATABASES]
 
@@ -113,7 +114,7 @@ async def test_a_slow_answer_does_not_end_a_connection_that_answers_others():
 
     async with peer(answer_all_but_the_first, LIST.key) as connection:
         slow = asyncio.create_task(ask(connection, timeout_s=0.2))
-        await asyncio.sleep(0)
+        await loop_turns()
         await ask(connection)
         with pytest.raises(DisconnectedError, match="did not answer"):
             await slow

@@ -5,6 +5,7 @@ import gc
 
 from headwater.cluster.links import Address, Pool
 from headwater.errors import DisconnectedError
+from tests.clocks import loop_turns
 
 
 class Slow:
@@ -22,13 +23,12 @@ async def test_a_dial_that_fails_when_nobody_waits_any_more_is_no_complaint():
     complaints, dialer = [], Slow()
     asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
     waiting = asyncio.ensure_future(Pool(dialer).link(Address("nowhere", 1)))
-    await asyncio.sleep(0)
+    await loop_turns()
 
     waiting.cancel()
     await asyncio.wait([waiting])
     dialer.refused.set()
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await loop_turns(5)
     del waiting
     gc.collect()
 

@@ -21,6 +21,7 @@ from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings
 from headwater.store.disk import Disk
 from headwater.wire.apis import Api, ApiKey
+from tests.clocks import loop_turns
 from tests.server.support import FakeClock
 from tests.tablet.keyed_bucket import DirectExecutor
 
@@ -54,7 +55,7 @@ class ImpatientClock:
 
     async def sleep(self, seconds: float) -> None:
         self._skipped_s += seconds
-        await asyncio.sleep(0)
+        await loop_turns()
 
 
 class ResendingLink:

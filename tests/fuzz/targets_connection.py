@@ -9,6 +9,7 @@ from headwater.runtime.clock import SystemClock
 from headwater.server.connection import Answer, Connection, Session
 from headwater.server.memory import Budget
 from headwater.wire.frames import LENGTH, REQUEST_HEAD, RequestFrame, ResponseKind
+from tests.clocks import loop_turns
 from tests.fuzz.target import Target
 from tests.fuzz.targets_frames import FRAME_BYTES_MAX, expected, requests
 
@@ -113,8 +114,7 @@ async def _feed(
 
 async def _answered() -> None:
     """Let tasks that were begun come to their end, and what they call."""
-    for _ in range(_TURNS):
-        await asyncio.sleep(0)
+    await loop_turns(_TURNS)
 
 
 def _answers(stream: bytes) -> list[bytes]:

@@ -10,6 +10,7 @@ import pytest
 
 from headwater.errors import ClosedError
 from headwater.runtime.loops import LoopThread, keep_from_collections
+from tests.clocks import loop_turns
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def loop():
 
 
 async def double(number):
-    await asyncio.sleep(0)
+    await loop_turns()
     return 2 * number
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from headwater.server.memory import Budget
+from tests.clocks import loop_turns
 
 TOTAL = 100
 STEPS = ("begins", "ends")
@@ -87,7 +88,7 @@ async def test_room_is_held_while_something_is_done_and_others_wait_for_it():
     async def work(name, count):
         async with budget.room(count):
             order.append(f"{name} begins")
-            await asyncio.sleep(0)
+            await loop_turns()
             order.append(f"{name} ends")
 
     await asyncio.gather(work("large", TOTAL), work("second", TOTAL), work("small", 1))
@@ -101,7 +102,7 @@ async def test_who_is_cancelled_before_or_just_after_getting_room_holds_none():
         budget = Budget(TOTAL)
         budget.charge(TOTAL)
         waiting = asyncio.ensure_future(budget.room(10).__aenter__())
-        await asyncio.sleep(0)
+        await loop_turns()
 
         waiting.cancel()
         if is_granted:

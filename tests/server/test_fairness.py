@@ -13,6 +13,7 @@ import pytest
 from headwater.server.server import Server
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
+from tests.clocks import loop_turns
 from tests.flows.appending import batch_of, produce, table_json
 from tests.flows.upserting import Rows
 from tests.server.support import (
@@ -74,7 +75,7 @@ class Beside:
         for _ in range(LOOKS_MAX):
             if condition():
                 return
-            await asyncio.sleep(0)
+            await loop_turns()
         raise AssertionError("the condition did not come true")
 
 

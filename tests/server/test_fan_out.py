@@ -22,6 +22,7 @@ from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST, ApiKey
 from headwater.wire.fetch import EncodedBucket, decode_fetch_answer
 from headwater.wire.frames import RequestFrame, ResponseKind
+from tests.clocks import loop_turns
 from tests.flows.appending import batch_of, produce
 from tests.log.support import InterposedDisk
 from tests.server.support import (
@@ -72,7 +73,7 @@ class Crowd:
             asyncio.ensure_future(served(self._server, request, each)) for each in self.sessions
         ]
         await until(lambda: len(self._server._services.polls) == len(tails))
-        await asyncio.sleep(0)
+        await loop_turns()
         return tails
 
 
@@ -109,7 +110,7 @@ async def test_a_slow_read_is_made_once_for_all_who_want_the_same():
 
     wanting = [asyncio.ensure_future(reads.once(("a",), read)) for _ in range(3)]
     other = asyncio.ensure_future(reads.once(("b",), read))
-    await asyncio.sleep(0)
+    await loop_turns()
     wanting.pop().cancel()
     gate.set()
     first, second = await asyncio.gather(*wanting)
@@ -124,7 +125,7 @@ async def test_a_read_that_fails_is_told_to_all_who_wait_and_made_again_for_the_
     reads, outcomes = SharedReads(), [StorageError("The disk is on fire."), None]
 
     async def read():
-        await asyncio.sleep(0)
+        await loop_turns()
         if fault := outcomes.pop(0):
             raise fault
         return EncodedBucket((b"rows",), 4, 4)
@@ -243,7 +244,7 @@ async def test_fetches_go_on_a_few_in_each_turn_of_the_loop_one_client_after_the
     tasks[10].cancel()
     counts = [0]
     while not all(each.done() for each in tasks):
-        await asyncio.sleep(0)
+        await loop_turns()
         counts.append(len(went))
 
     steps = [after - before for before, after in pairwise(counts)]

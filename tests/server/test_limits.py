@@ -15,6 +15,7 @@ from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind, request_head
 from headwater.wire.limits import BUCKETS_MAX, LISTS, LOOKUPS_MAX, WRITES_MAX
+from tests.clocks import loop_turns
 from tests.flows.appending import SCHEMA, TABLE, produce, with_table
 from tests.server.support import (
     KIB,
@@ -108,7 +109,7 @@ async def served(serve, api, request) -> tuple[ResponseKind, bytes, int]:
     answering = asyncio.create_task(serve(frame, session))
     turns = 0
     while not answering.done():
-        await asyncio.sleep(0)
+        await loop_turns()
         turns += 1
     kind, parts = answering.result()
     return kind, b"".join(parts), turns
@@ -258,7 +259,7 @@ async def test_batches_that_grow_are_decoded_beside_the_loop_and_not_all_at_once
         )
         while not answering.done():
             held.add(decoding.used_bytes)
-            await asyncio.sleep(0)
+            await loop_turns()
         answer = pb.ProduceLogResponse.FromString(b"".join(answering.result()[1]))
 
     assert len(records) < 200 * KIB

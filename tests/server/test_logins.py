@@ -23,7 +23,7 @@ from headwater.server.logins import (
 )
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
-from tests.clocks import InstantClock
+from tests.clocks import InstantClock, loop_turns
 from tests.server.support import (
     HOST,
     KIB,
@@ -257,8 +257,7 @@ async def test_a_guesser_who_does_not_wait_for_the_answer_is_slowed_as_well():
 
     for number in range(6):
         guess = asyncio.ensure_future(logins.check("ann", f"guess{number}", address=HERE))
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await loop_turns(5)
         guess.cancel()
         await asyncio.gather(guess, return_exceptions=True)
     logins.stop()

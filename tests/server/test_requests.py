@@ -12,6 +12,7 @@ from headwater.server.memory import Budget
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
 from headwater.wire.frames import SMALL_FRAME_BYTES_MAX, ResponseKind
+from tests.clocks import loop_turns
 from tests.flows.appending import batch_of, fetch, produce
 from tests.server.support import (
     KIB,
@@ -330,7 +331,7 @@ async def test_a_burst_of_one_connection_begins_a_few_requests_in_each_turn_of_t
     connection.buffer_updated(len(sent))
     counts = [0]
     while len(begun) < 10 * REQUESTS_PER_TURN:
-        await asyncio.sleep(0)
+        await loop_turns()
         counts.append(len(begun))
 
     assert max(after - before for before, after in pairwise(counts)) <= REQUESTS_PER_TURN

@@ -32,6 +32,7 @@ from headwater.tiering.progress import TieringTurn
 from headwater.tiering.round import tier_round
 from headwater.tiering.task import LocalRunner
 from tests import figures
+from tests.clocks import loop_turns
 from tests.lake.formats import config_of, opened
 from tests.serving import ServerProcess
 from tests.torture.chance import chance
@@ -176,8 +177,8 @@ class World:
     async def cut_off(self) -> None:
         """Hear everything that the server has said before it was killed."""
         for client in self._clients:
-            while client.cluster._pool.reached:  # noqa: ASYNC110 - others hear of it, not we
-                await asyncio.sleep(0)
+            while client.cluster._pool.reached:
+                await loop_turns()
 
     # ---- who is at work
 
@@ -191,7 +192,7 @@ class World:
                 self.told.unknown += 1
             else:
                 self.told.answered(name, rows)
-            await asyncio.sleep(0)
+            await loop_turns()
 
     async def make_anew(self) -> None:
         """Drop a table and make another of its name and columns, again and again."""
@@ -213,7 +214,7 @@ class World:
             for name, table in [*self._brief.items()]:
                 with suppress(HeadwaterError):
                     await table.append(self.rows(name, 1))
-            await asyncio.sleep(0)
+            await loop_turns()
 
     async def sink(self, name: str) -> None:
         table, epoch = await (await self.client()).table(name), 1

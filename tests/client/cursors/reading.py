@@ -15,6 +15,7 @@ from headwater.client.cursors.source import CursorOptions
 from headwater.model.bucket import Lineage, TableBucket
 from headwater.read.offsets import LogBatch, Place
 from tests.client.cursors.model import ModelTable, PlainStore
+from tests.clocks import loop_turns
 
 TABLE_ID = 7
 
@@ -35,7 +36,7 @@ class HandClock:
 
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
-            await asyncio.sleep(0)
+            await loop_turns()
             return
         waking = asyncio.get_running_loop().create_future()
         heapq.heappush(self.sleeping, (self.now_s + seconds, next(self.numbers), waking))
@@ -53,8 +54,7 @@ class HandClock:
 
 async def drained() -> None:
     """Let everything run that can run now."""
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await loop_turns(10)
 
 
 @dataclass

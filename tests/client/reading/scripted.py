@@ -12,6 +12,7 @@ from headwater.read.offsets import Place
 from headwater.runtime.clock import SystemClock
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import Api
+from tests.clocks import loop_turns
 
 Answer = Callable[[pb.FetchLogBucketRequest], pb.FetchLogBucketResponse]
 IDLE_S = 0.01
@@ -52,7 +53,7 @@ class ScriptedCluster:
     async def call_node(self, node: int, _: Api, parts, *, timeout_s: float) -> memoryview:
         (table,) = pb.FetchLogRequest.FromString(b"".join(parts)).tables_req
         self.requests.append((node, table))
-        await asyncio.sleep(0)
+        await loop_turns()
         if node in self.broken:
             raise self.broken[node]
         buckets = [self.answers[each.bucket_id](each) for each in table.buckets_req]

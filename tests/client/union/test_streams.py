@@ -1,12 +1,12 @@
 """Rows from several sources at a time."""
 
-import asyncio
 from contextlib import aclosing
 
 import pyarrow as pa
 import pytest
 
 from headwater.read.sources import in_turn, pumped, side_by_side
+from tests.clocks import loop_turns
 
 
 def batch(number: int) -> pa.RecordBatch:
@@ -17,7 +17,7 @@ def source(*numbers: int, closed: list[int] | None = None):
     async def rows():
         try:
             for number in numbers:
-                await asyncio.sleep(0)
+                await loop_turns()
                 yield batch(number)
         finally:
             if closed is not None:

@@ -11,6 +11,7 @@ from headwater.model.arrow import arrow_schema
 from headwater.write.pipeline import Appender
 from headwater.write.target import WriteContext
 from tests.client.writing.fake_cluster import TABLE, FakeCluster
+from tests.clocks import loop_turns
 
 ROWS = 5_000
 
@@ -23,8 +24,7 @@ def writer_to(cluster: FakeCluster) -> AsyncWriter:
 
 async def turns() -> None:
     """Let everything go as far as it can."""
-    for _ in range(2_000):
-        await asyncio.sleep(0)
+    await loop_turns(2_000)
 
 
 def rows_taken(cluster: FakeCluster) -> int:
