@@ -38,6 +38,7 @@ PARTS = (
     Part(name="pauses", tests=("tests/torture/test_pauses.py",)),
     Part(name="disk", tests=("tests/torture/test_disk*.py",), tools=("mount",)),
     Part(name="small machine", tests=("tests/torture/test_small_machine.py",)),
+    Part(name="half-open", tests=("tests/torture/test_half_open.py",)),
     Part(name="wire", tests=("tests/torture/test_wire.py",)),
     Part(name="network", tests=("tests/torture/test_net*.py",), tools=("ip", "nft")),
     Part(name="clock", tests=("tests/torture/test_clock.py",), tools=("faketime",)),

@@ -207,3 +207,31 @@ def test_no_tracked_file_names_the_host_of_a_package_registry():
     named = [(name, host) for name, text in tracked_texts() for host in REGISTRIES if host in text]
 
     assert named == []
+
+
+# What runs code that it was given, and the places where that is our own; why is said there.
+RUNS_CODE = {"pickle.loads", "pickle.load", "pickle.Unpickler", "cloudpickle.loads"} | {
+    *("marshal.loads", "marshal.load", "shelve.open", "dill.loads", "joblib.load"),
+    *("yaml.load", "yaml.unsafe_load", "yaml.full_load", "eval", "exec", "compile"),
+    *("os.system", "os.popen", "subprocess.getoutput"),
+}
+OWN_CODE = {("headwater/engines/spark/tiering/runner.py", "pickle.loads")}
+
+
+def test_nothing_that_came_from_outside_is_run():
+    found = {
+        (name_of(path), ast.unparse(node.func))
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in RUNS_CODE
+    }
+    imported = {
+        (name_of(path), f"{node.module}.{each.name}")
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for each in node.names
+        if f"{node.module}.{each.name}" in RUNS_CODE
+    }
+
+    assert found | imported == OWN_CODE

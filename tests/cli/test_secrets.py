@@ -2,13 +2,16 @@
 
 import json
 import logging
+import pickle
 from base64 import b64decode
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 import headwater
 from headwater.cli.command import secret_values
+from headwater.cli.commands import tell
 from headwater.cli.main import app
 from headwater.config.lake import shown_options, told_properties, without_secrets
 from headwater.config.options import LakeFormat
@@ -38,6 +41,33 @@ def test_a_value_may_be_in_a_file(tmp_path):
         secret_values([f"s3.key=@{tmp_path / 'none'}"], what="option")
 
 
+def test_a_value_may_be_in_a_variable_of_the_environment(monkeypatch):
+    monkeypatch.setenv("LAKE_KEY", "s3cret")
+
+    found = secret_values(["s3.secret-access-key=env:LAKE_KEY"], what="option")
+
+    assert found == {"s3.secret-access-key": "s3cret"}
+    with pytest.raises(RequestError, match=r"no environment variable 'NONE' for 's3\.key'"):
+        secret_values(["s3.key=env:NONE"], what="option")
+
+
+def test_a_variable_is_read_for_options_of_the_process_and_for_none_that_others_name(
+    at, monkeypatch
+):
+    monkeypatch.setenv("LAKE_KEY", "s3cret")
+    with headwater.open(at.at) as hw:
+        info = hw.table("t").info
+    told = {**info.descriptor.properties, "table.datalake.iceberg.s3.region": "env:LAKE_KEY"}
+    table = replace(info, descriptor=replace(info.descriptor, properties=told))
+    lakes = Lakes(config={"s3.secret-access-key": "env:LAKE_KEY"})
+
+    config = lakes.config_of(table)
+
+    assert config["s3.secret-access-key"] == "s3cret"
+    assert config.get("s3.region", "env:LAKE_KEY") == "env:LAKE_KEY"
+    assert b"s3cret" not in pickle.dumps(lakes)
+
+
 def test_no_error_and_no_event_shows_the_secret_of_an_address():
     for address in ADDRESSES:
         said = f"Opening failed: ConnectionError: HTTPConnectionPool(url='{address}')."
@@ -49,6 +79,30 @@ def test_no_error_and_no_event_shows_the_secret_of_an_address():
             assert "s3cret" not in text
             assert "example.org" in text
         assert "s3cret" not in JsonFormat().format(record)
+
+
+def test_no_traceback_shows_the_secret_of_an_address_that_a_library_quotes(capsys):
+    for address in ADDRESSES:
+        fault = LakeUnreachableError("The lake cannot be reached.")
+        fault.__cause__ = ConnectionError(f"HTTPConnectionPool(url='{address}')")
+
+        tell(fault, debug=True)
+
+        shown = capsys.readouterr().err
+        assert "direct cause" in shown
+        assert "example.org" in shown
+        assert "s3cret" not in shown
+
+
+def test_no_pickled_split_and_no_token_holds_the_secrets_of_a_lake(at):
+    ok(at("tier", "--once", "--here"))
+    with headwater.open(at.at, lake={"s3.secret-access-key": "pl4nted"}) as hw:
+        view = hw.table("t").view()
+        held = pickle.dumps(view.plan()) + pickle.dumps(view.value)
+        token = view.token()
+
+    assert b"pl4nted" not in held
+    assert "pl4nted" not in token
 
 
 def test_no_client_is_told_the_secret_of_an_address():
@@ -121,7 +175,7 @@ def at(request, tmp_path):
     options = {
         "table.datalake.enabled": True,
         "table.datalake.format": request.param,
-        "source": "https://ann:s3cret@source.example.org/?token=s3cret",
+        "custom.source": "https://ann:s3cret@source.example.org/?token=s3cret",
     }
     with headwater.open(tmp_path) as hw:
         hw.create_table("t", {"id": "BIGINT"}, buckets=1, options=options).append([{"id": 1}])

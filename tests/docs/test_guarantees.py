@@ -10,10 +10,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = tuple(
     (ROOT / "docs" / name).read_text() for name in ("guarantees.md", "how-to/security.md")
 )
+THREATS = (ROOT / "docs" / "explanation" / "security.md").read_text()
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
-@cases(("file", "name"), sorted(set(NAMED.findall("".join(PAGES)))))
+@cases(("file", "name"), sorted(set(NAMED.findall("".join((*PAGES, THREATS))))))
 def test_a_test_that_a_promise_names_is_there(file, name):
     tree = ast.parse((ROOT / file).read_text())
 
@@ -38,6 +39,14 @@ def test_every_promise_names_a_test():
 
     assert all(len(promises(page)) > 12 for page in PAGES)
     assert [row for row in rows if not NAMED.search(row)] == []
+
+
+def test_every_threat_names_a_test():
+    rows = [line for line in THREATS.splitlines() if line.startswith("| ")]
+
+    assert rows[0] == "| who | wants | line of defence | test |"
+    assert len(rows) > 12
+    assert [row for row in rows[1:] if not NAMED.search(row)] == []
 
 
 def test_a_promise_without_a_test_is_seen():

@@ -302,10 +302,37 @@ def test_a_place_is_within_another_however_it_is_written():
         "gs://bucket/wh/x",
         "/lake/a\0/../../../etc",
         "",
+        "http://lake/a",
+        "https://169.254.169.254/lake/a",
+        "file://elsewhere/lake/a",
+        "//elsewhere/lake/a",
+        "\\\\elsewhere\\lake\\a",
+        "/lake\\..\\etc",
+        "/lake/%2e%2e%2fetc",
+        "/lake/..%2Fetc",
+        "FILE:///etc/passwd",
+        "s3://bucket/wh/../other",
+        "s3://bucket%2fwh/x",
     )
 
     assert all(map(places.allow, inside))
     assert not any(map(places.allow, outside))
+
+
+def test_a_link_out_of_a_place_is_not_followed_and_a_place_may_be_a_link(tmp_path):
+    lake, outside = tmp_path / "lake", tmp_path / "outside"
+    lake.mkdir()
+    outside.mkdir()
+    (lake / "out").symlink_to(outside)
+    (lake / "in").symlink_to(lake / "held")
+    (tmp_path / "alias").symlink_to(lake)
+    places = AllowedPlaces.of({"warehouse": f"file://{lake}"})
+    linked = AllowedPlaces.of({"warehouse": str(tmp_path / "alias")})
+
+    assert not places.allow(f"{lake}/out/secret.parquet")
+    assert not places.allow(f"file://{lake}/out")
+    assert places.allow(f"{lake}/in/file.parquet")
+    assert linked.allow(f"{tmp_path}/alias/t/file.parquet")
 
 
 def test_classes_that_a_server_names_for_java_reach_no_library_here(storage, options):

@@ -140,15 +140,16 @@ def named_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
 
 
 def secret_values(texts: Iterable[str], *, what: str) -> dict[str, str]:
-    """Parse name=value arguments; a value of @FILE is read from the file.
+    """Parse name=value arguments; @FILE is read from a file, env:NAME from the environment.
 
-    Other users of a machine can see command lines, so secrets are better kept in files.
+    Other users of a machine can see command lines, so secrets are better kept elsewhere.
     """
     named = named_values(texts, what=what)
     if exposed := exposed_secrets(named):
         note(
             f"warning: other users of this machine can see the value of {', '.join(exposed)} in "
-            f"the process list; write it to a file and pass {exposed[0]}=@FILE"
+            f"the process list; write it to a file and pass {exposed[0]}=@FILE, or "
+            f"{exposed[0]}=env:VARIABLE"
         )
     return {name: value_or_file(name, value) for name, value in named.items()}
 

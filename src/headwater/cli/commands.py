@@ -23,6 +23,7 @@ from headwater.errors import (
     SequenceError,
     StorageError,
 )
+from headwater.errors.tree import redacted
 
 # Exit codes: one for each thing that the caller should do.
 
@@ -96,7 +97,8 @@ class LinesError(RequestError):
 def tell(fault: BaseException, *, debug: bool) -> None:
     """Print an error to standard error, with its traceback if requested."""
     if debug:
-        traceback.print_exception(fault, file=sys.stderr)
+        # Libraries quote addresses with the secrets in them.
+        sys.stderr.write(redacted("".join(traceback.format_exception(fault))))
     text = str(fault) if isinstance(fault, LinesError) else " ".join(str(fault).split())
     if not isinstance(fault, HeadwaterError | OSError):
         text = f"Unexpected {type(fault).__name__}: {text} Run again with --debug to see where."

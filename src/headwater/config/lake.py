@@ -1,5 +1,6 @@
 """Lake catalogs: the properties that a server has, and the part of them that clients may see."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ _LAKE_PREFIXES = tuple(
     f"{before}{each}." for each in SERVED_FORMATS for before in (TABLE_PREFIX, "")
 )
 _FILE_MARK = "@"
+_VARIABLE_MARK = "env:"
 _JSON_MARK = "{"
 _SQL_ADDRESSES = ("sqlite:", "postgresql:", "postgresql+")
 
@@ -118,22 +120,35 @@ def _has_secret_word(text: str) -> bool:
 
 
 def exposed_secrets(given: Mapping[str, str]) -> list[str]:
-    """Return the names of secrets that were given as plain arguments instead of files."""
+    """Return the names of secrets that were given as plain arguments instead of references."""
     return [
         name
         for name, value in given.items()
-        if not value.startswith(_FILE_MARK) and is_secret(name, value)
+        if not value.startswith((_FILE_MARK, _VARIABLE_MARK)) and is_secret(name, value)
     ]
 
 
 def value_or_file(name: str, value: str) -> str:
-    """Return an argument's value; `@FILE` means the content of a file."""
+    """Return an argument's value; `@FILE` means the content of a file, `env:NAME` a variable."""
     if not value.startswith(_FILE_MARK):
-        return value
+        return value_or_variable(name, value)
     try:
         return Path(value.removeprefix(_FILE_MARK)).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as fault:
         raise RequestError(f"Cannot read the file for '{name}': {fault}.") from fault
+
+
+def value_or_variable(name: str, value: str) -> str:
+    """Return a value that this process was given; `env:NAME` means a variable of its environment.
+
+    Never for a value that comes from a server or a table: it could ask for any variable.
+    """
+    if not value.startswith(_VARIABLE_MARK):
+        return value
+    found = os.environ.get(variable := value.removeprefix(_VARIABLE_MARK))
+    if found is None:
+        raise RequestError(f"There is no environment variable {variable!r} for '{name}'.")
+    return found
 
 
 def without_address_secrets(value: str) -> str:
@@ -155,7 +170,7 @@ def _iceberg_defaults(given: Mapping[str, str], directory: Path) -> dict[str, st
 
 def _within(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {
-        name.removeprefix(prefix): value
+        name.removeprefix(prefix): value_or_variable(name, value)
         for name, value in properties.items()
         if name.startswith(prefix)
     }

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import cast
 
+from headwater.config.lake import value_or_variable
 from headwater.config.options import DATALAKE_FORMAT
 from headwater.errors import LakeNotAllowedError, UnsupportedError
 from headwater.lake.options import names_code
@@ -55,7 +56,7 @@ class Lakes:
     """Opens the lake of a table, as the table says or as the tierer's options override."""
 
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Options of the lake's catalog that override the table's."""
+    """Options of the lake's catalog that override the table's; `env:NAME` is a variable here."""
     opener: Opener = open_lake
 
     def of(self, table: TableInfo) -> LakeStorage:
@@ -77,7 +78,8 @@ class Lakes:
                     f"run: {name}={told[name]}.",
                     hint=f"If this process should run it, set it yourself: --lake {name}=…",
                 )
-        return {**told, **self.config}
+        own = {name: value_or_variable(name, value) for name, value in self.config.items()}
+        return {**told, **own}
 
 
 def lake_format(table: TableInfo) -> str:

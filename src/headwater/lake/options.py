@@ -10,6 +10,7 @@ itself, and files are read, written and deleted only below places that its opera
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from os.path import realpath
 from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
@@ -17,7 +18,8 @@ from headwater.errors import InvalidOptionError, LakeNotAllowedError
 
 ALLOWED_LOCATIONS = "headwater.allowed-locations"
 """The lake option by which an operator allows more places: URLs or paths, comma-separated."""
-_SCHEMES = {"": "file", "s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs", "gcs": "gs"}
+_LOCAL = "file"
+_SCHEMES = {"": _LOCAL, "s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasb": "wasbs", "gcs": "gs"}
 _CODE = re.compile(r"(^|[.-])impl$|(^|\.)(class|factory|callbacks?)(\.|$)|^auth(\.|$)")
 _SHOWN_MAX = 200
 
@@ -114,13 +116,20 @@ def _is_location(text: str) -> bool:
 
 def _is_within(location: str, root: str) -> bool:
     """Compare locations, percent-encoded or not, since libraries differ in that."""
-    if "\0" in location:
+    if "\0" in location or "\\" in location:
         return False
     wanted = _spelled(root)
-    return (
-        all(_is_below(_spelled(each), wanted) for each in {location, unquote(location)})
-        or _spelled(location) == wanted
+    if _spelled(location) == wanted:
+        return True
+    spellings = [_spelled(each) for each in {location, unquote(location)}]
+    return all(_is_below(each, wanted) for each in spellings) and (
+        wanted[0] != _LOCAL or all(_is_really_below(each[1], wanted[1]) for each in spellings)
     )
+
+
+def _is_really_below(path: str, root: str) -> bool:
+    """Compare where two local paths lead, since a link may lead elsewhere."""
+    return _is_below((_LOCAL, realpath(path)), (_LOCAL, realpath(root)))
 
 
 def _is_below(found: tuple[str, str], wanted: tuple[str, str]) -> bool:
@@ -134,7 +143,7 @@ def _spelled(location: str) -> tuple[str, str]:
         return "", location
     if "://" not in location and parts.scheme != "file":
         # A local path, which may contain a colon or a question mark.
-        return "file", normpath(location)
+        return _LOCAL, normpath(location)
     rest = location.partition(":")[2].removeprefix("//")
     host, slash, path = rest.partition("/")
     scheme = parts.scheme.lower()
