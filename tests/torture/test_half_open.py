@@ -70,7 +70,6 @@ def test_half_open_connections_leave_a_working_client_working(tmp_path):
                     beside = slowest_percent_ms(table)
 
                 ratio = round(beside / before, 2)
-                print(f"p99 of get beside {len(opened)} half-open connections: {ratio} times")
                 note("half-open connections", connections=len(opened), p99_ratio=ratio)
                 assert table.get({"id": 5}) == {"id": 5, "n": 5}
         finally:
