@@ -6,6 +6,7 @@ from tests.fuzz import (
     targets_files,
     targets_frames,
     targets_json,
+    targets_logins,
     targets_requests,
     targets_rows,
     targets_twice,
@@ -21,6 +22,7 @@ _MODULES = (
     targets_files,
     targets_twice,
     targets_requests,
+    targets_logins,
 )
 TARGETS: dict[str, Target] = {
     target.name: target for module in _MODULES for target in module.TARGETS

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.cases import cases
 from tests.figures import note, times
+from tests.fuzz import targets_logins
 from tests.fuzz.driving import run_child, run_guided
 from tests.fuzz.edits import edit_lists
 from tests.fuzz.every import TARGETS
@@ -81,3 +82,15 @@ def test_inputs_that_are_led_by_the_lines_they_reach_end_no_process(name, tmp_pa
 
     assert failure is None, told(failure.target, failure.data, failure.why)
     note("fuzz", inputs=inputs)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", [target.name for target in targets_logins.TARGETS])
+def test_a_million_handshakes_end_no_process(name, tmp_path):
+    count = times(1_000_000 // len(targets_logins.TARGETS) + 1)
+
+    failure = run_child([name], tmp_path, seed=3, count=count, within_s=1500)
+
+    assert failure is None, told(failure.target, failure.data, failure.why)
+    note("fuzz", handshakes=count)

@@ -142,9 +142,10 @@ def bearer_of(message: bytes) -> tuple[str, str]:
     is_named = not asked_as or asked_as.startswith("a=")
     if not (is_whole and is_named and len(values) == 1):
         return "", ""
-    if not values[0].lower().startswith(_BEARER):
+    token = values[0][len(_BEARER) :].strip()
+    if not values[0].lower().startswith(_BEARER) or not token:
         return "", ""
-    return asked_as[2:], values[0][len(_BEARER) :].strip()
+    return asked_as[2:], token
 
 
 def _forget(session: Session) -> None:

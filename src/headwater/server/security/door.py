@@ -20,7 +20,7 @@ from headwater.runtime.events import Events, Sparing
 from headwater.server.logins import network_of
 
 _events = Events("listener")
-ACCEPTS_PER_TURN = 16
+ACCEPTS_PER_TURN = 4
 BACKLOG = 512
 FULL_PAUSE_S = 1.0
 FIRST_BYTES = 12
