@@ -7,6 +7,7 @@ import pytest
 from headwater.pipelines.sql.parse import parse
 from headwater.pipelines.sql.plan import plan
 from headwater.pipelines.sql.statements import InsertStatement
+from headwater.pipelines.sql.steps import InsertRows, ShowRows
 from tests.cases import cases
 from tests.pipelines.sql.corpus import NEXMARK, entries, names_for, nexmark_names
 from tests.pipelines.sql.nexmark import LAST, write_rows
@@ -31,6 +32,36 @@ def test_spark_analyses_every_view_of_the_corpus(spark):
             failed.append((entry.text, str(error)[:400]))
 
     assert failed == []
+
+
+def test_spark_can_stream_every_streaming_plan_of_the_corpus(classic_spark, tmp_path):
+    names = names_for("streaming")
+    for table in names.found:
+        (tmp_path / table.table).mkdir()
+    runner = FileRunner(classic_spark, tmp_path)
+    failed = []
+
+    for number, entry in enumerate(entries(refused=False)):
+        (statement,) = parse(entry.text)
+        found = plan(statement, names, label=f"s{number}") if entry.mode == "streaming" else None
+        action = None if found is None else found.action
+        if isinstance(action, ShowRows | InsertRows) and action.is_streaming:
+            reason = unstreamable(classic_spark, runner.make_views(found), action.mode)
+            failed += [(entry.text, reason)] if reason else []
+
+    assert failed == []
+
+
+def unstreamable(spark, frame, mode):
+    """Why Spark would refuse to start a query, or nothing."""
+    jvm = spark._jvm
+    checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    output = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())()
+    try:
+        checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), output)
+    except Exception as error:  # noqa: BLE001
+        return str(error)[:300]
+    return ""
 
 
 def inserts() -> dict[str, InsertStatement]:

@@ -88,6 +88,16 @@ def test_after_a_lookup_the_watermark_is_applied_once_and_last():
     assert found.action.mode == "append"
 
 
+def test_a_time_that_nobody_needs_is_not_carried_through_a_lookup():
+    found = planned(
+        "SELECT o.order_id, c.name FROM orders AS o JOIN customers"
+        " FOR SYSTEM_TIME AS OF o.proctime AS c ON o.customer = c.id"
+    )
+
+    assert all("ts" not in each.sql for each in steps(found, SqlView))
+    assert all(each.watermark is None for each in steps(found, SqlView))
+
+
 def test_a_lookup_names_its_keys_and_the_columns_that_are_needed():
     (step,) = steps(
         planned(

@@ -410,19 +410,21 @@ class LookupExtraction:
             time = item.relation.time
             if time is None or not item.relation.is_streaming:
                 continue
-            if item.alias in self._done or time.column in self._needed[item.alias]:
-                is_renamed = item.alias in self._done and item.node.name == item.alias
-                name = time.column if is_renamed else _named(item.alias, time.column)
-                last = self._steps.steps[-1]
-                # Only the last of several lookups gets the watermark.
-                self._steps.steps[:] = [
-                    replace(each, watermark=None)
-                    if isinstance(each, SqlView) and each.watermark and each is not last
-                    else each
-                    for each in self._steps.steps
-                ]
-                return EventTime(column=name, delay_ms=time.delay_ms)
+            if item.alias not in self._needed:  # the result of an earlier lookup
+                self._drop_watermark(item.alias)
+                return time
+            if time.column in self._needed[item.alias]:
+                return replace(time, column=_named(item.alias, time.column))
         return None
+
+    def _drop_watermark(self, view: str) -> None:
+        """Only the last of several lookups gets the watermark."""
+        self._steps.steps[:] = [
+            replace(each, watermark=None)
+            if isinstance(each, SqlView) and each.view == view
+            else each
+            for each in self._steps.steps
+        ]
 
     def _merged(self, held: list[FromItem], time: EventTime | None) -> Relation:
         streams = [item for item in held if item.relation.is_streaming]

@@ -64,7 +64,8 @@ class ReadTable:
        with those of the hint over them). For each of `metadata`, a column of that name with what
        the connector knows under that key.
     2. Add `computed` one by one, so that a later one can use an earlier one.
-    3. Apply the watermark, if the read is a stream.
+    3. Apply the watermark, if the read is a stream. Spark wants an instant for it, so a column of
+       type TIMESTAMP is cast to one first.
 
     With `has_changes`, the view also has the column `_change_type`, and updates come as two rows.
     """

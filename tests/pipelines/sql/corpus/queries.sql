@@ -168,3 +168,12 @@ SELECT COLLECT(price) FROM orders
 -- streaming: refused "three parts"
 -- batch: refused "three parts"
 SELECT * FROM a.b.c.d
+
+SELECT c.k, d.n FROM (SELECT DISTINCT customer AS k FROM clicks) AS c JOIN files AS d ON c.k = d.k
+
+WITH both AS (SELECT order_id AS id FROM orders UNION ALL SELECT click_id FROM clicks) SELECT id FROM both WHERE id > 3
+
+SELECT t.a, t.b FROM (SELECT order_id, customer FROM orders) AS t(a, b)
+
+-- streaming: update
+SELECT t.a, t.b FROM (SELECT customer, COUNT(*) FROM clicks GROUP BY customer) AS t(a, b) WHERE t.b > 2

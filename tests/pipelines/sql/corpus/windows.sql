@@ -55,3 +55,11 @@ SELECT TUMBLE_START(ts, INTERVAL '1' MINUTE) FROM orders
 
 -- streaming: refused "results of windows without a window"
 SELECT SUM(n) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer, TUMBLE(ts, INTERVAL '1' MINUTE))
+
+WITH w AS (SELECT customer, window_start, window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY customer, window_start, window_end) SELECT window_start, MAX(n) AS most FROM w GROUP BY window_start, window_end
+
+SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE big_orders, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
+
+SELECT a.customer, a.s FROM (SELECT customer, TUMBLE_START(ts, INTERVAL '5' MINUTE) AS s, TUMBLE_END(ts, INTERVAL '5' MINUTE) AS e FROM orders GROUP BY customer, TUMBLE(ts, INTERVAL '5' MINUTE)) a JOIN (SELECT customer, TUMBLE_START(ts, INTERVAL '5' MINUTE) AS s FROM clicks GROUP BY customer, TUMBLE(ts, INTERVAL '5' MINUTE)) b ON a.customer = b.customer AND a.s = b.s
+
+SELECT customer, window_start FROM (SELECT customer, window_start, window_end, price FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '5' MINUTE)) WHERE price > 3) GROUP BY customer, window_start, window_end
