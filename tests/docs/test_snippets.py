@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 DEFAULT_ADDRESS = "127.0.0.1:9123"
 RUN_WITHIN_S = 60
 SPARK_WITHIN_S = 300  # its first page waits for the session
+SILENT_S_MAX = 120
 PASTED_BYTES = 256  # at once, so that writing never waits for a reader
 AWAITS = re.compile(r"\bawait ")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -266,7 +267,7 @@ class Prompt:
         while self.READY not in seen:
             # Both ways at once: a terminal that nobody reads takes no more after a while.
             wanted = [self._ours] if left else []
-            ready, writable, _ = select.select([self._ours], wanted, [], RUN_WITHIN_S)
+            ready, writable, _ = select.select([self._ours], wanted, [], SILENT_S_MAX)
             assert ready or writable, seen
             if ready:
                 seen += os.read(self._ours, 65536).decode(errors="replace")
@@ -280,28 +281,52 @@ class Prompt:
         self._process.wait()
 
 
+def paste_page(page: Page, blocks: list[Block], directory: Path) -> None:
+    """Paste the Python blocks of a page, and run its commands between them."""
+    prompt = Prompt(directory)
+    try:
+        for block in blocks:
+            if block.language == "console":
+                page.run_commands(block, f"line {block.line}")
+            if block.language != "python":
+                continue
+            shown = prompt.paste(page.with_server(block.text))
+            fault = re.search(r"^(Traceback|\w*Error\b)", shown, re.MULTILINE)
+            assert not fault, f"line {block.line}\n{shown}"
+            for line in (block.output or "").splitlines():
+                assert line in shown, f"line {block.line}\n{shown}"
+    finally:
+        prompt.close()
+        page.stop()
+
+
+def check_audit(directory: Path) -> None:
+    done = CliRunner().invoke(app, ["audit", "--at", str(directory)], env={"NO_COLOR": "1"})
+    assert done.exit_code == 0, done.stdout
+
+
 @pytest.mark.parametrize(
     "name", ["README.md", "docs/tour.md", "docs/tutorial.md", "docs/tutorial-primary-keys.md"]
 )
 def test_a_page_can_be_pasted_into_a_prompt_block_by_block(name, tmp_path):
     page = Page(ROOT / name, tmp_path)
-    prompt = Prompt(tmp_path)
-    try:
-        for block in page.blocks_before_spark():
-            place = f"{name}:{block.line}"
-            if block.language == "console":
-                page.run_commands(block, place)
-            if block.language != "python":
-                continue
-            shown = prompt.paste(page.with_server(block.text))
-            assert not re.search(r"^(Traceback|\w*Error\b)", shown, re.MULTILINE), (
-                f"{place}\n{shown}"
-            )
-            for line in (block.output or "").splitlines():
-                assert line in shown, place
-    finally:
-        prompt.close()
-        page.stop()
+
+    paste_page(page, page.blocks_before_spark(), tmp_path)
+
+    check_audit(tmp_path / "data")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(SPARK_WITHIN_S)
+@pytest.mark.parametrize("name", ["docs/tutorial-spark.md", "docs/tutorial-lake.md"])
+def test_a_page_on_spark_can_be_pasted_into_a_prompt_block_by_block(name, tmp_path, request):
+    if request.config.getoption("--spark") != "classic":
+        pytest.skip("a prompt makes a session of its own")
+    page = Page(ROOT / name, tmp_path)
+
+    paste_page(page, blocks_of(ROOT / name), tmp_path)
+
+    check_audit(tmp_path / "data")
 
 
 @cases("page", pages_with("console"))

@@ -9,6 +9,7 @@ import pytest
 from headwater.engines.spark.daemon import HUNG_UP, _without_complaint
 from headwater.engines.spark.source import HeadwaterSource
 from headwater.errors import InvalidOptionError
+from tests.cases import cases
 
 
 def test_a_mistake_is_shown_without_the_way_on_which_it_was_found():
@@ -40,10 +41,11 @@ def test_a_worker_that_fails_otherwise_says_so():
 HELPER = """
 import sys
 import traceback
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 
 __spec__ = ModuleSpec(sys.argv[1], None)
-import headwater.engines.spark.read.batch
+import_module(sys.argv[2])
 
 for fault in (BrokenPipeError("hung up"), ValueError("a fault of ours")):
     try:
@@ -57,10 +59,11 @@ except EOFError:
 """
 
 
-@pytest.mark.parametrize(("main", "told"), [("pyspark.daemon", 0), ("somebodys.program", 2)])
-def test_helpers_of_spark_end_quietly_when_spark_is_gone(main, told):
+@cases("loaded", ["headwater.engines.spark.read.batch", "pyspark_headwater"])
+@cases("main, told", [("pyspark.daemon", 0), ("somebodys.program", 2)])
+def test_helpers_of_spark_end_quietly_when_spark_is_gone(loaded, main, told):
     done = subprocess.run(
-        [sys.executable, "-c", HELPER, main], capture_output=True, text=True, check=False
+        [sys.executable, "-c", HELPER, main, loaded], capture_output=True, text=True, check=False
     )
 
     assert done.stderr.count("BrokenPipeError: hung up") == told
