@@ -151,12 +151,17 @@ _SECURITY = {
     "token_groups_claim": "--token-groups-claim",
     "authorizer_enabled": "--authorizer",
     "super_users": "--super-users",
+    "trail_kinds": "--trail-kinds",
+    "trail_file": "--trail-file",
+    "trail_required": "--trail-required",
+    "trail_retention": "--trail-retention",
 }
 _KINDS: dict[str, object] = {
     "tls_port": int | None,
     "tls_advertised_port": int,
     "metrics_tls": bool,
     "authorizer_enabled": bool,
+    "trail_required": bool,
 }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from headwater.config.lake import check_lake_properties
 from headwater.config.options import LakeFormat
 from headwater.config.values import (
+    DURATION,
     MEMORY,
     check_positive,
     integer,
@@ -37,6 +38,10 @@ _FREE = frozenset(
         "insecure",
         "authorizer_enabled",
         "super_users",
+        "trail_kinds",
+        "trail_file",
+        "trail_required",
+        "trail_retention",
         "trust_clock",
         "metrics_host",
         "metrics_port",
@@ -146,6 +151,16 @@ class ServerSettings:
         "Principals that may do everything where permissions are checked, separated by "
         "semicolons, such as User:admin;Group:operators.",
     )
+    trail_kinds: str = text(
+        "ddl,acl,login",
+        "What the table headwater.audit_log records where users log in, separated by commas: "
+        "login, ddl, acl, read, write, describe. Empty: nothing.",
+    )
+    trail_file: str = text("", "File to write the same records to, as JSON lines.")
+    trail_required: bool = switch(
+        "Refuse what cannot be recorded; by default nobody waits for a record."
+    )
+    trail_retention: str = text("30 d", "How long records are kept in a table that is new.")
     metrics_host: str = text("127.0.0.1", "Address to serve metrics and health checks on.")
     metrics_port: int | None = integer_or_none(
         "Port to serve metrics and health checks on; 0 picks a free one; unset: not served."
@@ -295,6 +310,11 @@ class ServerSettings:
         _check_permissions(self)
 
     @property
+    def trail_kind_names(self) -> tuple[str, ...]:
+        """The kinds of calls that are recorded."""
+        return tuple(each.strip().lower() for each in self.trail_kinds.split(",") if each.strip())
+
+    @property
     def mechanism_names(self) -> tuple[str, ...]:
         """The mechanisms that are set, the strongest first."""
         names = {each.strip().upper() for each in self.mechanisms.split(",")}
@@ -354,7 +374,23 @@ def _check_logins(settings: ServerSettings) -> None:
         raise InvalidOptionError("'token_principal_claim' is empty.", hint="The usual one is sub.")
 
 
+TRAIL_KINDS = ("login", "ddl", "acl", "read", "write", "describe")
+
+
 def _check_permissions(settings: ServerSettings) -> None:
+    for name in settings.trail_kind_names:
+        if name not in TRAIL_KINDS:
+            raise InvalidOptionError(
+                f"'trail_kinds' cannot contain {shown(name)}.",
+                hint=f"Expected some of {', '.join(TRAIL_KINDS)}.",
+            )
+    if DURATION.read(settings.trail_retention) is None:
+        raise InvalidOptionError(
+            f"'trail_retention' cannot be {shown(settings.trail_retention)}.",
+            hint=f"Expected {DURATION.expected}.",
+        )
+    if not settings.trail_kind_names and (settings.trail_file or settings.trail_required):
+        raise InvalidOptionError("An empty 'trail_kinds' records nothing.", hint="Name some.")
     if parse_principals(settings.super_users) and not settings.authorizer_enabled:
         raise InvalidOptionError(
             "'super_users' has no effect where permissions are not checked.",

@@ -19,6 +19,7 @@ from headwater.server.logins import Logins
 from headwater.server.memory import Answers
 from headwater.server.permissions.authorizer import Authorizer
 from headwater.server.permissions.needs import Target
+from headwater.server.permissions.trail import AuditTrail
 from headwater.server.quotas import Quotas
 from headwater.server.readers import FetchTurns, Scanners, SharedReads
 from headwater.server.security.tls import Certificates
@@ -51,6 +52,8 @@ class Services:
     certificates: Certificates | None = None
     # None where nobody's permissions are checked.
     authorizer: Authorizer | None = None
+    # None where nothing is recorded.
+    trail: AuditTrail | None = None
     tallies: Tallies = field(default_factory=Tallies)
     # Set when automatic partitions should be checked early.
     partitions_due: asyncio.Event = field(default_factory=asyncio.Event)

@@ -132,6 +132,7 @@ class Dispatcher:
         self._services = services
         self._clock = services.clock
         self._authorizer = services.authorizer
+        self._trail = services.trail
         self._tally = services.tallies.requests
 
     async def serve(self, frame: RequestFrame, session: Session) -> Answer:
@@ -149,7 +150,7 @@ class Dispatcher:
 
         What is refused is left to `serve` as well, so that there is one place for that.
         """
-        if frame.is_large:
+        if frame.is_large or (self._trail is not None and self._trail.covers_rows):
             return None
         if frame.api_key in _WRITES:
             return self._written_now(frame, session) if _is_unsynced(frame.body) else None
@@ -219,7 +220,7 @@ class Dispatcher:
             if api.key is ApiKey.FETCH_LOG:
                 await self._services.turns.turn(session)
             request = await _decode(api, frame.body)
-            if self._authorizer is None:
+            if self._authorizer is None and self._trail is None:
                 answer = await _HANDLERS[api.key](request, Context(self._services, session))
             else:
                 answer = await self._allowed(api.key, request, session)
@@ -236,15 +237,41 @@ class Dispatcher:
     async def _allowed(
         self, api: ApiKey, request: Request, session: Session
     ) -> Message | list[Part]:
+        """Answer a request, and record it where the audit trail asks for that."""
+        trail = self._trail
+        is_noted = trail is not None and trail.covers(api, session)
+        if trail is None or not is_noted:
+            return await self._checked(api, request, session)
+        is_login = api is ApiKey.AUTHENTICATE
+        try:
+            if trail.is_required and not is_login:
+                if self._authorizer is not None:
+                    self._authorizer.check(api, request, session)
+                trail.note(api, request, session, allowed=True)
+                await trail.require()
+            answer = await self._checked(api, request, session)
+        except HeadwaterError as fault:
+            denied = isinstance(fault, AccessError)
+            trail.note(api, request, session, allowed=not denied, detail=str(fault))
+            raise
+        # A login of several steps is recorded with its last one.
+        if session.principal is not None if is_login else not trail.is_required:
+            trail.note(api, request, session, allowed=True)
+        return answer
+
+    async def _checked(
+        self, api: ApiKey, request: Request, session: Session
+    ) -> Message | list[Part]:
         """Answer a request if that is allowed, and if it still is when there is something to see.
 
         A write that has happened is not denied afterwards.
         """
-        authorizer = self._authorizer
-        assert authorizer is not None
+        authorizer, context = self._authorizer, Context(self._services, session)
+        if authorizer is None:
+            return await _HANDLERS[api](request, context)
         authorizer.check(api, request, session)
         version = authorizer.version
-        answer = await _HANDLERS[api](request, Context(self._services, session))
+        answer = await _HANDLERS[api](request, context)
         if authorizer.version != version and NEEDS[api].is_read:
             authorizer.check(api, request, session)
         return answer

@@ -24,6 +24,7 @@ from headwater.server.logins import Logins, Users
 from headwater.server.memory import Answers, Memory
 from headwater.server.metrics_listener import MetricsListener
 from headwater.server.permissions.authorizer import authorizer_of
+from headwater.server.permissions.trail import trail_of
 from headwater.server.quotas import QuotaFile, Quotas
 from headwater.server.readers import Scanners
 from headwater.server.security.tls import Certificates
@@ -130,6 +131,8 @@ class Server:
         except BaseException:
             await self.listener.stop()
             raise
+        if self._services.trail is not None:
+            self._services.trail.start()
 
     async def _show_metrics(self) -> None:
         settings = self._services.settings
@@ -221,6 +224,8 @@ class Server:
         await self.listener.stop()
         if self._services.logins is not None:
             self._services.logins.stop()
+        if self._services.trail is not None:
+            await self._services.trail.stop()
         await self._services.tablets.close()
         self._services.catalog.close()
         await asyncio.to_thread(self._executor.shutdown)
@@ -248,6 +253,7 @@ def _services(  # noqa: PLR0913 - one argument per part
     scanners: Scanners,
     memory: Memory,
 ) -> Services:
+    logins = _logins(catalog, settings=settings, clock=clock, users=users)
     return Services(
         catalog=catalog,
         tablets=tablets,
@@ -263,10 +269,11 @@ def _services(  # noqa: PLR0913 - one argument per part
         ),
         answers=Answers(settings.total_response_bytes_max, memory, clock),
         refusals=Sparing(clock, lines_max=1),
-        logins=_logins(catalog, settings=settings, clock=clock, users=users),
+        logins=logins,
         certificates=Certificates(settings, clock) if settings.tls_certificate_file else None,
         quotas=quotas,
         authorizer=authorizer_of(settings, catalog),
+        trail=trail_of(settings, catalog, tablets, clock=clock, has_logins=logins is not None),
         tallies=tallies,
     )
 

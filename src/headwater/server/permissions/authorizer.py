@@ -20,11 +20,20 @@ from headwater.server.catalog.acls import AclRecords
 from headwater.server.catalog.catalog import ServerCatalog
 from headwater.server.catalog.tables import Tables
 from headwater.server.connection import Session
-from headwater.server.permissions.needs import NEEDS, Request, Target, operation_of
+from headwater.server.permissions.needs import AUDIT_LOG, NEEDS, Request, Target, operation_of
 from headwater.wire.apis import ApiKey
 from headwater.wire.write import PutRequest
 
 _events = Events("permissions")
+# Nobody writes the audit trail, and only super users may change or drop it.
+_KEPT = frozenset(
+    {
+        (Resource.table(AUDIT_LOG), Operation.WRITE),
+        (Resource.table(AUDIT_LOG), Operation.ALTER),
+        (Resource.table(AUDIT_LOG), Operation.DROP),
+        (Resource.database(AUDIT_LOG.database), Operation.DROP),
+    }
+)
 DECISIONS_MAX = 10_000
 """Decisions that one session remembers."""
 
@@ -100,9 +109,11 @@ class Authorizer:
         asker = _asker(session)
         if asker is None:
             return False
-        if self._is_super(asker):
+        resource, is_super = self._resource(target), self._is_super(asker)
+        if (resource, operation) in _KEPT:
+            return is_super and operation is not Operation.WRITE
+        if is_super:
             return True
-        resource = self._resource(target)
         return self._acls.permissions.allowing(asker, operation, resource) is not None
 
     def _is_super(self, asker: Asker) -> bool:

@@ -25,6 +25,10 @@ Target = Resource | int
 Request = Message | ProduceRequest | PutRequest | LookupRequest
 
 
+AUDIT_LOG = TablePath("headwater", "audit_log")
+"""The table of the audit trail, which only the server writes."""
+
+
 class Otherwise(StrEnum):
     """What a caller without the permission gets."""
 
