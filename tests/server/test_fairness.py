@@ -4,7 +4,6 @@ Counted, not timed: bulk clients have their requests in the kernel before the lo
 the units of work are counted that the server does until the lookup is answered.
 """
 
-import asyncio
 import socket
 from collections.abc import Callable
 
@@ -58,7 +57,7 @@ class Beside:
         others = [opened(self._server) for _ in range(clients)]
         looking = opened(self._server)
         try:
-            await asyncio.sleep(0.05)  # until the server has accepted them
+            await self._until(lambda: self._server.listener.connection_count > clients + 1)
             before = self._units()
             for each in others:
                 each.sendall(bulk)

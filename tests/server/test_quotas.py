@@ -11,6 +11,7 @@ from headwater.errors import (
     InvalidOptionError,
     PartitionLimitError,
     RetryLaterError,
+    ScannerLimitError,
     TableLimitError,
 )
 from headwater.server.logins import Users
@@ -20,6 +21,7 @@ from headwater.wire.apis import ApiKey
 from tests.cases import cases
 from tests.clocks import SteppedClock
 from tests.flows.appending import TABLE, fetch, table_json
+from tests.flows.upserting import Rows
 from tests.server.support import (
     HOST,
     KIB,
@@ -209,6 +211,25 @@ async def test_tables_count_for_their_creator_also_after_a_restart(tmp_path):
         await drop_table(ann)
         await ann.call(second, pb.CreateTableResponse)
         await ann.close()
+
+
+async def test_a_scan_too_many_is_refused_until_one_is_closed(tmp_path):
+    async with running(tmp_path, user_scans_max=1) as server, connected(server) as connection:
+        rows = await Rows.create(connection)
+        await rows.put(*((at, "name", at) for at in range(100)))
+
+        async def begin() -> pb.ScanKvResponse:
+            bucket = pb.ScanKvBucketRequest(table_id=rows.table_id, bucket_id=0)
+            request = pb.ScanKvRequest(bucket_scan_req=bucket, call_seq_id=0, batch_size_bytes=100)
+            return await connection.call(request, pb.ScanKvResponse)
+
+        first, second = await begin(), await begin()
+        close = pb.ScanKvRequest(scanner_id=first.scanner_id, close_scanner=True)
+        await connection.call(close, pb.ScanKvResponse)
+
+        assert second.error_code == ScannerLimitError.code
+        assert "anonymous has 1 open scans, and the limit 'user_scans_max'" in second.error_message
+        assert not (await begin()).error_code
 
 
 async def test_partitions_count_for_the_creator_of_their_table(tmp_path):
