@@ -189,3 +189,14 @@ def test_permissions_survive_a_kill(tmp_path, users):
             ada.create_database("mine")
     finally:
         server.stop()
+
+
+def test_a_backup_keeps_permissions(closed, tmp_path):
+    ok(closed("acl", "grant", "User:ada", "READ", "shop"))
+    backup, restored = tmp_path / "backup", tmp_path / "restored"
+
+    ok(closed("backup", str(backup)))
+    ok(closed("restore", str(backup), str(restored)))
+
+    assert Storage(str(restored)).rows("acl", "list") == closed.rows("acl", "list")
+    assert len(closed.rows("acl", "list")) == 1
