@@ -24,14 +24,14 @@
     │   │   LakeRewrittenError,
     │   │   BoundaryMovedError, LakeTableDiffersError, LakeNotAllowedError,
     │   │   LakeRowsDeletedError, LogGapError, LakeAheadError, LogDivergedError,
-    │   │   ServerTagExistsError, RebalanceError
+    │   │   ServerTagExistsError, RebalanceError, JobChangedError
     ├── SequenceError        start again with a new writer id
     │   ├── OutOfOrderSequenceError, DuplicateSequenceError, UnknownWriterError
     ├── RetryLaterError      send the same request again
     │   ├── DisconnectedError, ServerUnreachableError, TimedOutError, NotLeaderError,
     │   │   LeaderMissingError, NotCoordinatorError, TooFewReplicasError, StoppingError,
     │   │   BackpressureError, DiskFullError, DamagedMessageError, AuthenticationBusyError,
-    │   │   LakeCommitUnknownError, LakeUnreachableError
+    │   │   LakeCommitUnknownError, LakeUnreachableError, JobFailedError
     ├── AccessError          use other credentials
     │   ├── AuthenticationError, SecurityDisabledError, SecurityTokenError, TlsError
     └── StorageError         have an operator look at the disk, the data or the events
@@ -100,6 +100,8 @@ from headwater.errors.tree import (
     InvalidTimestampError,
     InvalidTokenError,
     InvalidValueError,
+    JobChangedError,
+    JobFailedError,
     KvStorageError,
     LakeAheadError,
     LakeCommitUnknownError,
@@ -194,6 +196,8 @@ __all__ = [
     "InvalidTimestampError",
     "InvalidTokenError",
     "InvalidValueError",
+    "JobChangedError",
+    "JobFailedError",
     "KvStorageError",
     "LakeAheadError",
     "LakeCommitUnknownError",

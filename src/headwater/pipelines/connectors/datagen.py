@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from headwater.config.values import (
     BOOLEAN,
@@ -35,8 +35,19 @@ from headwater.config.values import (
     whole_number,
 )
 from headwater.errors import InvalidOptionError
-from headwater.pipelines.connectors.datagen_values import FieldKind, FieldRule, RowTimes, column
-from headwater.pipelines.connectors.spi import FIELD, Connector, ConnectorTable
+from headwater.pipelines.connectors.datagen_values import (
+    FieldKind,
+    FieldRule,
+    Numbers,
+    RowTimes,
+    column,
+)
+from headwater.pipelines.connectors.spi import (
+    FIELD,
+    Connector,
+    ConnectorTable,
+    needed_fields,
+)
 from headwater.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
@@ -141,7 +152,8 @@ OPTIONS = (ROWS_PER_SECOND, NUMBER_OF_ROWS, PARALLELISM, *_FIELDS)
 class GeneratorPlan:
     """What a table generates; travels to the tasks."""
 
-    rules: tuple[FieldRule, ...]
+    rules: Mapping[str, tuple[int, FieldRule]]
+    """By column: its number, which makes its values differ from others, and its rule."""
     rows_per_second: int
     rows: int | None
     """None: without end."""
@@ -150,10 +162,10 @@ class GeneratorPlan:
     @classmethod
     def of(cls, options: Mapping[str, str], columns: list[str]) -> "GeneratorPlan":
         """Read checked options."""
-        rules = tuple(_rule(name, options) for name in columns)
+        rules = {name: (number, _rule(name, options)) for number, name in enumerate(columns)}
         ends = [
             rule.end - rule.start + 1
-            for rule in rules
+            for _, rule in rules.values()
             if rule.end is not None and rule.start is not None
         ]
         given = NUMBER_OF_ROWS.of(options)
@@ -200,11 +212,13 @@ def rows_between(
     times = RowTimes(begin_ms, plan.rows_per_second)
     for first in range(start, end, ROWS_PER_BATCH):
         numbers = np.arange(first, min(first + ROWS_PER_BATCH, end), dtype=np.int64)
-        columns = [
-            column(each.name, each.type, rule, numbers=numbers, salt=salt, times=times)
-            for salt, (each, rule) in enumerate(zip(schema, plan.rules, strict=True))
-        ]
+        columns = [_column(plan, each, numbers, times) for each in schema]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(plan: GeneratorPlan, field: pa.Field, numbers: Numbers, times: RowTimes) -> pa.Array:
+    salt, rule = plan.rules[field.name]
+    return column(field.name, field.type, rule, numbers=numbers, salt=salt, times=times)
 
 
 # The data source of Spark.
@@ -242,14 +256,15 @@ class DatagenSource(DataSource):
 
     def reader(self, schema: StructType) -> "DatagenReader":
         """Reader of all rows at once."""
-        return DatagenReader(self._plan(schema), schema, begin_ms=SystemClock().now_ms())
+        return DatagenReader(self._plan(), schema, begin_ms=SystemClock().now_ms())
 
     def streamReader(self, schema: StructType) -> "DatagenStream":  # noqa: N802 - Spark's
         """Reader of rows as time goes by."""
-        return DatagenStream(self._plan(schema), schema, clock=SystemClock())
+        return DatagenStream(self._plan(), schema, clock=SystemClock())
 
-    def _plan(self, schema: StructType) -> GeneratorPlan:
-        return GeneratorPlan.of(json.loads(self.options[_PLAN]), schema.names)
+    def _plan(self) -> GeneratorPlan:
+        given = json.loads(self.options[_PLAN])
+        return GeneratorPlan.of(given["options"], given["columns"])
 
 
 class DatagenReader(DataSourceReader):
@@ -362,18 +377,18 @@ def _read(spark: SparkSession, table: ConnectorTable) -> DataFrame:
             "SET 'execution.runtime-mode' = 'streaming'.",
         )
     spark.dataSource.register(DatagenSource)
-    return spark.read.format(FORMAT).schema(nullable(table.schema)).options(**_told(table)).load()
+    return spark.read.format(FORMAT).schema(needed_fields(table)).options(**_told(table)).load()
 
 
 def _read_stream(spark: SparkSession, table: ConnectorTable) -> DataFrame:
     spark.dataSource.register(DatagenSource)
-    reader = spark.readStream.format(FORMAT).schema(nullable(table.schema))
+    reader = spark.readStream.format(FORMAT).schema(needed_fields(table))
     return reader.options(**_told(table)).load()
 
 
 def _told(table: ConnectorTable) -> dict[str, str]:
     _plan_of(table)  # raises here, not in a task
-    return {_PLAN: json.dumps(dict(table.options))}
+    return {_PLAN: json.dumps({"options": dict(table.options), "columns": table.schema.names})}
 
 
 def _plan_of(table: ConnectorTable) -> GeneratorPlan:
@@ -382,11 +397,6 @@ def _plan_of(table: ConnectorTable) -> GeneratorPlan:
 
 def _is_bounded(table: ConnectorTable) -> bool:
     return _plan_of(table).rows is not None
-
-
-def nullable(schema: StructType) -> StructType:
-    """The same columns, each nullable: Spark demands exactly that of batches from Python."""
-    return StructType([StructField(each.name, each.dataType) for each in schema.fields])
 
 
 DATAGEN = Connector(

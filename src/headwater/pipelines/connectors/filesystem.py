@@ -11,8 +11,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headwater.config.values import BOOLEAN, DURATION, INT_MAX, TEXT, Option, choice, whole_number
 from headwater.errors import ConflictError, UnsupportedError
 from headwater.pipelines.connectors.console import triggered
-from headwater.pipelines.connectors.datagen import nullable
-from headwater.pipelines.connectors.spi import Connector, ConnectorTable, StreamStart
+from headwater.pipelines.connectors.spi import (
+    Connector,
+    ConnectorTable,
+    StreamStart,
+    all_nullable,
+)
 
 _SINK_LOG = "_spark_metadata"
 _SQL_TIME = "yyyy-MM-dd HH:mm:ss[.SSSSSS]"
@@ -149,12 +153,12 @@ def _read(spark: SparkSession, table: ConnectorTable) -> DataFrame:
     reader = spark.read.format(FORMAT.required(table.options).value)
     options = {name: text for name, text in _source_options(table).items() if "Trigger" not in name}
     path = table.options[PATH.name]
-    return reader.schema(nullable(table.schema)).options(**options).load(path)
+    return reader.schema(all_nullable(table.schema)).options(**options).load(path)
 
 
 def _read_stream(spark: SparkSession, table: ConnectorTable) -> DataFrame:
     reader = spark.readStream.format(FORMAT.required(table.options).value)
-    reader = reader.schema(nullable(table.schema)).options(**_source_options(table))
+    reader = reader.schema(all_nullable(table.schema)).options(**_source_options(table))
     return reader.load(table.options[PATH.name])
 
 

@@ -1,12 +1,20 @@
 """The connector `fluss`: a table of a Headwater server, or of an Apache Fluss cluster."""
 
 from dataclasses import replace
+from enum import StrEnum
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwater.config.values import TEXT, Option
-from headwater.engines.spark.options import SERVERS, SINK_OPTIONS, SOURCE_OPTIONS, TABLE
+from headwater.config.values import DURATION, INT_MAX, TEXT, Option, choice, whole_number
+from headwater.engines.spark.options import (
+    CHANGELOG,
+    COLUMNS,
+    SERVERS,
+    SINK_OPTIONS,
+    SOURCE_OPTIONS,
+    TABLE,
+)
 from headwater.engines.spark.sink import each_batch
 from headwater.engines.spark.source import FORMAT
 from headwater.errors import InvalidOptionError
@@ -18,14 +26,62 @@ from headwater.pipelines.connectors.spi import (
     StreamStart,
 )
 
+
+class LookupCache(StrEnum):
+    """Whether lookup joins keep rows."""
+
+    NONE = "none"
+    PARTIAL = "partial"
+
+
+class LookupAsync(StrEnum):
+    """Lookups of one batch are never made one after the other."""
+
+    ALWAYS = "true"
+
+
 TABLE_NAME = Option(name="table.name", kind=TEXT, description="The table, as `database.table`.")
+LOOKUP_CACHE = Option(
+    name="lookup.cache",
+    kind=choice(LookupCache),
+    default="NONE",
+    description="Whether a lookup join keeps rows from micro-batch to micro-batch: `PARTIAL` or "
+    "`NONE`.",
+)
+LOOKUP_ROWS = Option(
+    name="lookup.partial-cache.max-rows",
+    kind=whole_number(low=1, high=INT_MAX),
+    default="10000",
+    description="How many keys each worker of a lookup join keeps, with the cache `PARTIAL`.",
+)
+LOOKUP_TTL = Option(
+    name="lookup.partial-cache.expire-after-write",
+    kind=DURATION,
+    default="10 s",
+    description="How old a kept row may be, with the cache `PARTIAL`.",
+)
+LOOKUP_ASYNC = Option(
+    name="lookup.async",
+    kind=choice(LookupAsync),
+    default="true",
+    description="Only `true`: a task always looks up all keys of a batch at once.",
+)
+LOOKUP_OPTIONS = (LOOKUP_CACHE, LOOKUP_ROWS, LOOKUP_TTL, LOOKUP_ASYNC)
+CHANGE_COLUMNS = ("_change_type", "_log_offset", "_commit_timestamp")
 _SINK_NAMES = {option.name for option in SINK_OPTIONS}
 _SOURCE_NAMES = {option.name for option in SOURCE_OPTIONS}
 
 
 def read_options(table: ConnectorTable) -> dict[str, str]:
-    """What Spark's reader gets of the options of a table."""
-    return {name: text for name, text in table.options.items() if name in _SOURCE_NAMES}
+    """What Spark's reader gets of the options of a table, with the columns that it needs."""
+    given = {name: text for name, text in table.options.items() if name in _SOURCE_NAMES}
+    needed = [name for name in table.schema.names if name in table.needed]
+    if CHANGELOG.of(given):
+        needed += list(CHANGE_COLUMNS)
+    # Names in the option are separated by commas.
+    if table.needed and COLUMNS.name not in given and not any("," in name for name in needed):
+        given[COLUMNS.name] = ",".join(needed)
+    return given
 
 
 def write_options(table: ConnectorTable) -> dict[str, str]:
@@ -44,18 +100,11 @@ def _path(table: ConnectorTable) -> str:
 
 
 def _read(spark: SparkSession, table: ConnectorTable) -> DataFrame:
-    reader = spark.read.format(FORMAT).options(**read_options(table))
-    return _declared(reader.load(_path(table)), table)
+    return spark.read.format(FORMAT).options(**read_options(table)).load(_path(table))
 
 
 def _read_stream(spark: SparkSession, table: ConnectorTable) -> DataFrame:
-    reader = spark.readStream.format(FORMAT).options(**read_options(table))
-    return _declared(reader.load(_path(table)), table)
-
-
-def _declared(rows: DataFrame, table: ConnectorTable) -> DataFrame:
-    """The columns that the statement declares; all of them if it declares none."""
-    return rows.select(*(f"`{name}`" for name in table.schema.names)) if table.schema else rows
+    return spark.readStream.format(FORMAT).options(**read_options(table)).load(_path(table))
 
 
 def _write(rows: DataFrame, table: ConnectorTable) -> None:
@@ -88,8 +137,10 @@ FLUSS = Connector(
         replace(_OPTIONS.pop(SERVERS.name), default=None),
         TABLE_NAME,
         *_OPTIONS.values(),
+        *LOOKUP_OPTIONS,
     ),
     required=(SERVERS.name, TABLE_NAME.name),
+    metadata={"offset": "_log_offset", "timestamp": "_commit_timestamp"},
     read=_read,
     read_stream=_read_stream,
     write=_write,

@@ -15,7 +15,7 @@ from typing import cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from headwater.config.values import Option, shown
 from headwater.errors import InvalidOptionError, UnsupportedError
@@ -42,6 +42,8 @@ class ConnectorTable:
     schema: StructType
     options: Mapping[str, str] = field(default_factory=dict)
     """Without 'connector'."""
+    needed: tuple[str, ...] = ()
+    """The columns that a read needs, if it is not all; others may be left out."""
     primary_key: tuple[str, ...] = ()
     partitioned_by: tuple[str, ...] = ()
 
@@ -181,6 +183,18 @@ def _spelled(name: str, columns: Iterable[str]) -> list[str]:
     return [name.replace(FIELD, column) for column in columns] if FIELD in name else [name]
 
 
+def needed_fields(table: ConnectorTable) -> StructType:
+    """The columns that a read needs, in the order of the table."""
+    fields = table.schema.fields
+    kept = [each for each in fields if not table.needed or each.name in table.needed]
+    return all_nullable(StructType(kept))
+
+
+def all_nullable(schema: StructType) -> StructType:
+    """The same columns, each nullable: Spark demands exactly that of batches from Python."""
+    return StructType([StructField(each.name, each.dataType) for each in schema.fields])
+
+
 # What a statement asks of a table that its connector cannot do.
 
 
@@ -235,8 +249,3 @@ def write_streaming(
             "WATERMARK, so that each result is written once.",
         )
     return of.write_stream(rows, known, start)
-
-
-def option_of(table: ConnectorTable, option: Option[object], *, column: str) -> str | None:
-    """The text of a column's option, or its default."""
-    return table.options.get(option.name.replace(FIELD, column), option.default)

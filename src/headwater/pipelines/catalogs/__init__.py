@@ -1,0 +1,1 @@
+"""Catalogs of a pipeline session: where databases, tables and views are kept."""
