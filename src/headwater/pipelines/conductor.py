@@ -291,6 +291,10 @@ def _taken(plan: Plan) -> list[str]:
 
 
 def _spark_plan(rows: DataFrame, action: ExplainPlan) -> str:
+    if rows.isStreaming:
+        # Spark plans a stream when it starts; until then there is what it understood.
+        plan = getattr(rows, "_jdf", None)
+        return "" if plan is None else str(plan.queryExecution().analyzed())
     text = io.StringIO()
     with redirect_stdout(text):
         rows.explain(mode="cost" if "ESTIMATED_COST" in action.details else "simple")

@@ -26,6 +26,8 @@ from headwater.pipelines.state import SessionState
 from headwater.pipelines.tables import create_text, literal, name_text, options_text, quoted
 
 _HIDDEN = "******"
+# Not secret, though their names sound so.
+_OPEN = frozenset({"bucket.key", "primary.key", "table.name"})
 
 
 def pattern_filter(statement: ShowStatement, names: Iterable[str]) -> list[str]:
@@ -206,7 +208,10 @@ def _extras(column: TableColumn) -> str | None:
 
 
 def _without_secrets(options: Mapping[str, str]) -> dict[str, str]:
-    return {key: _HIDDEN if is_secret(key, text) else text for key, text in options.items()}
+    return {
+        key: _HIDDEN if key not in _OPEN and is_secret(key, text) else text
+        for key, text in options.items()
+    }
 
 
 def _jobs(jobs: Iterable[PipelineJob], store: JobStore) -> Listed:
