@@ -1,17 +1,12 @@
 """SQL on DuckDB over the tables of a storage, run once or in a shell on a terminal."""
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
-from types import ModuleType
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 import duckdb
 import pyarrow as pa
@@ -22,23 +17,12 @@ from headwater.cli.command import CommandSession, note, write
 from headwater.cli.commands import LinesError, tell
 from headwater.cli.names import shown_databases
 from headwater.cli.output import Output
+from headwater.cli.pipelines.shell import Shell, ShellTexts
 from headwater.cli.security.grants import GrantStatement, pieces_of
 from headwater.cluster.paths import DEFAULT_DATABASE
 from headwater.errors import RequestError
 from headwater.runtime.clock import SystemClock
 
-# The shell: lines, history, completion, and a few commands of its own.
-
-
-def _found_readline() -> ModuleType | None:
-    """Import readline, which some systems lack; lines can be typed without it."""
-    return import_module("readline") if find_spec("readline") else None
-
-
-readline = _found_readline()
-_PROMPT = "headwater> "
-_GOES_ON = "      ...> "
-_HISTORY_LINES = 5_000
 HELP = """\
 End a statement with a semicolon. Tables are DATABASE.TABLE, each as it is at this moment, and are
 only read here. A table or view of your own is made with CREATE TEMP, and gone when you leave.
@@ -54,150 +38,13 @@ only read here. A table or view of your own is made with CREATE TEMP, and gone w
   select * from fluss_read('DATABASE', 'TABLE', as_of := now() - interval 1 hour);
   select * from fluss_snapshots('DATABASE', 'TABLE');
 """
-
-
-class Statements(Protocol):
-    """Runs what is typed."""
-
-    def run(self, text: str) -> None:
-        """Run statements and print their results; raises errors to be shown."""
-        ...
-
-    def command(self, name: str, arguments: Sequence[str]) -> bool:
-        """Run a command that starts with a dot; return whether it exists."""
-        ...
-
-    def names(self) -> Iterable[str]:
-        """List the names that may be typed: tables, columns, functions."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Shell:
-    """Read statements from a terminal until its user leaves."""
-
-    statements: Statements
-    tell: Callable[[BaseException], None]
-    """Shows an error."""
-
-    def run(self, greeting: str) -> None:
-        """Print the greeting, and run what is typed."""
-        write(greeting)
-        history = _history_file()
-        _begin(history, self.statements)
-        try:
-            while (text := _typed()) is not None and self._go_on(text):
-                continue
-        finally:
-            _end(history)
-
-    def _go_on(self, text: str) -> bool:
-        """Run what was typed; return whether to continue."""
-        if text.lstrip().startswith("."):
-            return self._do(text)
-        if not sql.is_blank(text):
-            self._guarded(lambda: self.statements.run(text))
-        return True
-
-    def _do(self, text: str) -> bool:
-        """Run a command of the shell; return whether to continue."""
-        name, *arguments = text.strip().rstrip(";").split()
-        match name:
-            case ".quit" | ".exit":
-                return False
-            case ".help":
-                write(HELP)
-            case _:
-                self._guarded(lambda: self._command(name, arguments))
-        return True
-
-    def _command(self, name: str, arguments: Sequence[str]) -> None:
-        if not self.statements.command(name, arguments):
-            note(f"there is no {name}; .help lists the commands")
-
-    def _guarded(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except KeyboardInterrupt:
-            note("interrupted")
-        except Exception as fault:  # noqa: BLE001 - a shell outlives what is typed into it
-            self.tell(fault)
-
-
-def _typed() -> str | None:
-    """Read up to the end of a statement; None at the end of input."""
-    lines: list[str] = []
-    while True:
-        try:
-            lines.append(input(_GOES_ON if lines else _PROMPT))
-        except EOFError:
-            write("\n")
-            return "\n".join(lines) or None
-        except KeyboardInterrupt:
-            # The statement is discarded, as in every shell.
-            write("\n")
-            lines = []
-            continue
-        text = "\n".join(lines)
-        if sql.is_complete(text) or sql.is_blank(text) or text.lstrip().startswith("."):
-            return text
-
-
-def _history_file() -> Path | None:
-    """Return the history file; None if the user does not want one."""
-    given = os.environ.get("HEADWATER_SQL_HISTORY")
-    if given is not None:
-        return Path(given).expanduser() if given else None
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "headwater" / "sql_history"
-
-
-def _begin(history: Path | None, statements: Statements) -> None:
-    if readline is None:
-        return
-    if history is not None:
-        _read(history, readline)
-    readline.set_history_length(_HISTORY_LINES)
-    readline.set_completer_delims(" \t\n()[]{},;=<>+-*/'")
-    readline.set_completer(_completer(statements))
-    is_libedit = "libedit" in (readline.__doc__ or "")
-    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
-
-
-def _read(history: Path, readline: ModuleType) -> None:
-    try:
-        history.parent.mkdir(parents=True, exist_ok=True)
-        if history.exists():
-            readline.read_history_file(history)
-    except OSError as fault:
-        note(f"cannot read the history: {fault}")
-
-
-def _end(history: Path | None) -> None:
-    if readline is None:
-        return
-    readline.set_completer(None)
-    if history is None:
-        return
-    try:
-        readline.write_history_file(history)
-        history.chmod(0o600)
-    except OSError as fault:
-        note(f"cannot save the history: {fault}")
-
-
-def _completer(statements: Statements) -> Callable[[str, int], str | None]:
-    found: list[str] = []
-
-    def complete(word: str, number: int) -> str | None:
-        if number == 0:
-            try:
-                found[:] = sql.completions(word, statements.names())
-            except Exception:  # noqa: BLE001 - a key press must not end the shell
-                found.clear()
-        return found[number] if number < len(found) else None
-
-    return complete
+_SHELL = ShellTexts(
+    prompt="headwater> ",
+    help=HELP,
+    history="sql_history",
+    is_complete=sql.is_complete,
+    completions=sql.completions,
+)
 
 
 def table_in(text: str) -> str:
@@ -259,7 +106,7 @@ def run_sql(session: CommandSession, texts: Sequence[str] | None) -> None:
         if texts is None:
             count = len(console.tables())
             greeting = _GREETING.format(version=duckdb.__version__, count=count)
-            Shell(console, lambda fault: tell(fault, debug=False)).run(greeting)
+            Shell(console, lambda fault: tell(fault, debug=False), _SHELL).run(greeting)
             return
         for text in texts:
             console.run(text)

@@ -38,7 +38,8 @@ from headwater.pipelines.sql.steps import (
 NAME_CHARACTERS_MAX = 120
 _SAFE = re.compile(r"[^\w.+-]+")
 _SPACES = re.compile(
-    r"""(?P<kept>'(?:[^']|'')*'|`(?:[^`]|``)*`|/\*\+.*?\*/)|--[^\n]*|/\*.*?\*/|\s+""", re.DOTALL
+    r"""(?P<kept>'(?:[^']|'')*'|`(?:[^`]|``)*`|/\*\+.*?\*/)|(?:--[^\n]*|/\*(?!\+).*?\*/|\s)+""",
+    re.DOTALL,
 )
 _RECORD, _LOCK = "job.json", "lock"
 # How a server is reached may change without changing what a job does.

@@ -1,0 +1,1 @@
+"""`headwater run`: pipelines in SQL, as scripts and in a shell."""
