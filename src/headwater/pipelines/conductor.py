@@ -25,16 +25,16 @@ from headwater.pipelines.jobs import PipelineJob, cause_of, job_name
 from headwater.pipelines.launch import JobNames, Launcher
 from headwater.pipelines.materialized import MaterializedTables
 from headwater.pipelines.results import (
-    Followed,
+    FollowedRows,
     Left,
     Listed,
     Outcome,
-    Selected,
+    SelectedRows,
     Told,
     listed,
 )
 from headwater.pipelines.settings import DML_SYNC, SessionSettings
-from headwater.pipelines.show import Lists
+from headwater.pipelines.show import SessionLists
 from headwater.pipelines.sql.faults import fault
 from headwater.pipelines.sql.names import Names
 from headwater.pipelines.sql.statements import (
@@ -94,7 +94,7 @@ class Conductor:
         self.state = SessionState(spark, self.settings)
         self.launcher = Launcher(self.settings, clock or SystemClock())
         self._planner = planner
-        self._lists = Lists(spark, self.state)
+        self._lists = SessionLists(spark, self.state)
         self._materialized = MaterializedTables(
             spark, self.state, self.launcher, columns_of=columns_of
         )
@@ -173,8 +173,8 @@ class Conductor:
     def _shown(self, plan: Plan, action: ShowRows, frames: Frames) -> Outcome:
         rows = frames[action.view]
         if rows.isStreaming:
-            return Followed(rows, action, self.launcher.pace(plan).ends)
-        return Selected(rows)
+            return FollowedRows(rows, action, self.launcher.pace(plan).ends)
+        return SelectedRows(rows)
 
     def _explained(self, action: ExplainPlan) -> Listed:
         frames = make_views(self.spark, action.plan.views)

@@ -38,14 +38,14 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedRows:
     """The rows of a batch query."""
 
     rows: DataFrame
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedRows:
     """A streaming query whose changes are to be shown as they come."""
 
     rows: DataFrame
@@ -67,7 +67,7 @@ class Left:
     """The script or shell is to be left."""
 
 
-Outcome = Told | Listed | Selected | Followed | Started | Left
+Outcome = Told | Listed | SelectedRows | FollowedRows | Started | Left
 
 
 def listed(**columns: Iterable[object]) -> Listed:

@@ -41,7 +41,7 @@ def pattern_filter(statement: ShowStatement, names: Iterable[str]) -> list[str]:
     return [name for name in names if bool(found.fullmatch(name)) is not statement.is_not]
 
 
-class Lists:
+class SessionLists:
     """Answers SHOW and DESCRIBE about a session."""
 
     def __init__(self, spark: SparkSession, state: SessionState) -> None:
