@@ -132,6 +132,7 @@ COMMANDS = {
     "explain": "read",
     "plan": "read",
     "cursor": "tail",
+    "run": "pipelines.run",
     "tier": "tier",
     "lake": "lake",
     "audit": "audit",
