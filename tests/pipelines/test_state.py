@@ -236,11 +236,14 @@ def test_names_are_shown_by_pattern(pattern, is_not, ignores_case, found):
 # Settings.
 
 
-def test_a_setting_that_nothing_uses_is_kept_and_told_once(state):
-    remarks = [state.settings.set("restart-strategy", text) for text in ("a", "b")]
+def test_settings_of_spark_get_there_and_others_are_kept(state):
+    state.settings.set("spark.sql.shuffle.partitions", "3")
+    state.settings.set("restart-strategy", "none")
+    state.settings.set("execution.checkpointing.dir", "here")
 
-    assert remarks == ["'restart-strategy' is kept, but has no effect here.", None]
-    assert state.setting("restart-strategy") == "b"
+    assert state.spark.conf["spark.sql.shuffle.partitions"] == "3"
+    assert state.setting("restart-strategy") == "none"
+    assert state.setting("state.checkpoints.dir") == "here"
 
 
 def test_a_wrong_value_of_a_setting_is_refused(state):

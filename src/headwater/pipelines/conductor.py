@@ -98,6 +98,7 @@ class Conductor:
         self._materialized = MaterializedTables(
             spark, self.state, self.launcher, columns_of=columns_of
         )
+        self._told: set[str] = set()
         self._labels = (f"__headwater_{number}" for number in count(1))
 
     # ---- statements
@@ -109,7 +110,10 @@ class Conductor:
         known = names or JobNames()
         for statement in statements:
             plan = self._planned(statement)
-            yield from map(Told, plan.notes)
+            for note in plan.notes:
+                if note not in self._told:
+                    self._told.add(note)
+                    yield Told(note)
             yield self._done(plan, statement.source, known)
 
     def _planned(self, statement: Statement) -> Plan:

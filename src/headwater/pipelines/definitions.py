@@ -49,8 +49,8 @@ def define(state: SessionState, statement: OfCatalogs | OfTables) -> Told:
         case CreateTable() | AlterTable() | DropTable() | CreateView() | AlterView() | DropView():
             return Told(_of_table(state, statement))
         case SetSetting(key=key, value=value):
-            remark = state.settings.set(key, value)
-            return Told(remark or f"Set '{key}' to '{value}'.")
+            state.settings.set(key, value)
+            return Told(f"Set '{key}' to '{value}'.")
         case ResetSetting(key=key):
             state.settings.reset(key)
             return Told("Reset all settings." if key is None else f"Reset '{key}'.")

@@ -89,6 +89,7 @@ SETTINGS = (
     DML_SYNC,
 )
 _DECLARED: Mapping[str, Option[object]] = {option.name: option for option in SETTINGS}
+_SAME = {"execution.checkpointing.dir": CHECKPOINT_DIRECTORY.name}
 # What a setting changes in the Spark session.
 _OF_SPARK = {
     TIME_ZONE.name: "spark.sql.session.timeZone",
@@ -103,10 +104,10 @@ class SessionSettings:
     spark: SparkSession
     values: dict[str, str] = field(default_factory=dict)
     _before: dict[str, str] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
 
-    def set(self, key: str, value: str) -> str | None:
-        """Set a value; returns a remark about a key that nothing here uses, once."""
+    def set(self, key: str, value: str) -> None:
+        """Set a value; one that nothing here uses is kept, as the planner tells."""
+        key = _SAME.get(key, key)
         option = _DECLARED.get(key)
         if option is not None:
             option.read(value)
@@ -116,10 +117,6 @@ class SessionSettings:
         elif key.startswith("spark."):
             self.spark.conf.set(key, value)
         self.values[key] = value
-        if option is not None or key.startswith("spark.") or key in self._told:
-            return None
-        self._told.add(key)
-        return f"'{key}' is kept, but has no effect here."
 
     def reset(self, key: str | None) -> None:
         """Forget one value or all of them."""

@@ -55,6 +55,8 @@ _INSTEAD: Mapping[str, str] = {
     "state.backend.type": "Set 'spark.sql.streaming.stateStore.providerClass' in Spark.",
     "restart-strategy.type": "Run the script again: a job goes on from its checkpoint.",
 }
+_OF_SPARK = "spark."
+"""Settings of Spark itself, which get there as they are."""
 _BY_KEY: Mapping[str, SessionSetting] = {each.key: each for each in SETTINGS}
 
 
@@ -71,6 +73,8 @@ def known_setting(key: str) -> SessionSetting | None:
 def check_setting(statement: SetSetting) -> tuple[str, ...]:
     """Raise for a value that a setting does not take; returns a note for an unknown key."""
     known = _BY_KEY.get(statement.key)
+    if statement.key.startswith(_OF_SPARK):
+        return ()
     if known is None:
         near = _INSTEAD.get(statement.key) or meant(statement.key, _BY_KEY)
         return (f"'{statement.key}' does nothing here, and is kept. {near}".rstrip(),)

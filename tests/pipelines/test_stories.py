@@ -1,0 +1,274 @@
+"""Scripts as Flink users write them, from beginning to end on Spark."""
+
+import uuid
+from dataclasses import dataclass
+
+import pytest
+
+import headwater
+import headwater.spark
+from headwater.cli.output import Output
+from headwater.cli.pipelines.run import RunOptions
+from headwater.cli.pipelines.script import PipelineConsole
+from headwater.cli.tier import SparkOptions
+from headwater.errors import JobChangedError, StatementError
+from headwater.pipelines.conductor import Conductor
+from headwater.pipelines.jobs import JobStatus
+from headwater.pipelines.launch import JobNames
+from headwater.pipelines.results import Listed, SelectedRows, Started
+from headwater.pipelines.session import conductor_of
+from headwater.pipelines.sql.parse import parse
+from headwater.pipelines.sql.plan import plan
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+ORDERS = """
+    CREATE TEMPORARY TABLE made (id BIGINT, customer INT, amount BIGINT) WITH (
+      'connector' = 'datagen', 'number-of-rows' = '60', 'rows-per-second' = '100000',
+      'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '1000',
+      'fields.customer.min' = '1', 'fields.customer.max' = '3',
+      'fields.amount.min' = '1', 'fields.amount.max' = '9');
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A session of its own on the Spark session of all tests, in a database of its own."""
+
+    conductor: Conductor
+    client: headwater.Client
+    database: str
+    begin: str
+
+    def run(self, text: str, *, restart: bool = False) -> list:
+        """Run statements and wait for their jobs; return what the statements give."""
+        outcomes = list(self.conductor.run(parse(text), names=JobNames(restart=restart)))
+        self.conductor.wait()
+        return outcomes
+
+    def rows(self, table: str) -> list[tuple]:
+        found = self.client.table(f"{self.database}.{table}").scan().to_pylist()
+        return sorted(tuple(row.values()) for row in found)
+
+
+@pytest.fixture
+def make_pipeline(classic_spark, served, tmp_path):
+    database = f"d{uuid.uuid4().hex[:8]}"
+    begin = f"""
+        CREATE CATALOG hw WITH ('type' = 'fluss', 'bootstrap.servers' = '{served.address}');
+        CREATE DATABASE IF NOT EXISTS hw.{database};
+        USE hw.{database};
+        SET 'state.checkpoints.dir' = '{tmp_path}/jobs';
+    """
+    made = []
+
+    def make() -> Pipeline:
+        conductor = Conductor(classic_spark, lambda s, n, label: plan(s, n, label=label))
+        made.append(Pipeline(conductor, served.client, database, begin))
+        made[-1].run(begin)
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.conductor.stop()
+
+
+def test_a_quickstart_fills_tables_by_key_and_reads_them(make_pipeline):
+    pipeline = make_pipeline()
+
+    *_, last = pipeline.run(f"""{ORDERS}
+        CREATE TABLE orders (
+          id BIGINT, customer INT, amount BIGINT, `ptime` AS PROCTIME(),
+          PRIMARY KEY (id) NOT ENFORCED
+        ) WITH ('bucket.num' = '2');
+        CREATE TABLE kept LIKE orders (EXCLUDING OPTIONS);
+        SET 'table.dml-sync' = 'true';
+        EXECUTE STATEMENT SET BEGIN
+          INSERT INTO orders SELECT * FROM made;
+          INSERT INTO kept SELECT * FROM made WHERE id < 10;
+        END;
+        SET 'execution.runtime-mode' = 'batch';
+        SELECT id, amount FROM orders WHERE id >= 5 ORDER BY id LIMIT 3;
+    """)
+
+    assert isinstance(last, SelectedRows)
+    assert [row.id for row in last.rows.collect()] == [5, 6, 7]
+    assert len(pipeline.rows("orders")) == 60
+    assert pipeline.rows("kept") == pipeline.rows("orders")[:10]
+
+
+def test_windows_of_a_stream_are_written_by_key(make_pipeline):
+    pipeline = make_pipeline()
+    pipeline.conductor.launcher.once = True
+
+    pipeline.run("""
+        CREATE TABLE clicks (id BIGINT, `at` TIMESTAMP(3),
+          WATERMARK FOR `at` AS `at` - INTERVAL '1' SECOND);
+        CREATE TABLE minutes (m TIMESTAMP(3), n BIGINT, PRIMARY KEY (m) NOT ENFORCED);
+        SET 'execution.runtime-mode' = 'batch';
+        INSERT INTO clicks VALUES (1, TIMESTAMP '2026-11-16 08:00:01'),
+          (2, TIMESTAMP '2026-11-16 08:00:59'), (3, TIMESTAMP '2026-11-16 08:01:00'),
+          (4, TIMESTAMP '2026-11-16 08:05:00');
+        SET 'execution.runtime-mode' = 'streaming';
+        INSERT INTO minutes SELECT window_start, COUNT(*) FROM TABLE(
+          TUMBLE(TABLE clicks, DESCRIPTOR(`at`), INTERVAL '1' MINUTE))
+        GROUP BY window_start, window_end;
+    """)
+
+    assert [n for _, n in pipeline.rows("minutes")][:2] == [2, 1]
+
+
+def test_a_stream_is_enriched_by_key(make_pipeline):
+    pipeline = make_pipeline()
+
+    pipeline.run(f"""{ORDERS}
+        CREATE TABLE customers (id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED);
+        CREATE TABLE named (id BIGINT, name STRING, PRIMARY KEY (id) NOT ENFORCED);
+        SET 'execution.runtime-mode' = 'batch';
+        INSERT INTO customers VALUES (1, 'Ada'), (2, 'Bo');
+        SET 'execution.runtime-mode' = 'streaming';
+        INSERT INTO named SELECT o.id, c.name
+        FROM (SELECT *, PROCTIME() AS ptime FROM made) AS o
+        LEFT JOIN customers FOR SYSTEM_TIME AS OF o.ptime AS c ON o.customer = c.id;
+    """)
+
+    names = {name for _, name in pipeline.rows("named")}
+    assert names == {"Ada", "Bo", None}
+    assert len(pipeline.rows("named")) == 60
+
+
+def test_a_job_goes_on_when_it_is_run_again_and_refuses_another_statement(make_pipeline):
+    table = "CREATE TABLE IF NOT EXISTS log (id BIGINT);"
+    insert = "INSERT INTO log SELECT id FROM made;"
+    make_pipeline().run(f"{ORDERS}{table}{insert}")
+
+    again = make_pipeline()
+    *_, started = again.run(f"{ORDERS}{table} -- as before\n{insert}")
+
+    assert isinstance(started, Started)
+    assert not started.is_new
+    assert started.job.status is JobStatus.FINISHED
+    assert len(again.rows("log")) == 60
+
+    other = make_pipeline()
+    with pytest.raises(JobChangedError, match="--restart"):
+        other.run(f"{ORDERS}{table}INSERT INTO log SELECT id + 1 FROM made;")
+    other.run(f"{ORDERS.replace('made', 'made2')}")
+    other.run("INSERT INTO log SELECT id + 1 FROM made2;", restart=True)
+    assert len(other.rows("log")) == 120
+
+
+def test_rows_are_changed_by_key_and_tables_made_from_queries(make_pipeline):
+    pipeline = make_pipeline()
+
+    outcomes = pipeline.run("""
+        SET 'execution.runtime-mode' = 'batch';
+        CREATE TABLE stock (item STRING, n INT, PRIMARY KEY (item) NOT ENFORCED);
+        INSERT INTO stock VALUES ('tea', 1), ('cup', 2), ('pot', 3);
+        UPDATE stock SET n = n + 10 WHERE item <> 'pot';
+        DELETE FROM stock WHERE item = 'cup';
+        CREATE TEMPORARY VIEW many AS SELECT item, n FROM stock WHERE n > 5;
+        CREATE TABLE copied AS SELECT item, n FROM many;
+        EXPLAIN SELECT * FROM many;
+        SHOW CREATE TABLE stock;
+        DESCRIBE stock;
+    """)
+
+    assert pipeline.rows("stock") == [("pot", 3), ("tea", 11)]
+    assert pipeline.rows("copied") == [("tea", 11)]
+    listings = [each.rows.to_pylist() for each in outcomes if isinstance(each, Listed)]
+    assert "ReadTable" in listings[0][0]["result"]
+    assert "PRIMARY KEY (`item`) NOT ENFORCED" in listings[1][0]["result"]
+    assert [row["key"] for row in listings[2]] == ["PRI(item)", None]
+
+
+def test_a_materialized_table_follows_its_query(make_pipeline):
+    pipeline = make_pipeline()
+    pipeline.run("""
+        CREATE TABLE sales (id BIGINT, item STRING, PRIMARY KEY (id) NOT ENFORCED);
+        SET 'execution.runtime-mode' = 'batch';
+        INSERT INTO sales VALUES (1, 'tea'), (2, 'tea'), (3, 'cup');
+    """)
+    statements = parse("""
+        CREATE MATERIALIZED TABLE counts (PRIMARY KEY (item) NOT ENFORCED)
+        FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL
+        AS SELECT item, COUNT(*) AS n FROM sales GROUP BY item;
+        DELETE FROM sales WHERE id = 3;
+        ALTER MATERIALIZED TABLE counts SUSPEND;
+        ALTER MATERIALIZED TABLE counts REFRESH;
+    """)
+
+    started, *_ = pipeline.conductor.run(statements)
+
+    assert isinstance(started, Started)
+    assert started.job.status is JobStatus.STOPPED
+    assert pipeline.rows("counts") == [("tea", 2)]
+
+
+def test_a_streaming_query_prints_what_changes(make_pipeline, capsys):
+    pipeline = make_pipeline()
+    options = RunOptions(
+        texts=[],
+        restart=False,
+        once=False,
+        settings={},
+        spark=SparkOptions(master="local[2]", remote=None),
+        output=Output.CSV,
+        debug=False,
+    )
+    console = PipelineConsole(pipeline.conductor, options)
+
+    console.run(f"{ORDERS} SELECT id, customer FROM made WHERE id < 2;")
+    console.run("SELECT MIN(id) AS first FROM made;")
+
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "op,id,customer"
+    assert [line.split(",")[:2] for line in printed[1:3]] == [["+I", "0"], ["+I", "1"]]
+    assert "op,first" in printed
+    assert printed[-1].endswith(",0")
+
+
+def test_a_statement_that_spark_cannot_run_is_shown_with_its_line(make_pipeline):
+    pipeline = make_pipeline()
+
+    with pytest.raises(StatementError, match="Line 2"):
+        pipeline.run(f"{ORDERS.strip()}\nSELECT nothing FROM nowhere;".split("\n", 1)[1])
+
+
+def test_a_catalog_of_spark_is_read_and_written(make_pipeline, classic_spark):
+    pipeline = make_pipeline()
+    url = f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
+    jvm = classic_spark._jvm
+    jvm.java.lang.System.setProperty("derby.stream.error.file", "/dev/null")
+    name = f"j{uuid.uuid4().hex[:6]}"
+    driver = "org.apache.derby.iapi.jdbc.AutoloadedDriver"
+
+    *_, last = pipeline.run(f"""
+        CREATE CATALOG {name} WITH ('type' = 'jdbc', 'base-url' = '{url}', 'driver' = '{driver}');
+        SET 'execution.runtime-mode' = 'batch';
+        CREATE TABLE {name}.APP.items (id BIGINT, item STRING);
+        INSERT INTO {name}.APP.items VALUES (1, 'tea');
+        SELECT item FROM {name}.APP.items;
+    """)
+
+    assert [row.item for row in last.rows.collect()] == ["tea"]
+
+
+def test_python_gets_frames_and_jobs(classic_spark, served, tmp_path):
+    database = f"d{uuid.uuid4().hex[:8]}"
+    script = tmp_path / "copy.sql"
+    script.write_text(f"{ORDERS} INSERT INTO hw.{database}.log SELECT id FROM made;")
+    told = headwater.spark.sql(
+        classic_spark,
+        f"""CREATE CATALOG hw WITH ('type' = 'fluss', 'bootstrap.servers' = '{served.address}');
+        CREATE DATABASE hw.{database}; CREATE TABLE hw.{database}.log (id BIGINT);
+        SET 'state.checkpoints.dir' = '{tmp_path}/jobs'""",
+    )
+
+    headwater.spark.run(classic_spark, script)
+    rows = headwater.spark.sql(classic_spark, f"SELECT * FROM hw.{database}.log")
+
+    assert told.collect()[0][0].startswith("Set 'state.checkpoints.dir'")
+    assert rows.isStreaming
+    assert served.client.table(f"{database}.log").count() == 60
+    assert [job.status for job in conductor_of(classic_spark).launcher.jobs] == ["FINISHED"]
