@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import typer
@@ -30,6 +30,8 @@ from headwater.engines.spark.options import SHARED_OPTIONS as SPARK_OPTIONS
 from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS
 from headwater.errors import HeadwaterError
 from headwater.metrics.exposition import METRICS, MetricDeclaration, MetricKind
+from headwater.pipelines.connectors.spi import connector, connector_names
+from headwater.pipelines.settings import SETTINGS
 from headwater.server.permissions.needs import NEEDS
 from headwater.wire.apis import APIS
 from scripts.engines_reference import engines_reference
@@ -102,6 +104,7 @@ def reference_pages() -> dict[str, str]:
         "engines.md": _page(engines_reference()),
         "spark.md": _page(spark_reference()),
         "sql-functions.md": _page(sql_functions_reference()),
+        "pipelines.md": _page(_pipelines()),
         "errors.md": _page(_errors()),
         "apis.md": _page(_apis()),
         "permissions.md": _page(_permissions()),
@@ -241,6 +244,64 @@ def _spark_options() -> Iterator[str]:
                 for each in options
             ],
         )
+
+
+def _pipelines() -> Iterator[str]:
+    yield "# Pipelines: settings, connectors, catalogs"
+    yield (
+        "What scripts for [`headwater run`](../how-to/pipelines.md) can set and connect to. An"
+        " option that does not exist is refused with the nearest that does."
+    )
+    yield "## Settings"
+    yield (
+        "Given by `SET 'key' = 'value'`, or by `headwater run --set key=value`. Keys that begin"
+        " with `spark.` are those of Spark. Others are kept without effect, and told once."
+    )
+    yield _options_table(SETTINGS)
+    yield "## Connectors"
+    yield (
+        "Given by `CREATE TABLE … WITH ('connector' = '…')`. `#` in an option stands for the name"
+        " of a column. A package adds connectors with an entry point in the group"
+        " `headwater.connectors` that names a `Connector`"
+        " (`headwater.pipelines.connectors.spi`)."
+    )
+    built_in = [connector(name) for name in connector_names()]
+    yield _table(
+        ("connector", "reads", "as a stream", "writes", "as a stream", "INSERT OVERWRITE", ""),
+        [
+            (
+                f"`{each.name}`",
+                *(
+                    "yes" if able else "no"
+                    for able in (
+                        each.read,
+                        each.read_stream,
+                        each.write,
+                        each.write_stream,
+                        each.overwrite,
+                    )
+                ),
+                each.description,
+            )
+            for each in built_in
+        ],
+    )
+    for each in built_in:
+        yield f"### {each.name}"
+        yield _options_table(each.options) if each.options else "It has no options."
+        if each.metadata:
+            names = ", ".join(f"`{key}`" for key in each.metadata)
+            yield f"`METADATA FROM` can be {names}."
+
+
+def _options_table(options: Iterable[Option[object]]) -> str:
+    return _table(
+        ("option", "kind", "default", "meaning"),
+        [
+            (f"`{each.name}`", each.kind.expected, _code(each.default), each.description)
+            for each in options
+        ],
+    )
 
 
 def _setting(name: str, default: str) -> str:

@@ -13,6 +13,7 @@ GROUPS = {
     "Streams": ("read_stream", "set_watermark", "drop_watermark", "each_batch"),
     "Rows on their way": ("lookup_join", "by_bucket"),
     "The lake": ("tier",),
+    "Pipelines in SQL": ("sql", "run"),
 }
 SOURCE = "HeadwaterSource"
 ROUND = "TieredRound"
@@ -27,7 +28,8 @@ def spark_reference() -> Iterator[str]:
         'What there is beside `format("headwater")`, whose options are'
         " [here](spark-options.md). It needs `pip install 'headwater[spark]'`. How to use it:"
         " [batches](../how-to/spark.md), [streams](../how-to/spark-streaming.md),"
-        " [SQL](../how-to/spark-sql.md), [clusters](../how-to/spark-cluster.md)."
+        " [SQL](../how-to/spark-sql.md), [pipelines](../how-to/pipelines.md),"
+        " [clusters](../how-to/spark-cluster.md)."
     )
     for title, names in GROUPS.items():
         yield f"## {title}"

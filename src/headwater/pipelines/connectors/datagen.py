@@ -34,6 +34,7 @@ from headwater.config.values import (
     choice,
     whole_number,
 )
+from headwater.engines.spark.types import ZONE
 from headwater.errors import InvalidOptionError
 from headwater.pipelines.connectors.datagen_values import (
     FieldKind,
@@ -55,7 +56,6 @@ FORMAT = "headwater_datagen"
 ROWS_PER_BATCH = 65_536
 TASKS_DEFAULT = 1
 _PLAN = "plan"
-_ZONE = "UTC"
 _COUNT = whole_number(low=1, high=LONG_MAX)
 _WAIT_MAX_S = 1.0
 """A stream that ends waits at most this long for the next row that it may make."""
@@ -293,7 +293,7 @@ def _made(
         return iter(())
     return rows_between(
         plan,
-        to_arrow_schema(schema, timezone=_ZONE),
+        to_arrow_schema(schema, timezone=ZONE),
         start=share.start,
         end=share.end,
         begin_ms=share.begin_ms,
