@@ -112,7 +112,8 @@ def _shown_fault(fault: BaseException) -> None:
     tell(fault, debug=False)
 
 
-def _completions(typed: str, names: Iterable[str]) -> list[str]:
+def completions(typed: str, names: Iterable[str]) -> list[str]:
+    """Complete a word: names first, then keywords."""
     word = typed.lower()
     fitting = [name for name in dict.fromkeys(names) if name.lower().startswith(word)]
     written = str.lower if typed and typed == word else str.upper
@@ -124,7 +125,7 @@ _SHELL = ShellTexts(
     help=HELP,
     history="run_history",
     is_complete=is_complete,
-    completions=_completions,
+    completions=completions,
 )
 
 
