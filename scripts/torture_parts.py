@@ -49,7 +49,7 @@ PARTS = (
     Part(name="tiering", tests=("tests/tiering", "tests/cli")),
     Part(name="union", tests=("tests/union",)),
     # One session of Spark takes all the cores that there are.
-    Part(name="Spark", tests=("tests/engines/spark",), processes=0),
+    Part(name="Spark", tests=("tests/engines/spark", "tests/pipelines"), processes=0),
     # `make test` runs the short tests on one format and storage each, with few examples.
     Part(name="every choice", tests=("tests",), marks=f"not spark and {SHORT}"),
     Part(name="every choice on Spark", tests=("tests",), marks=f"spark and {SHORT}", processes=0),
