@@ -140,6 +140,23 @@ class LogStorageError(tree.StorageError):
     hint = "Check the server's disk; a retry may reach another leader."
 
 
+# No server sends these: jobs of pipelines run beside it.
+
+
+class JobChangedError(tree.ConflictError):
+    """A job of this name began with another statement."""
+
+    code = -1
+    hint = "Use another name, or begin anew with --restart."
+
+
+class JobFailedError(tree.RetryLaterError):
+    """A streaming job ended with an error."""
+
+    code = -1
+    hint = "Run the script again: the job goes on where it stopped."
+
+
 _ALIASES: Mapping[int, type[tree.HeadwaterError]] = {
     22: StaleEpochError,
     23: StaleEpochError,

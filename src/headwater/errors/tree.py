@@ -414,13 +414,6 @@ class CursorLostError(ConflictError):
     hint = "Stop reading the bucket; rows after the last commit are read again elsewhere."
 
 
-class JobChangedError(ConflictError):
-    """A job of this name began with another statement."""
-
-    code = -1
-    hint = "Use another name, or begin anew with --restart."
-
-
 class EpochDiffersError(ConflictError):
     """An epoch was started with different rows."""
 
@@ -574,13 +567,6 @@ class NotCoordinatorError(RetryLaterError):
 
     code = 65
     hint = "Refresh the cluster's metadata and send the request to the coordinator."
-
-
-class JobFailedError(RetryLaterError):
-    """A streaming job ended with an error."""
-
-    code = -1
-    hint = "Run the script again: the job goes on where it stopped."
 
 
 class StoppingError(RetryLaterError):
