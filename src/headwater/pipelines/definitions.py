@@ -5,102 +5,102 @@ from dataclasses import replace
 from headwater.errors import DatabaseMissingError, MissingError, TableExistsError, UnsupportedError
 from headwater.pipelines.catalogs.memory import altered
 from headwater.pipelines.results import Told
+from headwater.pipelines.sql import statements
 from headwater.pipelines.sql.names import DeclaredView, TableName
-from headwater.pipelines.sql.statements import (
-    AlterDatabase,
-    AlterTable,
-    AlterView,
-    CreateCatalog,
-    CreateDatabase,
-    CreateTable,
-    CreateView,
-    DropCatalog,
-    DropDatabase,
-    DropTable,
-    DropView,
-    ParsedQuery,
-    RenameTable,
-    ResetSetting,
-    SetSetting,
-    TableDefinition,
-    UseCatalog,
-    UseDatabase,
-)
 from headwater.pipelines.state import SessionState
 from headwater.pipelines.tables import declared, missing_database, with_like
 
 OfCatalogs = (
-    CreateCatalog
-    | DropCatalog
-    | UseCatalog
-    | UseDatabase
-    | CreateDatabase
-    | DropDatabase
-    | AlterDatabase
-    | SetSetting
-    | ResetSetting
+    statements.CreateCatalog
+    | statements.DropCatalog
+    | statements.UseCatalog
+    | statements.UseDatabase
+    | statements.CreateDatabase
+    | statements.DropDatabase
+    | statements.AlterDatabase
+    | statements.SetSetting
+    | statements.ResetSetting
 )
-OfTables = CreateTable | AlterTable | DropTable | CreateView | AlterView | DropView
+OfTables = (
+    statements.CreateTable
+    | statements.AlterTable
+    | statements.DropTable
+    | statements.CreateView
+    | statements.AlterView
+    | statements.DropView
+)
 
 
 def define(state: SessionState, statement: OfCatalogs | OfTables) -> Told:
     """Do what a statement says, and tell it in one sentence."""
     match statement:
-        case CreateTable() | AlterTable() | DropTable() | CreateView() | AlterView() | DropView():
+        case (
+            statements.CreateTable()
+            | statements.AlterTable()
+            | statements.DropTable()
+            | statements.CreateView()
+            | statements.AlterView()
+            | statements.DropView()
+        ):
             return Told(_of_table(state, statement))
-        case SetSetting(key=key, value=value):
+        case statements.SetSetting(key=key, value=value):
             state.settings.set(key, value)
             return Told(f"Set '{key}' to '{value}'.")
-        case ResetSetting(key=key):
+        case statements.ResetSetting(key=key):
             state.settings.reset(key)
             return Told("Reset all settings." if key is None else f"Reset '{key}'.")
-        case CreateDatabase() | DropDatabase() | AlterDatabase():
+        case statements.CreateDatabase() | statements.DropDatabase() | statements.AlterDatabase():
             return Told(_of_database(state, statement))
         case _:
             return Told(_of_catalog(state, statement))
 
 
 def _of_catalog(
-    state: SessionState, statement: CreateCatalog | DropCatalog | UseCatalog | UseDatabase
+    state: SessionState,
+    statement: statements.CreateCatalog
+    | statements.DropCatalog
+    | statements.UseCatalog
+    | statements.UseDatabase,
 ) -> str:
     match statement:
-        case CreateCatalog(name=name, options=options, if_not_exists=if_not_exists):
+        case statements.CreateCatalog(name=name, options=options, if_not_exists=if_not_exists):
             is_new = state.create_catalog(name, options, if_not_exists=if_not_exists)
             return f"Created catalog {name}." if is_new else f"The catalog {name} exists already."
-        case DropCatalog(name=name, if_exists=if_exists):
+        case statements.DropCatalog(name=name, if_exists=if_exists):
             was_there = state.drop_catalog(name, if_exists=if_exists)
             return f"Dropped catalog {name}." if was_there else f"There is no catalog {name}."
-        case UseCatalog(name=name):
+        case statements.UseCatalog(name=name):
             state.use_catalog(name)
             return f"Using catalog {name}."
-        case UseDatabase(name=name):
+        case statements.UseDatabase(name=name):
             state.use_database(name)
             return f"Using database {state.catalog}.{state.database}."
 
 
 def _of_database(
-    state: SessionState, statement: CreateDatabase | DropDatabase | AlterDatabase
+    state: SessionState,
+    statement: statements.CreateDatabase | statements.DropDatabase | statements.AlterDatabase,
 ) -> str:
     catalog_name, name = state.place(statement.name)
     catalog = state.the_catalog(catalog_name)
     exists = name in catalog.databases()
     full = f"{catalog_name}.{name}"
     match statement:
-        case CreateDatabase(if_not_exists=True) if exists:
+        case statements.CreateDatabase(if_not_exists=True) if exists:
             return f"The database {full} exists already."
-        case CreateDatabase(comment=comment, options=options):
+        case statements.CreateDatabase(comment=comment, options=options):
             catalog.create_database(name, comment=comment, options=options)
             return f"Created database {full}."
-        case DropDatabase(if_exists=True) if not exists:
+        case statements.DropDatabase(if_exists=True) if not exists:
             return f"There is no database {full}."
         case _ if not exists:
             raise DatabaseMissingError(
                 f"There is no database '{full}'.", hint=missing_database(name, ()).hint
             )
-        case DropDatabase(is_cascade=is_cascade):
+        case statements.DropDatabase(is_cascade=is_cascade):
             catalog.drop_database(name, is_cascade=is_cascade)
             return f"Dropped database {full}."
-        case AlterDatabase():
+        case statements.AlterDatabase():
             raise UnsupportedError(
                 f"The options of the database {full} cannot be changed.",
                 hint="Create another database.",
@@ -110,24 +110,26 @@ def _of_database(
 def _of_table(state: SessionState, statement: OfTables) -> str:
     name = state.full(statement.name)
     match statement:
-        case CreateTable():
+        case statements.CreateTable():
             return create_table(state, statement, statement.definition)
-        case AlterTable():
+        case statements.AlterTable():
             return _alter_table(state, name, statement)
-        case DropTable():
+        case statements.DropTable():
             return _drop_table(state, name, statement)
-        case CreateView():
+        case statements.CreateView():
             return _create_view(state, name, statement)
-        case AlterView():
+        case statements.AlterView():
             return _alter_view(state, name, statement)
-        case DropView():
+        case statements.DropView():
             return _drop_view(state, name, statement)
 
 
 # Tables.
 
 
-def create_table(state: SessionState, statement: CreateTable, definition: TableDefinition) -> str:
+def create_table(
+    state: SessionState, statement: statements.CreateTable, definition: statements.TableDefinition
+) -> str:
     """Create a table, in its catalog or for this session."""
     name = state.full(statement.name)
     if statement.is_replacing:
@@ -155,15 +157,15 @@ def is_there(state: SessionState, name: TableName, *, is_temporary: bool) -> boo
     return state.the_catalog(name.catalog).find(name) is not None
 
 
-def _alter_table(state: SessionState, name: TableName, statement: AlterTable) -> str:
+def _alter_table(state: SessionState, name: TableName, statement: statements.AlterTable) -> str:
     if statement.if_exists and state.find(name) is None:
         return f"There is no table {name}."
     table = state.table(name)
     held = state.temporary.get(name)
     change = statement.change
-    if not isinstance(held, TableDefinition):
+    if not isinstance(held, statements.TableDefinition):
         state.the_catalog(name.catalog).alter_table(table, change)
-    elif isinstance(change, RenameTable):
+    elif isinstance(change, statements.RenameTable):
         state.put_temporary(state.full(change.to), held)
         del state.temporary[name]
     else:
@@ -173,9 +175,9 @@ def _alter_table(state: SessionState, name: TableName, statement: AlterTable) ->
     return f"Altered table {name}."
 
 
-def _drop_table(state: SessionState, name: TableName, statement: DropTable) -> str:
+def _drop_table(state: SessionState, name: TableName, statement: statements.DropTable) -> str:
     held = state.temporary.get(name)
-    if isinstance(held, TableDefinition):
+    if isinstance(held, statements.TableDefinition):
         del state.temporary[name]
         return f"Dropped temporary table {name}."
     if statement.is_temporary or state.find(name) is None:
@@ -192,7 +194,7 @@ def _drop_table(state: SessionState, name: TableName, statement: DropTable) -> s
 # Views.
 
 
-def _create_view(state: SessionState, name: TableName, statement: CreateView) -> str:
+def _create_view(state: SessionState, name: TableName, statement: statements.CreateView) -> str:
     if is_there(state, name, is_temporary=statement.is_temporary) and not statement.is_replacing:
         if statement.if_not_exists:
             return f"The view {name} exists already."
@@ -206,7 +208,10 @@ def _create_view(state: SessionState, name: TableName, statement: CreateView) ->
 
 
 def _view(
-    state: SessionState, name: TableName, query: ParsedQuery, columns: tuple[str, ...] = ()
+    state: SessionState,
+    name: TableName,
+    query: statements.ParsedQuery,
+    columns: tuple[str, ...] = (),
 ) -> DeclaredView:
     return DeclaredView(
         name=name,
@@ -217,7 +222,7 @@ def _view(
     )
 
 
-def _alter_view(state: SessionState, name: TableName, statement: AlterView) -> str:
+def _alter_view(state: SessionState, name: TableName, statement: statements.AlterView) -> str:
     found = state.find(name)
     if not isinstance(found, DeclaredView):
         raise MissingError(f"There is no view {name}.")
@@ -237,7 +242,7 @@ def _alter_view(state: SessionState, name: TableName, statement: AlterView) -> s
     return f"Altered view {name}."
 
 
-def _drop_view(state: SessionState, name: TableName, statement: DropView) -> str:
+def _drop_view(state: SessionState, name: TableName, statement: statements.DropView) -> str:
     if isinstance(state.temporary.get(name), DeclaredView):
         del state.temporary[name]
         return f"Dropped temporary view {name}."

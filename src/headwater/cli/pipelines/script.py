@@ -19,23 +19,12 @@ from headwater.cli.pipelines.run import RunOptions
 from headwater.cli.pipelines.shell import Shell, ShellTexts
 from headwater.engines.spark.session import session
 from headwater.errors import JobFailedError, UnsupportedError
+from headwater.pipelines import results
 from headwater.pipelines.conductor import HELP, Conductor
 from headwater.pipelines.connectors.console import each_micro_batch
 from headwater.pipelines.connectors.spi import OutputMode, StreamStart
 from headwater.pipelines.jobs import JobProgress, PipelineJob, cause_of
 from headwater.pipelines.launch import JobNames
-from headwater.pipelines.results import (
-    FollowedRows,
-    Left,
-    Listed,
-    Outcome,
-    ResultChanges,
-    SelectedRows,
-    Started,
-    Told,
-    changes_table,
-    rows_table,
-)
 from headwater.pipelines.session import conductor_of, names_of
 from headwater.pipelines.settings import RESULT_MODE, ShownAs
 from headwater.pipelines.sql.parse import parse
@@ -144,7 +133,7 @@ class PipelineConsole:
         # All of it is parsed before the first statement runs.
         for statements in [parse(text) for text in texts]:
             for outcome in self.conductor.run(statements, names=names):
-                if isinstance(outcome, Left):
+                if isinstance(outcome, results.Left):
                     return
                 self._show(outcome)
         with _progress(self.options) as told:
@@ -156,7 +145,7 @@ class PipelineConsole:
         """Run what was typed."""
         names = JobNames(restart=self.options.restart)
         for outcome in self.conductor.run(parse(text), names=names):
-            if isinstance(outcome, Left):
+            if isinstance(outcome, results.Left):
                 raise SystemExit(0)
             self._show(outcome)
 
@@ -171,21 +160,21 @@ class PipelineConsole:
 
     # ---- what statements give
 
-    def _show(self, outcome: Outcome) -> None:
+    def _show(self, outcome: results.Outcome) -> None:
         match outcome:
-            case Told(text=text):
+            case results.Told(text=text):
                 if text:
                     note(text)
-            case Listed(rows=table):
+            case results.Listed(rows=table):
                 self._print_listing(table)
-            case SelectedRows(rows=rows):
+            case results.SelectedRows(rows=rows):
                 self._print_rows(rows)
-            case FollowedRows():
+            case results.FollowedRows():
                 self._follow(outcome)
-            case Started(job=job, is_new=is_new):
+            case results.Started(job=job, is_new=is_new):
                 said = "started" if is_new else "goes on where it was"
                 note(f"job {job.name} {said}")
-            case Left():
+            case results.Left():
                 pass
 
     def _print_listing(self, table: pa.Table) -> None:
@@ -210,7 +199,7 @@ class PipelineConsole:
 
     # ---- streaming queries
 
-    def _follow(self, outcome: FollowedRows) -> None:
+    def _follow(self, outcome: results.FollowedRows) -> None:
         """Print the changes of a stream until it ends, its limit is reached, or Ctrl-C."""
         if not hasattr(self.conductor.spark, "_jsparkSession"):
             raise UnsupportedError(
@@ -244,9 +233,9 @@ def _await(query: StreamingQuery, printer: "ChangePrinter") -> None:
 class ChangePrinter:
     """Prints the changes of a streaming result as they come, or the result after each."""
 
-    def __init__(self, outcome: FollowedRows, shown: ShownAs, output: Output) -> None:
+    def __init__(self, outcome: results.FollowedRows, shown: ShownAs, output: Output) -> None:
         names = tuple(name for name in outcome.rows.columns if name != CHANGE_COLUMN)
-        self._changes = ResultChanges(outcome.action, names)
+        self._changes = results.ResultChanges(outcome.action, names)
         self._limit = outcome.action.limit
         self._shown = shown
         self._printed = 0
@@ -269,14 +258,14 @@ class ChangePrinter:
         if self._shown is ShownAs.TABLE:
             self._print_result(schema)
         elif changes:
-            self._print(changes_table(changes, schema))
+            self._print(results.changes_table(changes, schema))
 
     def _print(self, table: pa.Table) -> None:
         for batch in table.combine_chunks().to_batches():
             write(self._form.rows(batch))
 
     def _print_result(self, schema: pa.Schema) -> None:
-        table = rows_table(self._changes.result()[: self._limit], schema)
+        table = results.rows_table(self._changes.result()[: self._limit], schema)
         write(_CLEAR if sys.stdout.isatty() else "")
         form = form_of(self._output, look())
         for batch in table.to_batches():

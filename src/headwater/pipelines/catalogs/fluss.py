@@ -42,25 +42,8 @@ from headwater.model.table import TableDescriptor
 from headwater.pipelines.catalogs.spi import TableText, cannot_alter, no_views
 from headwater.pipelines.connectors.fluss import FLUSS, TABLE_NAME
 from headwater.pipelines.connectors.spi import CONNECTOR
+from headwater.pipelines.sql import statements
 from headwater.pipelines.sql.names import DeclaredTable, DeclaredView, TableName
-from headwater.pipelines.sql.statements import (
-    AddTableColumns,
-    AddTablePartition,
-    ComputedColumn,
-    DropTableColumns,
-    DropTablePartition,
-    MetadataColumn,
-    Options,
-    PhysicalColumn,
-    RenameTableColumn,
-    ResetTableOptions,
-    SetTableOptions,
-    SetTableWatermark,
-    TableChange,
-    TableColumn,
-    TableDefinition,
-    WatermarkClause,
-)
 from headwater.pipelines.tables import abilities, hint_options
 
 DEFAULT_DATABASE = "fluss"
@@ -82,7 +65,7 @@ class FlussCatalog:
     """How to reach the server, as options of the connector."""
 
     @classmethod
-    def of(cls, name: str, options: Options) -> "FlussCatalog":
+    def of(cls, name: str, options: statements.Options) -> "FlussCatalog":
         """Connect to the server that `CREATE CATALOG` names."""
         given = {key: text for key, text in options.items() if key not in (_TYPE, _DEFAULT)}
         made = cls(name, options, given_options(given, _REACH))
@@ -105,7 +88,9 @@ class FlussCatalog:
         """The names of all databases."""
         return sorted(self.client.list_databases())
 
-    def create_database(self, name: str, *, comment: str | None, options: Options) -> None:
+    def create_database(
+        self, name: str, *, comment: str | None, options: statements.Options
+    ) -> None:
         """Create a database."""
         self.client.create_database(name, comment=comment, properties=dict(options))
 
@@ -170,7 +155,7 @@ class FlussCatalog:
             shown[BUCKET_COUNT] = str(descriptor.bucket_count)
         return TableText(options=dict(sorted(shown.items())), comment=descriptor.comment)
 
-    def create_table(self, name: TableName, definition: TableDefinition) -> None:
+    def create_table(self, name: TableName, definition: statements.TableDefinition) -> None:
         """Create a table."""
         creation = creation_in(name, definition)
         self.client.create_table(
@@ -188,31 +173,33 @@ class FlussCatalog:
         """Drop a table."""
         self.client.drop_table(f"{name.database}.{name.table}")
 
-    def alter_table(self, table: DeclaredTable, change: TableChange) -> None:
+    def alter_table(self, table: DeclaredTable, change: statements.TableChange) -> None:
         """Change a table."""
         held = self._existing(table.name)
         match change:
-            case SetTableOptions(options=options):
+            case statements.SetTableOptions(options=options):
                 held.set_options(options)
-            case ResetTableOptions(keys=keys):
+            case statements.ResetTableOptions(keys=keys):
                 held.reset_options(keys)
-            case AddTableColumns():
+            case statements.AddTableColumns():
                 _add(held, table, change)
-            case DropTableColumns(columns=names):
+            case statements.DropTableColumns(columns=names):
                 for name in names:
                     held.drop_column(name)
-            case RenameTableColumn(column=old, to=new):
+            case statements.RenameTableColumn(column=old, to=new):
                 held.rename_column(old, new)
-            case SetTableWatermark(watermark=watermark):
+            case statements.SetTableWatermark(watermark=watermark):
                 _set_watermark(held, watermark)
             case _:
                 self._alter_partition(held, table, change)
 
-    def _alter_partition(self, held: Table, table: DeclaredTable, change: TableChange) -> None:
+    def _alter_partition(
+        self, held: Table, table: DeclaredTable, change: statements.TableChange
+    ) -> None:
         match change:
-            case AddTablePartition(values=values, if_not_exists=exists_ok):
+            case statements.AddTablePartition(values=values, if_not_exists=exists_ok):
                 held.create_partition(values, exists_ok=exists_ok)
-            case DropTablePartition(values=values, if_exists=missing_ok):
+            case statements.DropTablePartition(values=values, if_exists=missing_ok):
                 held.drop_partition(values, missing_ok=missing_ok)
             case _:
                 hint = "Create another table AS SELECT from it."
@@ -235,20 +222,20 @@ class FlussCatalog:
         raise no_views(self.name)
 
 
-def schema_in(name: TableName, columns: Sequence[TableColumn]) -> Schema:
+def schema_in(name: TableName, columns: Sequence[statements.TableColumn]) -> Schema:
     """The physical columns of a definition."""
-    if any(isinstance(each, MetadataColumn) for each in columns):
+    if any(isinstance(each, statements.MetadataColumn) for each in columns):
         raise UnsupportedError(
             f"{name} cannot have METADATA columns.",
             hint="Read offsets and times of changes from its $changelog.",
         )
-    physical = [each for each in columns if isinstance(each, PhysicalColumn)]
+    physical = [each for each in columns if isinstance(each, statements.PhysicalColumn)]
     return Schema(
         columns=tuple(Column(name=c.name, type=c.type, comment=c.comment) for c in physical)
     )
 
 
-def creation_in(name: TableName, definition: TableDefinition) -> Creation:
+def creation_in(name: TableName, definition: statements.TableDefinition) -> Creation:
     """What the server is told about a new table."""
     options = dict(definition.options)
     if options.pop(CONNECTOR, FLUSS.name) != FLUSS.name:
@@ -270,11 +257,11 @@ def creation_in(name: TableName, definition: TableDefinition) -> Creation:
 # Computed columns and watermarks, in the properties of a table.
 
 
-def _stored(definition: TableDefinition) -> dict[str, str]:
+def _stored(definition: statements.TableDefinition) -> dict[str, str]:
     """The properties that keep computed columns and the watermark."""
     stored: dict[str, str] = {}
     for number, column in enumerate(definition.columns):
-        if isinstance(column, ComputedColumn):
+        if isinstance(column, statements.ComputedColumn):
             stored[f"schema.{number}.name"] = column.name
             stored[f"schema.{number}.expr"] = column.expression
             if column.comment is not None:
@@ -284,18 +271,20 @@ def _stored(definition: TableDefinition) -> dict[str, str]:
     return stored
 
 
-def _watermark_stored(watermark: WatermarkClause, columns: Sequence[TableColumn]) -> dict[str, str]:
+def _watermark_stored(
+    watermark: statements.WatermarkClause, columns: Sequence[statements.TableColumn]
+) -> dict[str, str]:
     found = next((c for c in columns if c.name == watermark.column), None)
     simple = Watermark(watermark.column, watermark.delay_ms)
-    if isinstance(found, PhysicalColumn):
+    if isinstance(found, statements.PhysicalColumn):
         return watermark_properties(simple, found.type)
     return {COLUMN_PROPERTY: watermark.column, EXPRESSION_PROPERTY: watermark.expression}
 
 
-def columns_of(descriptor: TableDescriptor) -> tuple[TableColumn, ...]:
+def columns_of(descriptor: TableDescriptor) -> tuple[statements.TableColumn, ...]:
     """The columns of a table, with computed ones where they were declared."""
-    columns: list[TableColumn] = [
-        PhysicalColumn(name=each.name, type=each.type, comment=each.comment)
+    columns: list[statements.TableColumn] = [
+        statements.PhysicalColumn(name=each.name, type=each.type, comment=each.comment)
         for each in descriptor.schema.columns
     ]
     found: dict[int, dict[str, str]] = {}
@@ -304,22 +293,24 @@ def columns_of(descriptor: TableDescriptor) -> tuple[TableColumn, ...]:
             found.setdefault(int(match[1]), {})[match[2]] = text
     for number, parts in sorted(found.items()):
         if "name" in parts and "expr" in parts:
-            made = ComputedColumn(
+            made = statements.ComputedColumn(
                 name=parts["name"], expression=parts["expr"], comment=parts.get("comment")
             )
             columns.insert(number, made)
     return tuple(columns)
 
 
-def _watermark(descriptor: TableDescriptor) -> WatermarkClause | None:
+def _watermark(descriptor: TableDescriptor) -> statements.WatermarkClause | None:
     found = read_watermark(descriptor.custom_properties)
     if found is None:
         return None
     expression = descriptor.custom_properties.get(EXPRESSION_PROPERTY, found.column)
-    return WatermarkClause(column=found.column, expression=expression, delay_ms=found.delay_ms)
+    return statements.WatermarkClause(
+        column=found.column, expression=expression, delay_ms=found.delay_ms
+    )
 
 
-def _set_watermark(table: Table, watermark: WatermarkClause | None) -> None:
+def _set_watermark(table: Table, watermark: statements.WatermarkClause | None) -> None:
     held = table.info.descriptor.custom_properties
     if watermark is not None:
         columns = columns_of(table.info.descriptor)
@@ -343,12 +334,16 @@ def _lookup_keys(descriptor: TableDescriptor) -> tuple[tuple[str, ...], ...]:
     return tuple((*key[:count], *descriptor.partition_keys) for count in range(least, len(key)))
 
 
-def _add(held: Table, table: DeclaredTable, change: AddTableColumns) -> None:
+def _add(held: Table, table: DeclaredTable, change: statements.AddTableColumns) -> None:
     for each in change.columns:
-        if each.is_first or each.after is not None or not isinstance(each.column, PhysicalColumn):
+        if (
+            each.is_first
+            or each.after is not None
+            or not isinstance(each.column, statements.PhysicalColumn)
+        ):
             raise cannot_alter(
                 table, change, hint="A new column comes last, and has values of its own."
             )
     for each in change.columns:
-        assert isinstance(each.column, PhysicalColumn)
+        assert isinstance(each.column, statements.PhysicalColumn)
         held.add_column(each.column.name, each.column.type, comment=each.column.comment)

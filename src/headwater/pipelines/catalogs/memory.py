@@ -11,26 +11,12 @@ from headwater.errors import (
 )
 from headwater.pipelines.catalogs.spi import TableText, cannot_alter
 from headwater.pipelines.connectors.spi import CONNECTOR
+from headwater.pipelines.sql import statements
 from headwater.pipelines.sql.names import (
     DEFAULT_DATABASE,
     DeclaredTable,
     DeclaredView,
     TableName,
-)
-from headwater.pipelines.sql.statements import (
-    AddTableColumns,
-    DropTableColumns,
-    ModifyTableColumns,
-    Options,
-    PlacedColumn,
-    RenameTable,
-    RenameTableColumn,
-    ResetTableOptions,
-    SetTableOptions,
-    SetTableWatermark,
-    TableChange,
-    TableColumn,
-    TableDefinition,
 )
 from headwater.pipelines.tables import declared, missing_database
 
@@ -41,7 +27,9 @@ class MemoryCatalog:
 
     options: Mapping[str, str]
     default_database: str = DEFAULT_DATABASE
-    _databases: dict[str, dict[str, TableDefinition | DeclaredView]] = field(default_factory=dict)
+    _databases: dict[str, dict[str, statements.TableDefinition | DeclaredView]] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         self._databases.setdefault(self.default_database, {})
@@ -50,7 +38,9 @@ class MemoryCatalog:
         """The names of all databases."""
         return sorted(self._databases)
 
-    def create_database(self, name: str, *, comment: str | None, options: Options) -> None:
+    def create_database(
+        self, name: str, *, comment: str | None, options: statements.Options
+    ) -> None:
         """Create a database; it keeps neither comment nor options, as nothing asks for them."""
         del comment, options
         if name in self._databases:
@@ -68,7 +58,9 @@ class MemoryCatalog:
     def tables(self, database: str) -> Sequence[str]:
         """The names of all tables of a database."""
         held = self._database(database)
-        return sorted(name for name, each in held.items() if isinstance(each, TableDefinition))
+        return sorted(
+            name for name, each in held.items() if isinstance(each, statements.TableDefinition)
+        )
 
     def views(self, database: str) -> Sequence[str]:
         """The names of all views of a database."""
@@ -78,14 +70,14 @@ class MemoryCatalog:
     def find(self, name: TableName) -> DeclaredTable | DeclaredView | None:
         """What has this name."""
         found = self._databases.get(name.database, {}).get(name.table)
-        return declared(name, found) if isinstance(found, TableDefinition) else found
+        return declared(name, found) if isinstance(found, statements.TableDefinition) else found
 
     def text(self, table: DeclaredTable) -> TableText:
         """What SHOW CREATE TABLE says of a table."""
         held = self._definition(table.name)
         return TableText(options=held.options, comment=held.comment)
 
-    def create_table(self, name: TableName, definition: TableDefinition) -> None:
+    def create_table(self, name: TableName, definition: statements.TableDefinition) -> None:
         """Create a table."""
         held = self._database(name.database)
         if name.table in held:
@@ -97,10 +89,10 @@ class MemoryCatalog:
         """Drop a table."""
         del self._database(name.database)[name.table]
 
-    def alter_table(self, table: DeclaredTable, change: TableChange) -> None:
+    def alter_table(self, table: DeclaredTable, change: statements.TableChange) -> None:
         """Change a definition."""
         held = self._definition(table.name)
-        if isinstance(change, RenameTable):
+        if isinstance(change, statements.RenameTable):
             name = replace(table.name, table=change.to[-1])
             self.create_table(name, held)
             self.drop_table(table.name)
@@ -122,42 +114,46 @@ class MemoryCatalog:
         del table
         return ()
 
-    def _database(self, name: str) -> dict[str, TableDefinition | DeclaredView]:
+    def _database(self, name: str) -> dict[str, statements.TableDefinition | DeclaredView]:
         if name not in self._databases:
             raise missing_database(name, self.databases())
         return self._databases[name]
 
-    def _definition(self, name: TableName) -> TableDefinition:
+    def _definition(self, name: TableName) -> statements.TableDefinition:
         found = self._database(name.database)[name.table]
-        assert isinstance(found, TableDefinition)
+        assert isinstance(found, statements.TableDefinition)
         return found
 
 
-def altered(held: TableDefinition, table: DeclaredTable, change: TableChange) -> TableDefinition:
+def altered(
+    held: statements.TableDefinition, table: DeclaredTable, change: statements.TableChange
+) -> statements.TableDefinition:
     """A definition after a change."""
     match change:
-        case SetTableOptions(options=options):
+        case statements.SetTableOptions(options=options):
             return replace(held, options={**held.options, **options})
-        case ResetTableOptions(keys=keys):
+        case statements.ResetTableOptions(keys=keys):
             kept = {key: text for key, text in held.options.items() if key not in keys}
             return replace(held, options={CONNECTOR: held.options[CONNECTOR], **kept})
-        case AddTableColumns(columns=added):
+        case statements.AddTableColumns(columns=added):
             return replace(held, columns=reduce(_placed, added, held.columns))
-        case ModifyTableColumns(columns=modified):
+        case statements.ModifyTableColumns(columns=modified):
             return replace(held, columns=_modified(held.columns, modified))
-        case DropTableColumns(columns=names):
+        case statements.DropTableColumns(columns=names):
             return replace(held, columns=tuple(c for c in held.columns if c.name not in names))
-        case RenameTableColumn(column=old, to=new):
+        case statements.RenameTableColumn(column=old, to=new):
             renamed = tuple(replace(c, name=new) if c.name == old else c for c in held.columns)
             key = tuple(new if name == old else name for name in held.key)
             return replace(held, columns=renamed, key=key)
-        case SetTableWatermark(watermark=watermark):
+        case statements.SetTableWatermark(watermark=watermark):
             return replace(held, watermark=watermark)
         case _:
             raise cannot_alter(table, change, hint="Its connector decides about its partitions.")
 
 
-def _placed(columns: tuple[TableColumn, ...], new: PlacedColumn) -> tuple[TableColumn, ...]:
+def _placed(
+    columns: tuple[statements.TableColumn, ...], new: statements.PlacedColumn
+) -> tuple[statements.TableColumn, ...]:
     names = [each.name for each in columns]
     if new.column.name in names:
         raise TableExistsError(f"There already is a column '{new.column.name}'.")
@@ -168,8 +164,8 @@ def _placed(columns: tuple[TableColumn, ...], new: PlacedColumn) -> tuple[TableC
 
 
 def _modified(
-    columns: tuple[TableColumn, ...], changes: Sequence[PlacedColumn]
-) -> tuple[TableColumn, ...]:
+    columns: tuple[statements.TableColumn, ...], changes: Sequence[statements.PlacedColumn]
+) -> tuple[statements.TableColumn, ...]:
     for change in changes:
         others = tuple(each for each in columns if each.name != change.column.name)
         at = next(n for n, each in enumerate(columns) if each.name == change.column.name)
