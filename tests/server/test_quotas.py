@@ -175,6 +175,18 @@ async def test_a_connection_too_many_is_told_which_limit_and_closed(tmp_path):
         assert account_of(server).refusals == {"user_connections_max": 1}
 
 
+async def test_a_client_that_logs_in_as_another_user_is_counted_for_that_one(tmp_path):
+    both = ANN.with_user("ben", "other")
+    again = pb.AuthenticateRequest(protocol="PLAIN", token=b"\0ben\0other")
+    async with running(tmp_path, users=both, user_connections_max=5) as server:
+        opened = await TcpConnection.open(HOST, server.port, credentials=("ann", "secret"))
+        await opened.call(again, pb.AuthenticateResponse)
+
+        assert account_of(server, "ben").connections == 1
+        assert account_of(server, "ann").connections == 0
+        await opened.close()
+
+
 @cases(
     "quota, wanted, kind",
     [

@@ -438,10 +438,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _follow_login(self) -> None:
         """Give a client that logged in its room."""
+        self._follow_quota()
         if self._login_deadline is not None and not self.session.is_stranger:
             self._stop_login_watch()
             self._assembler.frame_bytes_max = self._settings.request_bytes_max
-            self._follow_quota()
             self._registry.logged_in(self)
         if self.session.expires_ms != self._expires_ms:
             self._watch_expiry()
@@ -469,9 +469,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _follow_quota(self) -> None:
         """Count the connection for its user, once it is known who that is."""
-        if self._quotas is not None and self._meter is None and not self.session.is_stranger:
-            self._meter = self._quotas.open(self.session.principal or ANONYMOUS)
-            self.session.meter = self._meter
+        user = self.session.principal or ANONYMOUS
+        if self._quotas is None or self.session.is_stranger:
+            return
+        if self._meter is None or self._meter.account.user != user:
+            self._leave_quota()
+            self._may_read = self._may_begin = True
+            self._meter = self.session.meter = self._quotas.open(user)
 
     def _leave_quota(self) -> None:
         self._pauses.cancel()
@@ -480,12 +484,8 @@ class Connection(asyncio.BufferedProtocol):
             self._meter = None
 
     def _follow_rate(self) -> None:
-        """Read no more before what came is within the rate again.
-
-        A large frame is read to its end, because it holds memory that others wait for. The wait
-        is before the next one, which holds none yet.
-        """
         meter = self._meter
+        # A large frame is read to its end, because it holds memory that others wait for.
         if meter is None or not self._may_read or self._assembler.receiving_bytes:
             return
         if meter.wait_to_read()[0]:
