@@ -159,7 +159,7 @@ def test_contradicting_settings_of_several_partition_keys_are_refused(properties
 
 @cases(
     "properties",
-    [{}, {"time_format": "yyyyMMdd"}, {"time_unit": "month", "time_format": "yyyy-MM"}],
+    [{"time_format": "yyyyMMdd"}, {"time_unit": "month", "time_format": "yyyy-MM"}],
 )
 def test_automatic_partitions_by_date_need_the_form_of_a_date(properties):
     table = partitioned_table("day", enabled="true", **properties)
@@ -168,10 +168,13 @@ def test_automatic_partitions_by_date_need_the_form_of_a_date(properties):
     assert "yyyy-MM-dd" in str(refused(dated))
 
 
-def test_automatic_partitions_by_date_in_the_form_of_a_date_are_accepted():
-    table = partitioned_table("day", enabled="true", time_format="yyyy-MM-dd")
+@cases("properties", [{}, {"time_format": "yyyy-MM-dd"}])
+def test_automatic_partitions_by_date_have_the_form_of_a_date(properties):
+    table = partitioned_table("day", enabled="true", **properties)
 
-    assert accepted(replace(table, schema=schema_of(id=IntType(), day=DateType())))
+    found = accepted(replace(table, schema=schema_of(id=IntType(), day=DateType())))
+
+    assert found.properties["table.auto-partition.time-format"] == "yyyy-MM-dd"
 
 
 @cases("character", ["\0", "\n", "\x1b", "\x7f", "\x9b"])

@@ -9,7 +9,6 @@ from headwater.config.server import ServerSettings
 from headwater.kv.store import KvSettings
 from headwater.log.retention import LogSettings
 from headwater.server import upkeep
-from headwater.server.logins import Users
 from headwater.server.server import Server
 from headwater.server.tablets import StorageSettings
 
@@ -21,11 +20,9 @@ STORAGE = StorageSettings(
 
 class SmallServer(Server):
     @classmethod
-    async def start(
-        cls, directory: Path, settings: ServerSettings, *, users: Users | None = None
-    ) -> Server:
+    async def start(cls, directory: Path, settings: ServerSettings, **parts) -> Server:
         hasty = replace(settings, kv_snapshot_interval_s=0.1)
-        return await Server.start(directory, hasty, users=users, storage=STORAGE)
+        return await Server.start(directory, hasty, storage=STORAGE, **parts)
 
 
 if __name__ == "__main__":
