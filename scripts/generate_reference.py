@@ -31,7 +31,7 @@ from headwater.engines.spark.options import SINK_OPTIONS, SOURCE_OPTIONS
 from headwater.errors import HeadwaterError
 from headwater.metrics.exposition import METRICS, MetricDeclaration, MetricKind
 from headwater.pipelines.connectors.spi import connector, connector_names
-from headwater.pipelines.settings import SETTINGS
+from headwater.pipelines.sql.settings import SETTINGS
 from headwater.server.permissions.needs import NEEDS
 from headwater.wire.apis import APIS
 from scripts.engines_reference import engines_reference

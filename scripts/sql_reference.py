@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 
 from headwater.pipelines.sql.functions import REFUSED, RULES, FunctionRule
-from headwater.pipelines.sql.settings import SETTINGS, SessionSetting
 
 _LETTERS = "xyzw"
 
 
 def sql_functions_reference() -> Iterator[str]:
     """Yield the parts of docs/reference/sql-functions.md."""
-    yield "# Functions and settings of pipelines in SQL"
+    yield "# Functions of pipelines in SQL"
     yield (
         "[Pipelines in SQL](sql.md) take every function that Spark has. These are named or behave"
         " otherwise in Flink, and are written in Spark's words:"
@@ -26,16 +25,7 @@ def sql_functions_reference() -> Iterator[str]:
     yield "## Refused"
     refused = [f"| `{_shown(each.name)}` | {each.hint} |" for each in REFUSED]
     yield "\n".join(["| function | instead |", "| --- | --- |", *refused])
-    yield "## Settings"
-    yield "`SET 'key' = 'value'`. Other keys are kept, and told once that they do nothing."
-    head = ["| key | values | default | meaning |", "| --- | --- | --- | --- |"]
-    yield "\n".join([*head, *(_setting(each) for each in SETTINGS)])
-
-
-def _setting(setting: SessionSetting) -> str:
-    values = ", ".join(f"`{each}`" for each in setting.values) or "text"
-    default = f"`{setting.default}`" if setting.default else ""
-    return f"| `{setting.key}` | {values} | {default} | {setting.meaning} |"
+    yield "[Settings and connectors](pipelines.md) have a page of their own."
 
 
 def _row(rule: FunctionRule) -> str:

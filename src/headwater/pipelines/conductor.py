@@ -33,10 +33,11 @@ from headwater.pipelines.results import (
     Told,
     listed,
 )
-from headwater.pipelines.settings import DML_SYNC, SessionSettings
+from headwater.pipelines.settings import SessionSettings
 from headwater.pipelines.show import SessionLists
 from headwater.pipelines.sql.faults import fault
 from headwater.pipelines.sql.names import Names
+from headwater.pipelines.sql.settings import DML_SYNC
 from headwater.pipelines.sql.statements import (
     AlterMaterializedTable,
     ClearStatement,

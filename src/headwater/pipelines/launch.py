@@ -16,12 +16,12 @@ from headwater.pipelines.jobs import (
     normal,
 )
 from headwater.pipelines.results import Started
-from headwater.pipelines.settings import (
+from headwater.pipelines.settings import SessionSettings
+from headwater.pipelines.sql.settings import (
     CHECKPOINT_DIRECTORY,
     CHECKPOINT_INTERVAL,
     PIPELINE_NAME,
     TIME_ZONE,
-    SessionSettings,
 )
 from headwater.pipelines.sql.statements import SourceText
 from headwater.pipelines.sql.steps import InsertRows, Plan

@@ -18,8 +18,8 @@ from headwater.pipelines.definitions import is_there
 from headwater.pipelines.jobs import JobFolder, JobStatus, PipelineJob, fingerprint
 from headwater.pipelines.launch import JobNames, Launcher, Queries
 from headwater.pipelines.results import Outcome, Started, Told
-from headwater.pipelines.settings import TIME_ZONE
 from headwater.pipelines.sql.names import DeclaredTable, TableName
+from headwater.pipelines.sql.settings import TIME_ZONE
 from headwater.pipelines.sql.statements import (
     AlterMaterializedTable,
     CreateMaterializedTable,

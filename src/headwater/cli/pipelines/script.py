@@ -26,9 +26,9 @@ from headwater.pipelines.connectors.spi import OutputMode, StreamStart
 from headwater.pipelines.jobs import JobProgress, PipelineJob, cause_of
 from headwater.pipelines.launch import JobNames
 from headwater.pipelines.session import conductor_of, names_of
-from headwater.pipelines.settings import RESULT_MODE, ShownAs
 from headwater.pipelines.sql.parse import parse
 from headwater.pipelines.sql.script import is_complete
+from headwater.pipelines.sql.settings import RESULT_MODE, ShownAs
 from headwater.pipelines.sql.steps import CHANGE_COLUMN
 
 POLL_S = 0.2
