@@ -77,13 +77,20 @@ def test_progress_is_told_in_one_line():
 def test_sigterm_stops_all_jobs_and_is_told_by_the_exit_code(tmp_path):
     command = [sys.executable, "-m", "headwater", "run", "--master", "local[1]", "-e", ENDLESS]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ,
+        start_new_session=True,
     )
     told = iter(process.stderr.readline, "")
     assert any("insert-into_default_catalog.default_database.nowhere started" in x for x in told)
 
-    process.send_signal(signal.SIGTERM)
+    # To Spark's process as well, as a service manager does it.
+    os.killpg(process.pid, signal.SIGTERM)
     rest = process.communicate(timeout=300)[1]
 
     assert process.returncode == TERMINATED
     assert "stopped by SIGTERM" in rest
+    assert "Traceback" not in rest

@@ -21,6 +21,7 @@ from headwater.errors import (
     RequestError,
     RetryLaterError,
     SequenceError,
+    StatementError,
     StorageError,
 )
 from headwater.errors.tree import redacted
@@ -99,7 +100,8 @@ def tell(fault: BaseException, *, debug: bool) -> None:
     if debug:
         # Libraries quote addresses with the secrets in them.
         sys.stderr.write(redacted("".join(traceback.format_exception(fault))))
-    text = str(fault) if isinstance(fault, LinesError) else " ".join(str(fault).split())
+    has_lines = isinstance(fault, LinesError | StatementError)
+    text = str(fault) if has_lines else " ".join(str(fault).split())
     if not isinstance(fault, HeadwaterError | OSError):
         text = f"Unexpected {type(fault).__name__}: {text} Run again with --debug to see where."
     typer.secho(f"headwater: {text}", err=True, fg=typer.colors.RED)

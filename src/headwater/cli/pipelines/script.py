@@ -1,5 +1,6 @@
 """Run scripts and what is typed into a shell on Spark, and show what comes of it."""
 
+import logging
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,7 +52,24 @@ class _TerminatedError(Exception):
 
 def run_pipelines(options: RunOptions) -> None:
     """Run scripts, or a shell; stop all jobs and Spark at the end."""
-    with _spark(options) as spark, _terminable():
+    with _terminable() as signals:
+        try:
+            _run(options)
+        except Exception:
+            # Whoever ends this process may end Spark's at the same time, and then nothing of it
+            # can be stopped in order. The jobs are safe: they go on from their checkpoints.
+            if not signals:
+                raise
+    if signals:
+        note("stopped by SIGTERM; the jobs go on where they are when they are run again")
+        raise typer.Exit(TERMINATED)
+
+
+def _run(options: RunOptions) -> None:
+    # Py4J logs each error that it raises, as nobody in particular: a Spark that ends with us would
+    # fill the terminal.
+    logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
+    with _spark(options) as spark:
         conductor = conductor_of(spark)
         conductor.launcher.once = options.once
         for key, value in options.settings.items():
@@ -62,9 +80,6 @@ def run_pipelines(options: RunOptions) -> None:
                 Shell(console, _shown_fault, _SHELL).run(_GREETING.format(version=spark.version))
             else:
                 console.run_scripts(options.texts)
-        except _TerminatedError:
-            note("stopped by SIGTERM; the jobs go on where they are when they are run again")
-            raise typer.Exit(TERMINATED) from None
         finally:
             conductor.stop()
 
@@ -82,15 +97,17 @@ def _spark(options: RunOptions) -> Iterator[SparkSession]:
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that jobs are stopped in order."""
+def _terminable() -> Iterator[list[int]]:
+    """Turn SIGTERM into an exception, so that jobs are stopped in order; gives what came."""
+    came: list[int] = []
 
-    def terminated(_number: int, _frame: object) -> None:
+    def terminated(number: int, _frame: object) -> None:
+        came.append(number)
         raise _TerminatedError
 
     before = signal.signal(signal.SIGTERM, terminated)
     try:
-        yield
+        yield came
     finally:
         signal.signal(signal.SIGTERM, before)
 
