@@ -244,7 +244,8 @@ def test_a_native_plan_parts_the_rows_between_engine_and_reader(keyed):
     tail = pa.Table.from_batches(view.tail_rows(plan.tail), view.schema)
 
     assert plan.key == ("id",)
-    assert sorted(changed["id"].to_pylist()) == [0, *range(5, 12)]
+    # 10 and 11 are new, so the lake cannot hold them.
+    assert sorted(changed["id"].to_pylist()) == [0, *range(5, 10)]
     assert sorted(tail["id"].to_pylist()) == list(range(6, 12))
     assert sum(file.row_count for group in plan.groups for file in group.files) == 10
 

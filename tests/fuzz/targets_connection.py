@@ -88,12 +88,12 @@ async def _serve(data: bytes) -> None:
     connection.connection_made(transport)
     stream, sizes = data[4:], [_SIZES[byte % len(_SIZES)] for byte in data[:4]] or [1]
     await _feed(connection, transport, stream, sizes)
-    await _answered()
+    await _answered(connection)
     if not transport.is_closing():
         assert not transport.is_paused, "nobody reads on, and nobody ever will"
         assert transport.written == b"".join(_answers(stream))
     connection.connection_lost(None)
-    await _answered()
+    await _answered(connection)
     assert budget.used_bytes == 0, "bytes of a connection that ended are still counted"
 
 
@@ -103,7 +103,7 @@ async def _feed(
     position = turn = 0
     while position < len(stream) and not transport.is_closing():
         if transport.is_paused:
-            await _answered()
+            await _answered(connection)
             assert not transport.is_paused, "nobody reads on, and nobody ever will"
         room = connection.get_buffer(-1)
         piece = stream[position : position + min(sizes[turn % len(sizes)], len(room))]
@@ -112,9 +112,9 @@ async def _feed(
         position, turn = position + len(piece), turn + 1
 
 
-async def _answered() -> None:
-    """Let tasks that were begun come to their end, and what they call."""
-    await loop_turns(_TURNS)
+async def _answered(connection: Connection) -> None:
+    """Let requests that came end, though some begin later than others, and what they call."""
+    await loop_turns(_TURNS * (1 + connection._under_way))
 
 
 def _answers(stream: bytes) -> list[bytes]:

@@ -253,7 +253,10 @@ class AsyncView:
                 yield batch
 
     async def changed_keys(self, splits: Iterable[UnionSplit]) -> pa.Table:
-        """The primary key of every row that the log part of HYBRID splits changes."""
+        """The keys of rows that the log part of HYBRID splits changes, to leave out of the lake.
+
+        Keys that the lake cannot hold are not among them, as far as that is known.
+        """
         key = self._value.table.schema.primary_key
         wanted = RowView.of(self._value.table, columns=key)
         reader = self._reader(wanted)

@@ -267,5 +267,8 @@ class View:
         return taken(self._loop, self._view.tail_rows(splits, columns=columns))
 
     def changed_keys(self, splits: Iterable[UnionSplit]) -> pa.Table:
-        """The primary key of every row that the log part of HYBRID splits changes."""
+        """The keys of rows that the log part of HYBRID splits changes, to leave out of the lake.
+
+        Keys that the lake cannot hold are not among them, as far as that is known.
+        """
         return self._loop.run(self._view.changed_keys(splits))
