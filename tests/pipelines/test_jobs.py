@@ -1,5 +1,7 @@
 """Jobs: their names, what makes them the same, and the folders that keep how far they are."""
 
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 from headwater.errors import ConflictError, JobChangedError
 from headwater.pipelines.jobs import (
     NAME_CHARACTERS_MAX,
+    JobStatus,
     JobStore,
+    PipelineJob,
     cause_of,
     fingerprint,
     job_name,
@@ -181,3 +185,37 @@ def test_jobs_with_different_names_have_different_folders(tmp_path_factory, name
 )
 def test_of_a_long_error_the_cause_is_told(told, cause):
     assert cause_of(told) == cause
+
+
+@dataclass
+class FakeQuery:
+    """A query that complains when it is stopped, as Spark's do in the middle of a batch."""
+
+    complaint: str | None = None
+    isActive: bool = True  # noqa: N815 - as Spark calls it
+
+    def exception(self) -> str | None:
+        return self.complaint
+
+    def stop(self) -> None:
+        self.complaint, self.isActive = self.complaint or "stopped in a batch", False
+
+
+def test_a_job_that_complains_because_it_is_stopped_has_not_failed():
+    job = PipelineJob(name="copy", statement="INSERT", started_ms=0, queries=(FakeQuery(),))
+
+    job.stop()
+
+    assert job.status is JobStatus.STOPPED
+    assert job.fault() is None
+
+
+def test_a_job_of_which_one_query_failed_stays_failed_when_the_rest_is_stopped():
+    queries = (FakeQuery("no room", isActive=False), FakeQuery())
+    job = PipelineJob(name="copy", statement="INSERT", started_ms=0, queries=queries)
+
+    job.settle()
+
+    assert job.status is JobStatus.FAILED
+    assert "no room" in str(job.fault())
+    assert not queries[1].isActive

@@ -12,6 +12,7 @@ from headwater.cli.pipelines.run import RunOptions
 from headwater.cli.pipelines.script import PipelineConsole
 from headwater.cli.tier import SparkOptions
 from headwater.errors import JobChangedError, StatementError
+from headwater.pipelines import session
 from headwater.pipelines.conductor import Conductor
 from headwater.pipelines.jobs import JobStatus
 from headwater.pipelines.launch import JobNames
@@ -257,6 +258,14 @@ def test_a_catalog_of_spark_is_read_and_written(make_pipeline, classic_spark):
     assert [row.item for row in last.rows.collect()] == ["tea"]
 
 
+@pytest.fixture
+def forgotten(classic_spark):
+    """Leave nothing in the session that others use too."""
+    yield
+    session._conductors.pop(classic_spark, None)
+
+
+@pytest.mark.usefixtures("forgotten")
 def test_python_gets_frames_and_jobs(classic_spark, served, tmp_path):
     database = f"d{uuid.uuid4().hex[:8]}"
     script = tmp_path / "copy.sql"

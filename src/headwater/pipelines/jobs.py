@@ -270,7 +270,9 @@ class PipelineJob:
         return JobStatus.STOPPED if self._is_stopped else JobStatus.FINISHED
 
     def fault(self) -> JobFailedError | None:
-        """Why it failed, if it did."""
+        """Why it failed, if it did; what a query complains of while it is stopped is no failure."""
+        if self._is_stopped:
+            return None
         faults = [query.exception() for query in self.queries]
         first = next((each for each in faults if each is not None), None)
         if first is None:
@@ -279,7 +281,8 @@ class PipelineJob:
 
     def stop(self) -> None:
         """Stop all its queries; what they have written stays, and the next run goes on there."""
-        self._is_stopped = self._is_stopped or any(query.isActive for query in self.queries)
+        if self.fault() is None:
+            self._is_stopped = self._is_stopped or any(query.isActive for query in self.queries)
         for query in self.queries:
             query.stop()
         if self.folder is not None:
