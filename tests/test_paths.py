@@ -22,7 +22,7 @@ BUDGETS = {
     "append": (140, 30),
     "append, served": (250, 42),
     "upsert": (220, 46),
-    "upsert, served": (310, 56),
+    "upsert, served": (320, 56),
     "lookup of 100 keys": (1_020, 43),
     "scan of a log": (640, 51),
     "scan by key": (440, 55),
