@@ -27,7 +27,7 @@ from headwater.runtime.clock import Clock, random_bytes
 from headwater.runtime.events import Events, Sparing
 from headwater.runtime.tasks import to_the_end
 from headwater.server.tokens import Identity, Tokens
-from headwater.store.local import sync_all
+from headwater.store.local import Stamp, save_private, stamp_of
 from headwater.wire.sasl import (
     DIGESTS,
     OAUTHBEARER,
@@ -54,9 +54,6 @@ _NOBODY = "scrypt$" + "00" * _SALT_BYTES + "$" + "00" * 64
 _NOBODY_SCRAM = Verifier(SCRAM_SHA_512, ITERATIONS, bytes(_SALT_BYTES), bytes(64), bytes(64))
 # Others must not read the hashes, to guess passwords from, nor write them.
 _MODE_REFUSED = stat.S_IWGRP | stat.S_IRWXO
-
-# Identifies the version of a file.
-Stamp = tuple[int, int, int]
 
 
 class Users:
@@ -120,15 +117,8 @@ class Users:
 
     def save(self, path: Path) -> None:
         """Write the file, readable by its owner only."""
-        temporary = path.with_name(f".{path.name}.new")
-        # A leftover may have another mode, or be a link to somewhere else.
-        temporary.unlink(missing_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(f"{name}:{hashed}\n" for name, hashed in self._hashes.items())
-            file.flush()
-            sync_all(file.fileno())
-        temporary.replace(path)
+        lines = (f"{name}:{hashed}\n" for name, hashed in self._hashes.items())
+        save_private(path, "".join(lines))
 
     def check(self, name: str, password: str) -> str:
         """Return a user's credential; the error does not say whether name or password is wrong.
@@ -171,15 +161,6 @@ def editing(path: Path) -> Iterator[Users]:
         yield Users.load(path)
     finally:
         os.close(descriptor)
-
-
-def stamp_of(path: Path) -> Stamp | None:
-    """Identify the version of a file, None if there is no file."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _check_mode(path: Path) -> None:

@@ -25,7 +25,7 @@ from headwater.errors import (
     TableLimitError,
 )
 from headwater.runtime.clock import Clock
-from headwater.store.local import sync_all
+from headwater.store.local import Stamp, save_private, stamp_of
 
 # The name under which clients are counted that did not log in.
 ANONYMOUS = "anonymous"
@@ -271,8 +271,6 @@ class Meter:
 
 # The file of limits of single users.
 
-Stamp = tuple[int, int, int]
-
 
 class QuotaFile:
     """The limits of single users in a file, which a running server follows."""
@@ -283,7 +281,7 @@ class QuotaFile:
 
     def load(self) -> dict[str, Limits]:
         """Read the file; one that does not exist limits nobody."""
-        self._stamp = _stamp(self._path)
+        self._stamp = stamp_of(self._path)
         if self._stamp is None:
             return {}
         text = self._path.read_text(encoding="utf-8", errors="replace")
@@ -292,15 +290,7 @@ class QuotaFile:
     @property
     def has_changed(self) -> bool:
         """Tell whether the file is another one than that which was loaded."""
-        return _stamp(self._path) != self._stamp
-
-
-def _stamp(path: Path) -> Stamp | None:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+        return stamp_of(self._path) != self._stamp
 
 
 # All users.
@@ -400,18 +390,6 @@ def quotas_in(path: Path) -> Iterator[dict[str, Limits]]:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         quotas = QuotaFile(path).load()
         yield quotas
-        _save(path, write_quotas(quotas))
+        save_private(path, write_quotas(quotas))
     finally:
         os.close(descriptor)
-
-
-def _save(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.new")
-    # A leftover may have another mode, or be a link to somewhere else.
-    temporary.unlink(missing_ok=True)
-    created = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(created, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        sync_all(file.fileno())
-    temporary.replace(path)

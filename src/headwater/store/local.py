@@ -35,6 +35,32 @@ def sync_all(descriptor: int) -> None:
         os.fsync(descriptor)
 
 
+# Identifies the version of a file.
+Stamp = tuple[int, int, int]
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """Identify the version of a file, None if there is no file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def save_private(path: Path, text: str) -> None:
+    """Replace a file by a durable one that only its owner may read."""
+    temporary = path.with_name(f".{path.name}.new")
+    # A leftover may have another mode, or be a link to somewhere else.
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        sync_all(file.fileno())
+    temporary.replace(path)
+
+
 def sync_path(path: str | Path) -> None:
     """Make a file, or the names in a directory, durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -13,8 +13,8 @@ from headwater.errors import HeadwaterError
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.tls import TlsFiles, certificates_in, server_context
-from headwater.server.logins import Stamp, stamp_of
 from headwater.server.tokens import GROUPS_MAX, Identity, is_name
+from headwater.store.local import Stamp, stamp_of
 
 _events = Events("tls")
 WARN_BEFORE_MS = 14 * 24 * 3600 * 1000
