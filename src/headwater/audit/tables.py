@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headwater import errors
-from headwater.audit import changes, states
+from headwater.audit import changes, logs, report, states
 from headwater.audit.cursors import audit_cursors
 from headwater.audit.lakes.lake_audit import audit_lake
-from headwater.audit.logs import AuditedBucket, Contents, LogWalk, NoContents
-from headwater.audit.report import AuditReport, Check, Finding, Notes, Proof, Watch, no_watch
 from headwater.client.client import AsyncClient
 from headwater.client.sync.client import Client
 from headwater.client.table import AsyncTable
@@ -39,7 +37,7 @@ class TableTally:
     log_notes: list[str] = field(default_factory=list)
     state_notes: list[str] = field(default_factory=list)
 
-    def take_log(self, walk: LogWalk) -> None:
+    def take_log(self, walk: logs.LogWalk) -> None:
         """Add what was checked of a log."""
         self.row_count += walk.check.row_count
         self.batch_count += walk.check.batch_count
@@ -55,7 +53,7 @@ class TableTally:
         self.state_notes += proof.notes
 
 
-async def audit_buckets(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
+async def audit_buckets(table: AsyncTable, notes: report.Notes, *, deep: bool) -> None:
     """Check the logs and states of a table.
 
     1. Audit each bucket; one that cannot be read does not stop the others. 2. Report what was
@@ -63,7 +61,7 @@ async def audit_buckets(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
     """
     tally = TableTally()
     for place, bucket in (await buckets_of(table.cluster, table.info)).items():
-        audited = AuditedBucket(
+        audited = logs.AuditedBucket(
             cluster=table.cluster, table=table.info, place=place, bucket=bucket, notes=notes
         )
         notes.progress(f"{table.path} {audited.shown}")
@@ -73,7 +71,7 @@ async def audit_buckets(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
         await _prove_states(table, tally, notes, deep=deep)
 
 
-async def _audit_bucket(audited: AuditedBucket, tally: TableTally, *, deep: bool) -> None:
+async def _audit_bucket(audited: logs.AuditedBucket, tally: TableTally, *, deep: bool) -> None:
     try:
         end, start = await audited.offset("latest"), await audited.offset("earliest")
         if audited.table.is_keyed:
@@ -85,7 +83,7 @@ async def _audit_bucket(audited: AuditedBucket, tally: TableTally, *, deep: bool
         tally.log_notes.append("a bucket was dropped while it was read")
     except errors.HeadwaterError as fault:
         audited.bad(
-            Check.READABLE, f"The bucket cannot be read: {fault.message}", remedy=fault.hint
+            report.Check.READABLE, f"The bucket cannot be read: {fault.message}", remedy=fault.hint
         )
 
 
@@ -93,11 +91,11 @@ async def _audit_bucket(audited: AuditedBucket, tally: TableTally, *, deep: bool
 
 
 async def _audit_rows(
-    audited: AuditedBucket, tally: TableTally, *, start: int, end: int, deep: bool
+    audited: logs.AuditedBucket, tally: TableTally, *, start: int, end: int, deep: bool
 ) -> None:
     contents = changes.RowContents(audited) if deep else None
-    reading: Contents = contents or NoContents()
-    walk = LogWalk(audited, start=start, contents=reading)
+    reading: logs.Contents = contents or logs.NoContents()
+    walk = logs.LogWalk(audited, start=start, contents=reading)
     await walk.go_to(end)
     tally.take_log(walk)
     tally.decoded_count += contents.row_count if contents else 0
@@ -106,10 +104,12 @@ async def _audit_rows(
 # ---- primary-key tables
 
 
-async def _audit_counts(audited: AuditedBucket, tally: TableTally, *, start: int, end: int) -> None:
+async def _audit_counts(
+    audited: logs.AuditedBucket, tally: TableTally, *, start: int, end: int
+) -> None:
     """Compare the number of rows, if the changelog records inserts."""
     counts = changes.ChangeCounts(is_whole=start == 0)
-    walk = LogWalk(audited, start=start, contents=counts)
+    walk = logs.LogWalk(audited, start=start, contents=counts)
     await walk.go_to(end)
     try:
         await states.offset_of_state(audited)
@@ -124,12 +124,12 @@ async def _audit_counts(audited: AuditedBucket, tally: TableTally, *, start: int
 
 
 async def _audit_changes(
-    audited: AuditedBucket, tally: TableTally, *, start: int, end: int
+    audited: logs.AuditedBucket, tally: TableTally, *, start: int, end: int
 ) -> None:
     """Compare every row with the last change of its key."""
     rules = changes.ChangeRules(shows_before=_shows_before(audited))
     contents = changes.ChangeContents(audited, rules=rules, is_whole=start == 0)
-    walk = LogWalk(audited, start=start, contents=contents)
+    walk = logs.LogWalk(audited, start=start, contents=contents)
     await walk.go_to(end)
     try:
         tally.take_state(await states.prove_rows(audited, walk, contents))
@@ -142,12 +142,12 @@ async def _audit_changes(
     tally.take_log(walk)
 
 
-def _shows_before(audited: AuditedBucket) -> bool:
+def _shows_before(audited: logs.AuditedBucket) -> bool:
     image = CHANGELOG_IMAGE.required(audited.table.descriptor.properties)
     return image is ChangelogImage.FULL
 
 
-def _tell_misfits(audited: AuditedBucket, fold: changes.ChangeFold) -> None:
+def _tell_misfits(audited: logs.AuditedBucket, fold: changes.ChangeFold) -> None:
     if not fold.misfits:
         return
     first = min(fold.misfits, key=lambda each: each.offset)
@@ -155,7 +155,7 @@ def _tell_misfits(audited: AuditedBucket, fold: changes.ChangeFold) -> None:
         f"{fold.misfit_count:,} changes are inconsistent in total." if fold.misfit_count > 1 else ""
     )
     audited.bad(
-        Check.STATE,
+        report.Check.STATE,
         f"The change at offset {first.offset} {first.why}.{others}",
         offset=first.offset,
         remedy=(
@@ -168,16 +168,28 @@ def _tell_misfits(audited: AuditedBucket, fold: changes.ChangeFold) -> None:
 # ---- what it proves
 
 
-def _prove_logs(table: AsyncTable, tally: TableTally, notes: Notes, *, deep: bool) -> None:
+def _prove_logs(table: AsyncTable, tally: TableTally, notes: report.Notes, *, deep: bool) -> None:
     path, note = str(table.path), _joined(tally.log_notes)
-    notes.proven(Proof(check=Check.OFFSETS, table=path, amount=tally.row_count, note=note))
-    notes.proven(Proof(check=Check.CHECKSUMS, table=path, amount=tally.batch_count, unit="batches"))
+    notes.proven(
+        report.Proof(check=report.Check.OFFSETS, table=path, amount=tally.row_count, note=note)
+    )
+    notes.proven(
+        report.Proof(
+            check=report.Check.CHECKSUMS, table=path, amount=tally.batch_count, unit="batches"
+        )
+    )
     if deep:
         unit = "changes" if table.info.is_keyed else "rows"
-        notes.proven(Proof(check=Check.READABLE, table=path, amount=tally.decoded_count, unit=unit))
+        notes.proven(
+            report.Proof(
+                check=report.Check.READABLE, table=path, amount=tally.decoded_count, unit=unit
+            )
+        )
 
 
-async def _prove_states(table: AsyncTable, tally: TableTally, notes: Notes, *, deep: bool) -> None:
+async def _prove_states(
+    table: AsyncTable, tally: TableTally, notes: report.Notes, *, deep: bool
+) -> None:
     if tally.is_cut and deep and has_lake(table.info):
         count, why_not = await states.prove_with_lake(table, notes)
         tally.state_notes.append(f"{CUT}: {why_not or f'{count:,} rows compared with the lake'}")
@@ -186,9 +198,15 @@ async def _prove_states(table: AsyncTable, tally: TableTally, notes: Notes, *, d
         tally.state_notes.append(f"{CUT}: {seen}")
     path = str(table.path)
     note = _joined(tally.state_notes)
-    notes.proven(Proof(check=Check.STATE, table=path, amount=tally.state_count, note=note))
+    notes.proven(
+        report.Proof(check=report.Check.STATE, table=path, amount=tally.state_count, note=note)
+    )
     if deep:
-        notes.proven(Proof(check=Check.LOOKUPS, table=path, amount=tally.lookup_count, unit="keys"))
+        notes.proven(
+            report.Proof(
+                check=report.Check.LOOKUPS, table=path, amount=tally.lookup_count, unit="keys"
+            )
+        )
 
 
 def _joined(texts: list[str]) -> str:
@@ -203,15 +221,15 @@ async def audit_storage(
     tables: Sequence[TablePath | str] = (),
     *,
     deep: bool = False,
-    watch: Watch = no_watch,
-) -> AuditReport:
+    watch: report.Watch = report.no_watch,
+) -> report.AuditReport:
     """Check some tables, or all; nothing is changed.
 
     1. Find the tables. 2. Audit each: logs, states, lake. 3. Audit the cursors.
     """
     clock = client.cluster.clock
     started_ms, started_s = clock.now_ms(), clock.monotonic()
-    notes = Notes(watch)
+    notes = report.Notes(watch)
     named = [table_path(each) for each in tables]
     for path in named:
         # A wrong name is the caller's mistake, not a finding.
@@ -219,7 +237,7 @@ async def audit_storage(
     for path in named or await all_tables(client, notes):
         await audit_table(client, path, notes, deep=deep)
     await audit_cursors(client, notes, tables=named or None)
-    return AuditReport(
+    return report.AuditReport(
         findings=notes.findings,
         proofs=notes.proofs,
         started_ms=started_ms,
@@ -230,12 +248,12 @@ async def audit_storage(
 
 def audit(
     client: Client, tables: Sequence[TablePath | str] = (), *, deep: bool = False
-) -> AuditReport:
+) -> report.AuditReport:
     """Check some tables, or all, and wait for the report."""
     return client.run(lambda awaiting: audit_storage(awaiting, tables, deep=deep))
 
 
-async def all_tables(client: AsyncClient, notes: Notes) -> list[TablePath]:
+async def all_tables(client: AsyncClient, notes: report.Notes) -> list[TablePath]:
     """List every table of every database."""
     found: list[TablePath] = []
     for database in await client.list_databases():
@@ -245,11 +263,15 @@ async def all_tables(client: AsyncClient, notes: Notes) -> list[TablePath]:
             continue
         except errors.HeadwaterError as fault:
             message = f"The tables of {database} cannot be listed: {fault.message}"
-            notes.bad(Finding(check=Check.READABLE, message=message, remedy=fault.hint))
+            notes.bad(
+                report.Finding(check=report.Check.READABLE, message=message, remedy=fault.hint)
+            )
     return found
 
 
-async def audit_table(client: AsyncClient, path: TablePath, notes: Notes, *, deep: bool) -> None:
+async def audit_table(
+    client: AsyncClient, path: TablePath, notes: report.Notes, *, deep: bool
+) -> None:
     """Audit one table; what cannot be read becomes a finding."""
     try:
         table = await client.table(path)
@@ -258,8 +280,8 @@ async def audit_table(client: AsyncClient, path: TablePath, notes: Notes, *, dee
         return  # It was dropped meanwhile.
     except errors.HeadwaterError as fault:
         notes.bad(
-            Finding(
-                check=Check.READABLE,
+            report.Finding(
+                check=report.Check.READABLE,
                 table=str(path),
                 message=f"The table cannot be read: {fault.message}",
                 remedy=fault.hint,
@@ -267,7 +289,7 @@ async def audit_table(client: AsyncClient, path: TablePath, notes: Notes, *, dee
         )
 
 
-async def _audit_parts(table: AsyncTable, notes: Notes, *, deep: bool) -> None:
+async def _audit_parts(table: AsyncTable, notes: report.Notes, *, deep: bool) -> None:
     await audit_buckets(table, notes, deep=deep)
     if has_lake(table.info):
         await audit_lake(table, notes, deep=deep)

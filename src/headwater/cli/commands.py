@@ -12,18 +12,7 @@ from typing import Annotated
 
 import typer
 
-from headwater import __version__
-from headwater.errors import (
-    AccessError,
-    ConflictError,
-    HeadwaterError,
-    MissingError,
-    RequestError,
-    RetryLaterError,
-    SequenceError,
-    StatementError,
-    StorageError,
-)
+from headwater import __version__, errors
 from headwater.errors.tree import redacted
 
 # Exit codes: one for each thing that the caller should do.
@@ -36,13 +25,13 @@ INTERRUPTED = 130
 TERMINATED = 143
 BRANCHES = MappingProxyType(
     {
-        RequestError: 3,
-        MissingError: 4,
-        ConflictError: 5,
-        SequenceError: 6,
-        RetryLaterError: 7,
-        AccessError: 8,
-        StorageError: 9,
+        errors.RequestError: 3,
+        errors.MissingError: 4,
+        errors.ConflictError: 5,
+        errors.SequenceError: 6,
+        errors.RetryLaterError: 7,
+        errors.AccessError: 8,
+        errors.StorageError: 9,
     }
 )
 MEANINGS = MappingProxyType(
@@ -91,7 +80,7 @@ def ending(*, debug: bool) -> Iterator[None]:
         raise typer.Exit(code_of(fault)) from None
 
 
-class LinesError(RequestError):
+class LinesError(errors.RequestError):
     """A message of several lines."""
 
 
@@ -100,9 +89,9 @@ def tell(fault: BaseException, *, debug: bool) -> None:
     if debug:
         # Libraries quote addresses with the secrets in them.
         sys.stderr.write(redacted("".join(traceback.format_exception(fault))))
-    has_lines = isinstance(fault, LinesError | StatementError)
+    has_lines = isinstance(fault, LinesError | errors.StatementError)
     text = str(fault) if has_lines else " ".join(str(fault).split())
-    if not isinstance(fault, HeadwaterError | OSError):
+    if not isinstance(fault, errors.HeadwaterError | OSError):
         text = f"Unexpected {type(fault).__name__}: {text} Run again with --debug to see where."
     typer.secho(f"headwater: {text}", err=True, fg=typer.colors.RED)
 

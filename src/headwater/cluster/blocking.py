@@ -19,39 +19,12 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from headwater.cluster.links import (
-    REQUEST_ID_MAX,
-    RESPONSE_BYTES_MAX,
-    Address,
-    ServedVersions,
-    fault_of,
-    greeting,
-    unreached,
-)
-from headwater.cluster.login import (
-    LOGINS_MAX,
-    Credentials,
-    Exchange,
-    Tls,
-    handshake_fault,
-    is_private,
-)
-from headwater.errors import (
-    AuthenticationError,
-    CorruptBatchError,
-    DisconnectedError,
-    HeadwaterError,
-)
+from headwater import errors
+from headwater.cluster import links, login
 from headwater.runtime.clock import Clock
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire import frames
 from headwater.wire.apis import API_OF_REQUEST, Api
-from headwater.wire.frames import (
-    LENGTH,
-    ResponseFrame,
-    ResponseKind,
-    request_head,
-    response_frame,
-)
 from headwater.wire.messages import Part, checked_answer_of
 
 CONNECTIONS_MAX = 8
@@ -76,7 +49,7 @@ class BlockingConnection:
         self._clock = clock
         self._next_id = 0
         self._limit_s = 0.0
-        self._versions = ServedVersions(peer)
+        self._versions = links.ServedVersions(peer)
         self.is_open = True
         self.is_silent = False
         """Whether an answer did not come in time."""
@@ -84,16 +57,16 @@ class BlockingConnection:
     @classmethod
     def open(
         cls,
-        address: Address,
+        address: links.Address,
         *,
-        credentials: Credentials | None,
+        credentials: login.Credentials | None,
         timeout_s: float,
         clock: Clock,
-        tls: Tls | None = None,
+        tls: login.Tls | None = None,
     ) -> "BlockingConnection":
         """Connect, exchange versions, and log in if there are credentials."""
         mechanism = ""
-        for _ in range(LOGINS_MAX):
+        for _ in range(login.LOGINS_MAX):
             opened = _dialled(address, timeout_s=timeout_s, tls=tls)
             connection = cls(str(address), opened, clock=clock)
             try:
@@ -105,27 +78,27 @@ class BlockingConnection:
                 return connection
             mechanism = refused
             connection.close()
-        raise AuthenticationError(f"{address} refuses the mechanisms that it names.")
+        raise errors.AuthenticationError(f"{address} refuses the mechanisms that it names.")
 
     def _greet(
-        self, credentials: Credentials | None, mechanism: str, timeout_s: float
+        self, credentials: login.Credentials | None, mechanism: str, timeout_s: float
     ) -> str | None:
         """Exchange versions and log in; return the mechanism to use if this one is refused."""
-        self._versions.learn(self._call(greeting(), pb.ApiVersionsResponse, timeout_s))
+        self._versions.learn(self._call(links.greeting(), pb.ApiVersionsResponse, timeout_s))
         if credentials is None:
             return None
-        private = is_private(self._socket, is_encrypted=self._is_encrypted)
+        private = login.is_private(self._socket, is_encrypted=self._is_encrypted)
         exchange = credentials.begin(mechanism or credentials.preferred(is_private=private))
         try:
             self._log_in(exchange, timeout_s)
-        except AuthenticationError as fault:
+        except errors.AuthenticationError as fault:
             chosen = credentials.instead(fault, is_private=private)
             if chosen is None:
                 raise
             return chosen
         return None
 
-    def _log_in(self, exchange: Exchange, timeout_s: float) -> None:
+    def _log_in(self, exchange: login.Exchange, timeout_s: float) -> None:
         token: bytes | None = exchange.first()
         while token is not None:
             request = pb.AuthenticateRequest(protocol=exchange.mechanism, token=token)
@@ -144,48 +117,48 @@ class BlockingConnection:
         request.
         """
         version = self._versions.of(api)
-        self._next_id = request_id = self._next_id % REQUEST_ID_MAX + 1
-        head = request_head(api.key, version, request_id, body_bytes=sum(map(len, parts)))
+        self._next_id = request_id = self._next_id % links.REQUEST_ID_MAX + 1
+        head = frames.request_head(api.key, version, request_id, body_bytes=sum(map(len, parts)))
         try:
             self._limit(timeout_s)
             self._socket.sendall(b"".join((head, *parts)))
             frame = self._answer_to(request_id, timeout_s)
-        except (OSError, CorruptBatchError) as cause:
+        except (OSError, errors.CorruptBatchError) as cause:
             self.close()
             raise self._broken(cause, api, timeout_s) from cause
         except BaseException:  # A response that nobody waited for would be taken for the next one.
             self.close()
             raise
-        if frame.kind is ResponseKind.ANSWER:
+        if frame.kind is frames.ResponseKind.ANSWER:
             return frame.body
-        raise fault_of(frame)
+        raise links.fault_of(frame)
 
-    def _answer_to(self, request_id: int, timeout_s: float) -> ResponseFrame:
-        frame = response_frame(self._received(timeout_s))
+    def _answer_to(self, request_id: int, timeout_s: float) -> frames.ResponseFrame:
+        frame = frames.response_frame(self._received(timeout_s))
         if frame.request_id != request_id:
-            raise CorruptBatchError("The server sent a response to another request.")
+            raise errors.CorruptBatchError("The server sent a response to another request.")
         return frame
 
     def _received(self, timeout_s: float) -> memoryview:
         """Receive the next frame without its length; a small one arrives in one piece."""
         data = self._socket.recv(_RECEIVE_BYTES)
-        if len(data) > LENGTH.size:
-            (length,) = LENGTH.unpack_from(data)
-            if length == len(data) - LENGTH.size:
-                return memoryview(data)[LENGTH.size :]
+        if len(data) > frames.LENGTH.size:
+            (length,) = frames.LENGTH.unpack_from(data)
+            if length == len(data) - frames.LENGTH.size:
+                return memoryview(data)[frames.LENGTH.size :]
         return self._received_rest(data, self._clock.monotonic() + timeout_s)
 
     def _received_rest(self, data: bytes, deadline: float) -> memoryview:
-        while 0 < len(data) < LENGTH.size:
-            data += self._receive(LENGTH.size - len(data), deadline)
+        while 0 < len(data) < frames.LENGTH.size:
+            data += self._receive(frames.LENGTH.size - len(data), deadline)
         if not data:
             raise ConnectionResetError("the server closed it")
-        (length,) = LENGTH.unpack_from(data)
-        if not 0 <= length <= RESPONSE_BYTES_MAX or len(data) - LENGTH.size > length:
-            raise CorruptBatchError(f"A response announces a length of {length} bytes.")
+        (length,) = frames.LENGTH.unpack_from(data)
+        if not 0 <= length <= links.RESPONSE_BYTES_MAX or len(data) - frames.LENGTH.size > length:
+            raise errors.CorruptBatchError(f"A response announces a length of {length} bytes.")
         frame = memoryview(bytearray(length))
-        end = len(data) - LENGTH.size
-        frame[:end] = data[LENGTH.size :]
+        end = len(data) - frames.LENGTH.size
+        frame[:end] = data[frames.LENGTH.size :]
         while end < length:
             self._wait_until(deadline)
             count = self._socket.recv_into(frame[end:])
@@ -226,13 +199,13 @@ class BlockingConnection:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._limit_s = timeout_s
 
-    def _broken(self, cause: Exception, api: Api, timeout_s: float) -> DisconnectedError:
+    def _broken(self, cause: Exception, api: Api, timeout_s: float) -> errors.DisconnectedError:
         if isinstance(cause, TimeoutError | BlockingIOError):
             self.is_silent = True
-            return DisconnectedError(
+            return errors.DisconnectedError(
                 f"{self._peer} did not answer {api.key.name} within {timeout_s:g} s."
             )
-        return DisconnectedError(f"The connection to {self._peer} broke: {cause}.")
+        return errors.DisconnectedError(f"The connection to {self._peer} broke: {cause}.")
 
     def interrupt(self) -> None:
         """Wake up a caller that waits for a response; from any thread."""
@@ -246,13 +219,13 @@ class BlockingConnection:
         self._socket.close()
 
 
-def _dialled(address: Address, *, timeout_s: float, tls: Tls | None) -> socket.socket:
+def _dialled(address: links.Address, *, timeout_s: float, tls: login.Tls | None) -> socket.socket:
     host, port = address.host, address.port
     try:
         opened = socket.create_connection((host, port), timeout_s)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as cause:
-        raise unreached(host, port, cause, timeout_s=timeout_s) from cause
+        raise links.unreached(host, port, cause, timeout_s=timeout_s) from cause
     if tls is None:
         opened.settimeout(None)  # from here on the kernel watches the time
         return opened
@@ -260,7 +233,7 @@ def _dialled(address: Address, *, timeout_s: float, tls: Tls | None) -> socket.s
         return tls.context().wrap_socket(opened, server_hostname=tls.name(host))
     except OSError as cause:
         opened.close()
-        raise handshake_fault(host, port, cause, tls=tls, timeout_s=timeout_s) from cause
+        raise login.handshake_fault(host, port, cause, tls=tls, timeout_s=timeout_s) from cause
 
 
 @dataclass(slots=True)
@@ -277,11 +250,11 @@ class BlockingConnections:
 
     def __init__(
         self,
-        credentials: Credentials | None,
+        credentials: login.Credentials | None,
         *,
         timeout_s: float,
         clock: Clock,
-        tls: Tls | None = None,
+        tls: login.Tls | None = None,
     ) -> None:
         self._credentials = credentials
         self._tls = tls
@@ -289,12 +262,12 @@ class BlockingConnections:
         self._clock = clock
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._servers: dict[Address, _Server] = {}
+        self._servers: dict[links.Address, _Server] = {}
         self._lent: set[BlockingConnection] = set()
         self._is_closed = False
 
     def exchange(
-        self, address: Address, api: Api, parts: Sequence[Part], *, timeout_s: float
+        self, address: links.Address, api: Api, parts: Sequence[Part], *, timeout_s: float
     ) -> memoryview | None:
         """Send a request and return the body of its response, or raise the error it contains.
 
@@ -309,7 +282,7 @@ class BlockingConnections:
         finally:
             self._give_back(address, connection)
 
-    def _borrow(self, address: Address) -> BlockingConnection | None:
+    def _borrow(self, address: links.Address) -> BlockingConnection | None:
         now = self._clock.monotonic()
         with self._lock:
             if self._is_closed or os.getpid() != self._process:
@@ -329,7 +302,7 @@ class BlockingConnections:
             server.count += 1
         return self._dial(address, server)
 
-    def _dial(self, address: Address, server: _Server) -> BlockingConnection | None:
+    def _dial(self, address: links.Address, server: _Server) -> BlockingConnection | None:
         connection = None
         try:
             connection = BlockingConnection.open(
@@ -339,7 +312,7 @@ class BlockingConnections:
                 clock=self._clock,
                 tls=self._tls,
             )
-        except HeadwaterError:
+        except errors.HeadwaterError:
             server.dial_from = self._clock.monotonic() + REDIAL_PAUSE_S
         finally:
             self._dialled(server, connection)
@@ -354,7 +327,7 @@ class BlockingConnections:
             if self._is_closed:  # Too late to be interrupted with the others.
                 connection.close()
 
-    def _give_back(self, address: Address, connection: BlockingConnection) -> None:
+    def _give_back(self, address: links.Address, connection: BlockingConnection) -> None:
         with self._lock:
             self._lent.discard(connection)
             server = self._servers[address]

@@ -7,23 +7,11 @@ from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from headwater import errors
 from headwater.cluster.blocking import BlockingConnections
 from headwater.cluster.links import Address, DirectReads, Pool
 from headwater.cluster.paths import wire_path
 from headwater.config.client import ClientSettings
-from headwater.errors import (
-    BucketMissingError,
-    DisconnectedError,
-    HeadwaterError,
-    InvalidTableError,
-    LeaderMissingError,
-    NotCoordinatorError,
-    PartitionMissingError,
-    ServerFaultError,
-    ServerUnreachableError,
-    TableMissingError,
-    TimedOutError,
-)
 from headwater.lake.lakes import Lakes
 from headwater.model.bucket import TableBucket
 from headwater.model.path import TablePath, name_of_spec
@@ -56,7 +44,7 @@ class Retries:
         *,
         what: str,
         timeout_s: float | None = None,
-        hopeless: tuple[type[HeadwaterError], ...] = (),
+        hopeless: tuple[type[errors.HeadwaterError], ...] = (),
     ) -> T:
         """Run an attempt; retriable errors are retried until the deadline.
 
@@ -71,7 +59,7 @@ class Retries:
                     return await attempt()
             except TimeoutError:
                 raise _too_late(what, timeout_s, fault) from fault
-            except HeadwaterError as failed:
+            except errors.HeadwaterError as failed:
                 if not failed.retriable or isinstance(failed, hopeless):
                     raise
                 fault = failed
@@ -87,9 +75,11 @@ class Retries:
         return min(doubled, self._settings.backoff_max_s) * (0.5 + random_fraction() / 2)
 
 
-def _too_late(what: str, timeout_s: float, fault: HeadwaterError | None) -> TimedOutError:
+def _too_late(
+    what: str, timeout_s: float, fault: errors.HeadwaterError | None
+) -> errors.TimedOutError:
     last = "" if fault is None else f" The last attempt failed: {fault}"
-    return TimedOutError(f"{what} did not succeed within {timeout_s:g} s.{last}")
+    return errors.TimedOutError(f"{what} did not succeed within {timeout_s:g} s.{last}")
 
 
 # Metadata: servers, tables, and which server leads which bucket.
@@ -148,7 +138,7 @@ def read_descriptor(table_json: bytes) -> TableDescriptor:
     try:
         return descriptor_from_json(document_of(table_json))
     except ValueError as cause:
-        raise InvalidTableError(
+        raise errors.InvalidTableError(
             f"The server sent a table descriptor that is not JSON: {cause}."
         ) from cause
 
@@ -168,7 +158,7 @@ class DirectWrites(Protocol):
 
     def write(
         self, request: ProduceRequest | PutRequest, *, timeout_s: float
-    ) -> tuple[int, HeadwaterError | None]:
+    ) -> tuple[int, errors.HeadwaterError | None]:
         """Return the offset of the answer once rows are durable, or why they are not."""
         ...
 
@@ -237,7 +227,7 @@ class Cluster:
         # A server leaves out what one may not see; asked this way it says so.
         question = pb.GetTableInfoRequest(table_path=wire_path(path))
         await self._ask_once(question, pb.GetTableInfoResponse, coordinator=False)
-        raise TableMissingError(f"There is no table {path}.")
+        raise errors.TableMissingError(f"There is no table {path}.")
 
     def know(self, table: TableInfo) -> None:
         """Cache a table that another process has fetched."""
@@ -274,7 +264,7 @@ class Cluster:
         )
         known = self._partition_ids.get((table.table_id, name))
         if known is None:
-            raise PartitionMissingError(f"{table.path} has no partition {name}.")
+            raise errors.PartitionMissingError(f"{table.path} has no partition {name}.")
         return known
 
     def known_partition(self, table: TableInfo, name: str) -> int | None:
@@ -316,16 +306,16 @@ class Cluster:
         following = self._turn + 1
         try:
             await self._look_up(bucket)
-        except PartitionMissingError:
+        except errors.PartitionMissingError:
             await self._check_dropped(bucket)
             self._turn = following
-            raise LeaderMissingError(f"Not every server knows {bucket} yet.") from None
+            raise errors.LeaderMissingError(f"Not every server knows {bucket} yet.") from None
         self._check_same_table(bucket)
         known = self._leaders.get(bucket)
         if known is None or known not in self._nodes:
             # The server may not know yet; the next one is asked then.
             self._turn = following
-            raise LeaderMissingError(f"No server leads {bucket} at the moment.")
+            raise errors.LeaderMissingError(f"No server leads {bucket} at the moment.")
         return known
 
     def leader_address(self, bucket: TableBucket) -> Address | None:
@@ -355,7 +345,7 @@ class Cluster:
         """Reject a table that was dropped, even if a new one has the same name."""
         path = self._path(bucket)
         if self._table_ids.get(path) != bucket.table_id:
-            raise TableMissingError(
+            raise errors.TableMissingError(
                 f"{path} was dropped, and a new table has the same name.",
                 hint="Get the table again.",
             )
@@ -366,20 +356,20 @@ class Cluster:
         request = pb.ListPartitionInfosRequest(table_path=wire_path(path))
         answer = await self._ask_once(request, pb.ListPartitionInfosResponse, coordinator=True)
         if all(each.partition_id != bucket.partition_id for each in answer.partitions_info):
-            raise PartitionMissingError(
+            raise errors.PartitionMissingError(
                 f"The partition {bucket.partition_id} of {path} no longer exists."
             )
 
     def _path(self, bucket: TableBucket) -> TablePath:
         path = self._paths.get(bucket.table_id)
         if path is None:
-            raise BucketMissingError(f"{bucket} does not belong to a known table.")
+            raise errors.BucketMissingError(f"{bucket} does not belong to a known table.")
         return path
 
     async def _metadata(self, request: pb.MetadataRequest) -> Metadata:
         try:
             answer = await self._ask_once(request, pb.MetadataResponse, coordinator=False)
-        except ServerFaultError:
+        except errors.ServerFaultError:
             for path in request.table_path:
                 # Apache Fluss fails if a table is missing; asked this way it says so.
                 question = pb.GetTableInfoRequest(table_path=path)
@@ -415,7 +405,7 @@ class Cluster:
         """Send a request to a server, once."""
         address = self._nodes.get(node_id)
         if address is None:
-            raise DisconnectedError(f"Server {node_id} has left the cluster.")
+            raise errors.DisconnectedError(f"Server {node_id} has left the cluster.")
         link = await self._pool.link(address)
         return await link.exchange(
             api,
@@ -442,7 +432,7 @@ class Cluster:
             body = await link.exchange(
                 api, [request.SerializeToString()], timeout_s=self.settings.request_timeout_s
             )
-        except (DisconnectedError, NotCoordinatorError):
+        except (errors.DisconnectedError, errors.NotCoordinatorError):
             if coordinator:  # Another one may have replaced it.
                 self._coordinator = None
             raise
@@ -452,23 +442,23 @@ class Cluster:
         if self._coordinator is None:
             await self._metadata(pb.MetadataRequest())
         if self._coordinator is None:
-            raise LeaderMissingError("The cluster has no coordinator at the moment.")
+            raise errors.LeaderMissingError("The cluster has no coordinator at the moment.")
         return self._coordinator
 
     async def _any_address(self) -> Address:
         """Find a server that can be reached, trying all known ones."""
-        faults: list[DisconnectedError] = []
+        faults: list[errors.DisconnectedError] = []
         # Tablet servers first, since a coordinator serves fewer APIs.
         for address in dict.fromkeys((*self._nodes_to_ask(), *self._bootstrap)):
             try:
                 await self._pool.link(address)
                 return address
-            except DisconnectedError as fault:
+            except errors.DisconnectedError as fault:
                 faults.append(fault)
         if len(faults) == 1:
             raise faults[0]
-        is_hopeless = all(isinstance(fault, ServerUnreachableError) for fault in faults)
-        kind = ServerUnreachableError if is_hopeless else DisconnectedError
+        is_hopeless = all(isinstance(fault, errors.ServerUnreachableError) for fault in faults)
+        kind = errors.ServerUnreachableError if is_hopeless else errors.DisconnectedError
         raise kind(" ".join(fault.message for fault in faults))
 
     def _nodes_to_ask(self) -> list[Address]:
@@ -490,10 +480,10 @@ class Cluster:
                 lambda: self._metadata(pb.MetadataRequest()),
                 what=f"Connecting to {', '.join(map(str, self._bootstrap))}",
                 timeout_s=self.settings.connect_timeout_s,
-                hopeless=() if self.settings.waits_for_server else (ServerUnreachableError,),
+                hopeless=() if self.settings.waits_for_server else (errors.ServerUnreachableError,),
             )
-        except TimedOutError as fault:
-            raise TimedOutError(
+        except errors.TimedOutError as fault:
+            raise errors.TimedOutError(
                 fault.message,
                 hint="Check the address and that the server is running: headwater serve ./data",
             ) from fault

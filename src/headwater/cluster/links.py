@@ -14,35 +14,13 @@ from typing import Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from headwater.cluster.login import (
-    HANDSHAKE_FAULTS,
-    LOGINS_MAX,
-    Credentials,
-    Exchange,
-    Tls,
-    handshake_fault,
-    is_private,
-)
-from headwater.errors import (
-    AuthenticationError,
-    ClosedError,
-    DisconnectedError,
-    HeadwaterError,
-    ServerUnreachableError,
-    UnsupportedError,
-    error_of_code,
-)
+from headwater import errors
+from headwater.cluster import login
 from headwater.model.bucket import TableBucket
 from headwater.runtime.tasks import aside, shared
 from headwater.wire import fluss_pb2 as pb
+from headwater.wire import frames
 from headwater.wire.apis import API_OF_REQUEST, Api, ApiKey
-from headwater.wire.frames import (
-    FrameAssembler,
-    ResponseFrame,
-    ResponseKind,
-    request_head,
-    response_frame,
-)
 from headwater.wire.messages import Part, answer_of, checked_answer_of
 
 
@@ -110,7 +88,7 @@ class Pool:
     async def link(self, address: Address) -> Link:
         """Reuse the link to a server, or open one."""
         if self._is_closed:
-            raise ClosedError("The client is closed.", hint="Open or connect again.")
+            raise errors.ClosedError("The client is closed.", hint="Open or connect again.")
         link = self._links.get(address)
         if link is not None and link.is_open:
             return link
@@ -126,7 +104,7 @@ class Pool:
             link = await self._dialer.dial(address.host, address.port)
             if self._is_closed:
                 await link.close()
-                raise DisconnectedError("The client is closed.")
+                raise errors.DisconnectedError("The client is closed.")
             self._links[address] = link
             return link
         finally:
@@ -173,7 +151,7 @@ class ServedVersions:
         """Pick the newest version of an API that both sides know."""
         served = self._served.get(api.key)
         if served is None:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 f"{self._peer} does not support {api.key.name}.",
                 hint="The server is older than this client, or lacks the feature.",
             )
@@ -186,10 +164,10 @@ class TcpConnection(asyncio.BufferedProtocol):
     def __init__(self, peer: str, *, timeout_s: float) -> None:
         self.peer = peer
         self._timeout_s = timeout_s
-        self._assembler = FrameAssembler(frame_bytes_max=RESPONSE_BYTES_MAX)
+        self._assembler = frames.FrameAssembler(frame_bytes_max=RESPONSE_BYTES_MAX)
         self._next_id = 0
         self._frames_received = 0
-        self._waiting: dict[int, asyncio.Future[ResponseFrame]] = {}
+        self._waiting: dict[int, asyncio.Future[frames.ResponseFrame]] = {}
         self._failure = ""
         self._transport: asyncio.Transport | None = None
         self._lost = asyncio.Event()
@@ -201,9 +179,9 @@ class TcpConnection(asyncio.BufferedProtocol):
         host: str,
         port: int,
         *,
-        credentials: Credentials | tuple[str, str] | None = None,
+        credentials: login.Credentials | tuple[str, str] | None = None,
         timeout_s: float = 30.0,
-        tls: Tls | None = None,
+        tls: login.Tls | None = None,
     ) -> "TcpConnection":
         """Connect, exchange versions, and authenticate if there are credentials.
 
@@ -211,9 +189,9 @@ class TcpConnection(asyncio.BufferedProtocol):
         connection: some close the one before.
         """
         if isinstance(credentials, tuple):
-            credentials = Credentials(*credentials)
+            credentials = login.Credentials(*credentials)
         mechanism = ""
-        for _ in range(LOGINS_MAX):
+        for _ in range(login.LOGINS_MAX):
             connection = cls(f"{host}:{port}", timeout_s=timeout_s)
             await connection._dial(host, port, tls)
             try:
@@ -225,9 +203,9 @@ class TcpConnection(asyncio.BufferedProtocol):
                 return connection
             mechanism = refused
             await connection.close()
-        raise AuthenticationError(f"{host}:{port} refuses the mechanisms that it names.")
+        raise errors.AuthenticationError(f"{host}:{port} refuses the mechanisms that it names.")
 
-    async def _dial(self, host: str, port: int, tls: Tls | None) -> None:
+    async def _dial(self, host: str, port: int, tls: login.Tls | None) -> None:
         loop, timeout_s = asyncio.get_running_loop(), self._timeout_s
         context = None if tls is None else await aside(tls.context)
         name = None if tls is None else tls.name(host)
@@ -237,34 +215,34 @@ class TcpConnection(asyncio.BufferedProtocol):
                     lambda: self, host, port, ssl=context, server_hostname=name
                 )
         except (OSError, TimeoutError) as cause:
-            if tls is not None and isinstance(cause, HANDSHAKE_FAULTS):
+            if tls is not None and isinstance(cause, login.HANDSHAKE_FAULTS):
                 raise await aside(
-                    handshake_fault, host, port, cause, tls=tls, timeout_s=timeout_s
+                    login.handshake_fault, host, port, cause, tls=tls, timeout_s=timeout_s
                 ) from cause
             raise unreached(host, port, cause, timeout_s=timeout_s) from cause
 
-    async def _greet(self, credentials: Credentials | None, mechanism: str) -> str | None:
+    async def _greet(self, credentials: login.Credentials | None, mechanism: str) -> str | None:
         """Exchange versions and log in; return the mechanism to use if this one is refused."""
         answer = await self.call(greeting(), pb.ApiVersionsResponse)
         self._versions.learn(answer)
         if credentials is None:
             return None
         assert self._transport is not None
-        private = is_private(
+        private = login.is_private(
             self._transport.get_extra_info("socket"),
             is_encrypted=self._transport.get_extra_info("ssl_object") is not None,
         )
         exchange = credentials.begin(mechanism or credentials.preferred(is_private=private))
         try:
             await self._log_in(exchange)
-        except AuthenticationError as fault:
+        except errors.AuthenticationError as fault:
             chosen = credentials.instead(fault, is_private=private)
             if chosen is None:
                 raise
             return chosen
         return None
 
-    async def _log_in(self, exchange: Exchange) -> None:
+    async def _log_in(self, exchange: login.Exchange) -> None:
         token: bytes | None = exchange.first()
         while token is not None:
             request = pb.AuthenticateRequest(protocol=exchange.mechanism, token=token)
@@ -294,23 +272,25 @@ class TcpConnection(asyncio.BufferedProtocol):
             if received == self._frames_received:
                 # No bytes arrived in the meantime: the other side is gone.
                 self._fail(f"{self.peer} does not respond.")
-            raise DisconnectedError(
+            raise errors.DisconnectedError(
                 f"{self.peer} did not answer {api.key.name} within {timeout_s} s."
             ) from None
         finally:
             self._waiting.pop(request_id, None)
-        if frame.kind is not ResponseKind.ANSWER:
+        if frame.kind is not frames.ResponseKind.ANSWER:
             raise fault_of(frame)
         return frame.body
 
-    def _send(self, api: Api, parts: Sequence[Part]) -> tuple[int, "asyncio.Future[ResponseFrame]"]:
+    def _send(
+        self, api: Api, parts: Sequence[Part]
+    ) -> tuple[int, "asyncio.Future[frames.ResponseFrame]"]:
         if self._failure:
-            raise DisconnectedError(self._failure)
+            raise errors.DisconnectedError(self._failure)
         assert self._transport is not None
         self._next_id = request_id = self._next_id % REQUEST_ID_MAX + 1
-        answer: asyncio.Future[ResponseFrame] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[frames.ResponseFrame] = asyncio.get_running_loop().create_future()
         size = sum(map(len, parts))
-        head = request_head(api.key, self._versions.of(api), request_id, body_bytes=size)
+        head = frames.request_head(api.key, self._versions.of(api), request_id, body_bytes=size)
         self._waiting[request_id] = answer
         if size <= JOIN_BYTES_MAX:
             self._transport.write(b"".join((head, *parts)))
@@ -349,16 +329,16 @@ class TcpConnection(asyncio.BufferedProtocol):
         """Deliver the responses that are complete."""
         try:
             for data in self._assembler.filled(nbytes):
-                self._received(response_frame(data))
-        except (HeadwaterError, ValueError, IndexError) as fault:
+                self._received(frames.response_frame(data))
+        except (errors.HeadwaterError, ValueError, IndexError) as fault:
             self._fail(f"{self.peer} sent an invalid response: {fault}")
             return
         if self._assembler.wanted_bytes:
             self._assembler.make_room()
 
-    def _received(self, frame: ResponseFrame) -> None:
+    def _received(self, frame: frames.ResponseFrame) -> None:
         self._frames_received += 1
-        if frame.kind is ResponseKind.FAILURE:
+        if frame.kind is frames.ResponseKind.FAILURE:
             self._fail(f"{self.peer} failed.")
             return
         waiting = self._waiting.get(frame.request_id)
@@ -371,16 +351,16 @@ class TcpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_exception(DisconnectedError(reason))
+                waiting.set_exception(errors.DisconnectedError(reason))
 
 
 @dataclass(frozen=True, slots=True)
 class TcpDialer:
     """Open TCP links."""
 
-    credentials: Credentials | None = None
+    credentials: login.Credentials | None = None
     timeout_s: float = 10.0
-    tls: Tls | None = None
+    tls: login.Tls | None = None
 
     async def dial(self, host: str, port: int) -> TcpConnection:
         """Connect to a server."""
@@ -391,21 +371,23 @@ class TcpDialer:
 
 def unreached(
     host: str, port: int, cause: OSError | TimeoutError, *, timeout_s: float
-) -> DisconnectedError:
+) -> errors.DisconnectedError:
     """Distinguish failures that a prompt retry would meet again from passing ones."""
     if isinstance(cause, socket.gaierror):
-        return ServerUnreachableError(
+        return errors.ServerUnreachableError(
             f"Cannot reach {host}:{port}: there is no host {host!r}.",
             hint="Check the name; to open a data directory, write it like ./data.",
         )
     if _is_refused(cause):
-        return ServerUnreachableError(
+        return errors.ServerUnreachableError(
             f"Cannot reach {host}:{port}: Connection refused, no server is listening there.",
             hint=f"Start a server, for example: headwater serve ./data --port {port}",
         )
     if isinstance(cause, TimeoutError) and not cause.errno:
-        return DisconnectedError(f"Cannot reach {host}:{port}: no answer within {timeout_s:g} s.")
-    return DisconnectedError(f"Cannot reach {host}:{port}: {cause.strerror or cause}.")
+        return errors.DisconnectedError(
+            f"Cannot reach {host}:{port}: no answer within {timeout_s:g} s."
+        )
+    return errors.DisconnectedError(f"Cannot reach {host}:{port}: {cause.strerror or cause}.")
 
 
 def _is_refused(cause: OSError) -> bool:
@@ -414,7 +396,7 @@ def _is_refused(cause: OSError) -> bool:
     return errno.ECONNREFUSED in numbers
 
 
-def fault_of(frame: ResponseFrame) -> HeadwaterError:
+def fault_of(frame: frames.ResponseFrame) -> errors.HeadwaterError:
     """Turn an error frame into an error."""
     error = answer_of(pb.ErrorResponse, frame.body)
-    return error_of_code(error.error_code, error.error_message)
+    return errors.error_of_code(error.error_code, error.error_message)

@@ -16,23 +16,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol
 
+from headwater import errors
 from headwater.config.client import ClientSettings, settings_with_security
-from headwater.errors import (
-    AuthenticationError,
-    DisconnectedError,
-    InvalidOptionError,
-    TlsError,
-)
 from headwater.runtime.clock import SystemClock, random_bytes
 from headwater.runtime.tls import TlsFiles, client_context, facts_of
-from headwater.wire.sasl import (
-    DIGESTS,
-    NONCE_BYTES,
-    OAUTHBEARER,
-    PLAIN,
-    ScramClient,
-    mechanisms_enabled,
-)
+from headwater.wire import sasl
 
 TOKEN_BYTES_MAX = 64 * 1024
 LOGINS_MAX = 3
@@ -71,7 +59,7 @@ class _Told:
 
     def next(self, told: bytes) -> bytes | None:
         if told:
-            raise AuthenticationError(
+            raise errors.AuthenticationError(
                 f"The server did not accept the credentials: {told[:200].decode(errors='replace')}"
             )
         return None
@@ -95,17 +83,19 @@ class Credentials:
         """Collect the credentials; None if there are none. Contradictions are refused."""
         has_token = bool(token or settings.token_file)
         if has_token and user is not None:
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 "A user and a token are given.", hint="Log in with one of them."
             )
         if token and settings.token_file:
-            raise InvalidOptionError("A token and a token file are given.", hint="Pass one.")
+            raise errors.InvalidOptionError("A token and a token file are given.", hint="Pass one.")
         if password is not None and user is None:
-            raise InvalidOptionError("A password without a user is given.", hint="Pass both.")
-        is_for_token = settings.mechanism == OAUTHBEARER
+            raise errors.InvalidOptionError(
+                "A password without a user is given.", hint="Pass both."
+            )
+        is_for_token = settings.mechanism == sasl.OAUTHBEARER
         if settings.mechanism and is_for_token != has_token:
             needed = "a token" if is_for_token else "a user and a password"
-            raise InvalidOptionError(f"The mechanism {settings.mechanism} needs {needed}.")
+            raise errors.InvalidOptionError(f"The mechanism {settings.mechanism} needs {needed}.")
         if user is None and not has_token:
             return None
         return cls(user or "", password or "", token or "", settings.token_file, settings.mechanism)
@@ -117,10 +107,10 @@ class Credentials:
 
     def begin(self, mechanism: str) -> Exchange:
         """Begin a login with a mechanism."""
-        if mechanism in DIGESTS:
-            nonce = base64.b64encode(random_bytes(NONCE_BYTES)).decode()
-            return ScramClient(mechanism, self.user, self.password, nonce=nonce)
-        if mechanism == OAUTHBEARER:
+        if mechanism in sasl.DIGESTS:
+            nonce = base64.b64encode(random_bytes(sasl.NONCE_BYTES)).decode()
+            return sasl.ScramClient(mechanism, self.user, self.password, nonce=nonce)
+        if mechanism == sasl.OAUTHBEARER:
             token = self.token or _token_in(Path(self.token_file))
             return _Told(mechanism, f"n,,\x01auth=Bearer {token}\x01\x01".encode())
         return _Told(mechanism, f"\0{self.user}\0{self.password}".encode())
@@ -130,32 +120,32 @@ class Credentials:
         if self.mechanism:
             return self.mechanism
         if not self.is_token:
-            return next(iter(DIGESTS))
+            return next(iter(sasl.DIGESTS))
         if not is_private:
-            raise AuthenticationError(
+            raise errors.AuthenticationError(
                 "A token would be sent unencrypted.",
                 hint="Connect with tls=True, or set mechanism='OAUTHBEARER' if you trust the "
                 "network.",
             )
-        return OAUTHBEARER
+        return sasl.OAUTHBEARER
 
-    def instead(self, fault: AuthenticationError, *, is_private: bool) -> str | None:
+    def instead(self, fault: errors.AuthenticationError, *, is_private: bool) -> str | None:
         """Choose another mechanism of those that the server names; None if it names none.
 
         On a connection that others may read or answer, a server must not talk a client into
         sending its password.
         """
-        offered = mechanisms_enabled(fault)
+        offered = sasl.mechanisms_enabled(fault)
         if offered is None or self.mechanism or self.is_token:
             return None
-        usable = [each for each in DIGESTS if each in offered]
+        usable = [each for each in sasl.DIGESTS if each in offered]
         if usable:
             return usable[0]
-        if PLAIN in offered and is_private:
-            return PLAIN
-        if PLAIN not in offered:
+        if sasl.PLAIN in offered and is_private:
+            return sasl.PLAIN
+        if sasl.PLAIN not in offered:
             return None
-        raise AuthenticationError(
+        raise errors.AuthenticationError(
             "The server offers only PLAIN, which would send the password unencrypted.",
             hint="Connect with tls=True, or set mechanism='PLAIN' if you trust the network.",
         ) from fault
@@ -167,12 +157,12 @@ def _token_in(path: Path) -> str:
         with path.open("rb") as file:
             found = file.read(TOKEN_BYTES_MAX)
     except OSError as fault:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"The token file cannot be read: {fault.strerror}: {path}."
         ) from fault
     token = found.decode("ascii", "replace").strip()
     if not token or not token.isprintable():
-        raise InvalidOptionError(f"{path} contains no token.")
+        raise errors.InvalidOptionError(f"{path} contains no token.")
     return token
 
 
@@ -234,13 +224,13 @@ NOT_TLS = "Perhaps the port does not speak TLS: connect without tls, or to the s
 
 def handshake_fault(
     host: str, port: int, cause: OSError, *, tls: Tls, timeout_s: float
-) -> "TlsError | DisconnectedError":
+) -> errors.TlsError | errors.DisconnectedError:
     """Explain why a TLS connection could not be opened."""
     where = f"Cannot connect to {host}:{port} with TLS"
     if isinstance(cause, ssl.SSLCertVerificationError):
         return _not_trusted(host, port, cause, tls=tls, timeout_s=timeout_s)
     if not isinstance(cause, ssl.SSLError):
-        return DisconnectedError(
+        return errors.DisconnectedError(
             f"{where}: the server closed the connection during the handshake.",
             hint=f"{NOT_TLS} Or the server did not accept this client: its log says why.",
         )
@@ -249,12 +239,12 @@ def handshake_fault(
     hint = NOT_TLS if is_plain else ""
     if "certificate required" in reason:
         hint = "Pass a client certificate: tls_certificate_file and tls_key_file."
-    return TlsError(f"{where}: {reason}.", hint=hint)
+    return errors.TlsError(f"{where}: {reason}.", hint=hint)
 
 
 def _not_trusted(
     host: str, port: int, cause: ssl.SSLCertVerificationError, *, tls: Tls, timeout_s: float
-) -> TlsError:
+) -> errors.TlsError:
     where, name = f"Cannot connect to {host}:{port} with TLS", tls.name(host)
     found = _certificate_of(host, port, name, timeout_s=timeout_s)
     shown = "" if found is None else f" It showed {found}."
@@ -265,7 +255,7 @@ def _not_trusted(
         hint = "The operator has to renew the server's certificate; also check this clock."
     elif "mismatch" in lowered or "doesn't match" in lowered or "not valid for" in lowered:
         hint = "Connect by a name in the certificate, or set tls_server_name to one."
-    return TlsError(f"{where}: {told}.{shown}", hint=hint)
+    return errors.TlsError(f"{where}: {told}.{shown}", hint=hint)
 
 
 def _certificate_of(host: str, port: int, name: str, *, timeout_s: float) -> str | None:

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from headwater.config import options
-from headwater.config.options import TABLE_OPTIONS, is_table_option
-from headwater.config.values import Kind, Option, shown, whole_number
+from headwater.config import options, values
 from headwater.errors import InvalidOptionError
 from headwater.model.table import TableDescriptor
 
@@ -27,7 +25,7 @@ class Spelling:
     """Another name of an option; a bare number has the unit of that name."""
 
     name: str
-    option: Option[object]
+    option: values.Option[object]
     unit: str | None = None
     unlimited: str | None = None
     """What -1 stands for, if it is a value."""
@@ -41,7 +39,7 @@ class Spelling:
         value = self.option.kind.read(told)
         if value is None:
             raise InvalidOptionError(
-                f"'{self.name}' cannot be {shown(text)}.", hint=f"Expected {self.expected}."
+                f"'{self.name}' cannot be {values.shown(text)}.", hint=f"Expected {self.expected}."
             )
         if self.option is options.LOG_TTL and value == 0:
             # Ours keeps rows forever if it is 0, theirs not at all.
@@ -58,7 +56,7 @@ class Spelling:
 
 
 def _spelled(
-    option: Option[object], unit: str | None, *names: str, unlimited: str | None = None
+    option: values.Option[object], unit: str | None, *names: str, unlimited: str | None = None
 ) -> tuple[Spelling, ...]:
     return tuple(
         Spelling(name=name, option=option, unit=unit, unlimited=unlimited) for name in names
@@ -124,7 +122,7 @@ BUCKET_COUNT_NAMES = ("bucket.num", "bucket-num", "bucket")
 BUCKET_KEY_NAMES = ("bucket.key", "bucket-key")
 _BUCKET_NAMES = (*BUCKET_COUNT_NAMES, *BUCKET_KEY_NAMES)
 AUTO_INCREMENT = "auto-increment.fields"
-_BUCKETS: Kind[int] = whole_number(low=1)
+_BUCKETS: values.Kind[int] = values.whole_number(low=1)
 
 _DELETED = "Rows of a log are deleted by 'table.log.ttl' and 'table.log.retention.bytes'."
 _EXPIRED = "Rows that expire are deletes in the changelog too. Leave it out."
@@ -219,8 +217,10 @@ def as_declared(table: TableDescriptor) -> TableDescriptor:
     given = {key: value for key, (_, value) in said.items() if value is not None}
     return replace(
         table,
-        properties={key: value for key, value in given.items() if is_table_option(key)},
-        custom_properties={key: value for key, value in given.items() if not is_table_option(key)},
+        properties={key: value for key, value in given.items() if options.is_table_option(key)},
+        custom_properties={
+            key: value for key, value in given.items() if not options.is_table_option(key)
+        },
     )
 
 
@@ -242,18 +242,18 @@ def option_name(name: str) -> str:
 
 def check_known(name: str) -> None:
     """Reject a name that is neither an option nor free, with the name to use."""
-    if name in TABLE_OPTIONS or is_free(name):
+    if name in options.TABLE_OPTIONS or is_free(name):
         return
     if hint := REFUSED.get(name):
-        raise InvalidOptionError(f"A table cannot have the option {shown(name)}.", hint=hint)
-    raise InvalidOptionError(f"There is no table option {shown(name)}.", hint=nearest(name))
+        raise InvalidOptionError(f"A table cannot have the option {values.shown(name)}.", hint=hint)
+    raise InvalidOptionError(f"There is no table option {values.shown(name)}.", hint=nearest(name))
 
 
 def check_database_option(name: str) -> None:
     """Reject options of tables on a database, whose tables would not follow them."""
-    if name in (*TABLE_OPTIONS, *SPELLINGS, *_BUCKET_NAMES, *REFUSED):
+    if name in (*options.TABLE_OPTIONS, *SPELLINGS, *_BUCKET_NAMES, *REFUSED):
         raise InvalidOptionError(
-            f"{shown(name)} is an option of tables, not of databases.",
+            f"{values.shown(name)} is an option of tables, not of databases.",
             hint="Set it for each table.",
         )
 
@@ -261,11 +261,15 @@ def check_database_option(name: str) -> None:
 def nearest(name: str) -> str:
     """Suggest the option that somebody may have meant."""
     cut = name[:200].lower()
-    known = {name.removeprefix(options.TABLE_PREFIX): name for name in TABLE_OPTIONS}
-    known |= {name: name for name in (*TABLE_OPTIONS, *SPELLINGS, *_BUCKET_NAMES)}
+    known = {name.removeprefix(options.TABLE_PREFIX): name for name in options.TABLE_OPTIONS}
+    known |= {name: name for name in (*options.TABLE_OPTIONS, *SPELLINGS, *_BUCKET_NAMES)}
     close = get_close_matches(cut, known, n=1)
     meant = f"Did you mean '{known[close[0]]}'?" if close else "See the reference of table options."
-    return meant if is_table_option(name) else f"{meant} Names of your own begin with 'custom.'."
+    return (
+        meant
+        if options.is_table_option(name)
+        else f"{meant} Names of your own begin with 'custom.'."
+    )
 
 
 def without_effect(table: TableDescriptor) -> dict[str, str]:
@@ -290,7 +294,8 @@ def _with_buckets(table: TableDescriptor, custom: dict[str, str]) -> TableDescri
             count = _BUCKETS.read(text)
             if count is None:
                 raise InvalidOptionError(
-                    f"'{name}' cannot be {shown(text)}.", hint=f"Expected {_BUCKETS.expected}."
+                    f"'{name}' cannot be {values.shown(text)}.",
+                    hint=f"Expected {_BUCKETS.expected}.",
                 )
             if table.bucket_count not in (None, count):
                 raise _contradicts(name, text, f"{table.bucket_count} buckets")
@@ -321,5 +326,6 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _contradicts(name: str, text: str, told: str) -> InvalidOptionError:
     return InvalidOptionError(
-        f"'{name}' is {shown(text)}, but the table has {told}.", hint="Leave one of them out."
+        f"'{name}' is {values.shown(text)}, but the table has {told}.",
+        hint="Leave one of them out.",
     )

@@ -7,50 +7,26 @@ from typing import Self
 
 from headwater.config import options
 from headwater.config.auto_partition import AutoPartition, custom_format, default_format
-from headwater.config.options import (
-    ArrowCompression,
-    ChangelogImage,
-    DeleteBehavior,
-    KvFormat,
-    LakeFormat,
-    LogFormat,
-    MergeEngine,
-)
 from headwater.errors import InvalidOptionError
+from headwater.model import types
 from headwater.model.schema import Column, Schema
-from headwater.model.types import (
-    BigIntType,
-    BooleanType,
-    CharType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    StringType,
-    TimestampLtzType,
-    TimestampType,
-    TimeType,
-    TinyIntType,
-)
 
 EVERY_COLUMN = ("*",)
 SUPPORTED_TYPES = (
-    BooleanType,
-    TinyIntType,
-    SmallIntType,
-    IntType,
-    BigIntType,
-    FloatType,
-    DoubleType,
-    StringType,
-    CharType,
-    DecimalType,
-    DateType,
-    TimeType,
-    TimestampType,
-    TimestampLtzType,
+    types.BooleanType,
+    types.TinyIntType,
+    types.SmallIntType,
+    types.IntType,
+    types.BigIntType,
+    types.FloatType,
+    types.DoubleType,
+    types.StringType,
+    types.CharType,
+    types.DecimalType,
+    types.DateType,
+    types.TimeType,
+    types.TimestampType,
+    types.TimestampLtzType,
 )
 
 
@@ -86,7 +62,7 @@ class LakeOptions:
 
     enabled: bool
     historical_partition_enabled: bool
-    format: LakeFormat | None
+    format: options.LakeFormat | None
     freshness_ms: int
     auto_compaction: bool
     auto_expire_snapshot: bool
@@ -107,7 +83,9 @@ class LakeOptions:
             auto_compaction=options.DATALAKE_AUTO_COMPACTION.required(properties),
             auto_expire_snapshot=options.DATALAKE_AUTO_EXPIRE_SNAPSHOT.required(properties),
             # In Iceberg they also partition the files, which slows down other readers.
-            system_columns=lake is LakeFormat.PAIMON if system_columns is None else system_columns,
+            system_columns=lake is options.LakeFormat.PAIMON
+            if system_columns is None
+            else system_columns,
         )
 
 
@@ -115,16 +93,16 @@ class LakeOptions:
 class KvOptions:
     """How a primary-key table merges and keeps its rows."""
 
-    format: KvFormat
+    format: options.KvFormat
     format_version: int | None
     standby_replica_enabled: bool | None
     ttl_ms: int | None
     ttl_time_column: str | None
-    merge_engine: MergeEngine | None
+    merge_engine: options.MergeEngine | None
     version_column: str | None
-    delete_behavior: DeleteBehavior | None
+    delete_behavior: options.DeleteBehavior | None
     auto_increment_cache_size: int
-    changelog_image: ChangelogImage
+    changelog_image: options.ChangelogImage
     compaction: "CompactionOptions"
 
     @classmethod
@@ -168,8 +146,8 @@ class TableOptions:
     """All options of a table, typed; a ttl of 0 keeps rows forever."""
 
     replication_factor: int
-    log_format: LogFormat
-    compression: ArrowCompression
+    log_format: options.LogFormat
+    compression: options.ArrowCompression
     compression_zstd_level: int
     log_ttl_ms: int
     local_ttl_ms: int

@@ -15,8 +15,7 @@ from datafusion.catalog import CatalogProvider, Schema, SchemaProvider, Table
 
 from headwater.client.sync.client import Client
 from headwater.client.sync.scan import View
-from headwater.engines import storages
-from headwater.engines.arrow import FileRows, RowsDataset, RowSource, SplitRows, TailRows
+from headwater.engines import arrow, storages
 from headwater.errors import HeadwaterError
 from headwater.model import Column
 from headwater.read.plan import local_path
@@ -64,8 +63,8 @@ def frames_of(
     known = {each.name: names[each.column_id] for each in shape.columns if each.column_id in names}
     for file in group.files:
         if file.deletes:
-            rows = FileRows(file, shape.plain, known)
-            yield cast(session.read_table(Table(RowsDataset(rows))), shape.schema)
+            rows = arrow.FileRows(file, shape.plain, known)
+            yield cast(session.read_table(Table(arrow.RowsDataset(rows))), shape.schema)
         else:
             # As a URI: in paths, DataFusion takes some characters for patterns.
             path = Path(local_path(file.path)).as_uri()
@@ -117,14 +116,14 @@ def data_frame(session: SessionContext, view: View) -> DataFrame:
     shape = DataFusionShape.of(view.value.table.schema.columns, view.schema)
     frames = list(_lake(session, view, plan, shape=shape))
     if plan.tail or not (frames or plan.others):
-        frames.append(cast(_read(session, TailRows(view, plan.tail)), shape.schema))
+        frames.append(cast(_read(session, arrow.TailRows(view, plan.tail)), shape.schema))
     if plan.others:
-        frames.append(cast(_read(session, SplitRows(view, plan.others)), shape.schema))
+        frames.append(cast(_read(session, arrow.SplitRows(view, plan.others)), shape.schema))
     return reduce(lambda left, right: left.union(right), frames)
 
 
-def _read(session: SessionContext, rows: RowSource) -> DataFrame:
-    return session.read_table(Table(RowsDataset(rows)))
+def _read(session: SessionContext, rows: arrow.RowSource) -> DataFrame:
+    return session.read_table(Table(arrow.RowsDataset(rows)))
 
 
 def _lake(

@@ -32,16 +32,8 @@ from headwater.log.small_files import encode_checkpoint, encode_index
 from headwater.log.state import LogState
 from headwater.log.writers import NOBODY
 from headwater.model.bucket import NO_LINEAGE, UNKNOWN, Lineage
+from headwater.rows import log_batch
 from headwater.rows.changelog import sent_checksum
-from headwater.rows.log_batch import (
-    APPEND_ONLY,
-    CRC_END,
-    CRC_START,
-    BatchHeader,
-    check_crc,
-    read_header,
-    stamped,
-)
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.store.disk import Disk, Part
@@ -56,17 +48,17 @@ class PlannedAppend:
     tail: Mark
 
 
-def checked_header(batch: Part) -> BatchHeader:
+def checked_header(batch: Part) -> log_batch.BatchHeader:
     """Read the header of exactly one whole batch: what recovery would refuse is not written."""
-    header = read_header(batch)
+    header = log_batch.read_header(batch)
     if len(batch) != header.size:
         raise CorruptBatchError(f"A batch of {header.size} bytes came with {len(batch)}.")
-    check_crc(batch, header)
+    log_batch.check_crc(batch, header)
     return header
 
 
 def plan_append(
-    batches: Sequence[tuple[Part, BatchHeader]],
+    batches: Sequence[tuple[Part, log_batch.BatchHeader]],
     *,
     last: Mark,
     tail: Mark,
@@ -82,12 +74,14 @@ def plan_append(
             marks.append(tail)
             last = tail
         chain = 0 if tail.position == last.position else tail.chain
-        head, rest = stamped(batch, base_offset=tail.offset, timestamp_ms=timestamp_ms)
+        head, rest = log_batch.stamped(batch, base_offset=tail.offset, timestamp_ms=timestamp_ms)
         tail = Mark(
             tail.offset + header.last_offset_delta + 1,
             tail.position + header.size,
             timestamp_ms,
-            extend_chain(chain, bytes(head) + bytes(rest[: CRC_END - CRC_START])),
+            extend_chain(
+                chain, bytes(head) + bytes(rest[: log_batch.CRC_END - log_batch.CRC_START])
+            ),
         )
         parts += (head, rest)
     return PlannedAppend(parts, marks, tail)
@@ -227,7 +221,7 @@ class Log:
         is_other = active.marks[0].offset != base_offset
         return is_other or grown >= self._settings.checkpoint_interval_bytes
 
-    def notes_first(self, headers: Sequence[BatchHeader], *, owner: int) -> bool:
+    def notes_first(self, headers: Sequence[log_batch.BatchHeader], *, owner: int) -> bool:
         """Tell whether an append waits for the disk to note who writes."""
         if self._is_first_append:
             return True
@@ -267,7 +261,7 @@ class Log:
         batches: Sequence[Part],
         *,
         timestamp_ms: int,
-        headers: Sequence[BatchHeader] | None = None,
+        headers: Sequence[log_batch.BatchHeader] | None = None,
         owner: int = NOBODY,
     ) -> Appended:
         """Write batches behind each other, all of them or none.
@@ -440,7 +434,9 @@ class Log:
             with self._joining:
                 pass  # It has noticed, and left everything as it was or is to be.
 
-    def _note_writers(self, headers: Sequence[BatchHeader], *, owner: int, now_ms: int) -> None:
+    def _note_writers(
+        self, headers: Sequence[log_batch.BatchHeader], *, owner: int, now_ms: int
+    ) -> None:
         """Note on disk which incarnation writes from here on, and whose new computed ids are.
 
         Before the first batch is there: a crash must not leave it to somebody else.
@@ -454,7 +450,10 @@ class Log:
                 raise self._state.failed("writing a checkpoint", error) from error
 
     def _publish(
-        self, active: Segment, batches: Sequence[tuple[Part, BatchHeader]], planned: PlannedAppend
+        self,
+        active: Segment,
+        batches: Sequence[tuple[Part, log_batch.BatchHeader]],
+        planned: PlannedAppend,
     ) -> None:
         base_offset = active.tail.offset
         for batch, header in batches:
@@ -463,7 +462,7 @@ class Log:
                 base_offset=base_offset,
                 timestamp_ms=planned.tail.timestamp_ms,
                 checksum=header.crc
-                if header.attributes & APPEND_ONLY
+                if header.attributes & log_batch.APPEND_ONLY
                 else sent_checksum(batch, header),
             )
             base_offset += header.last_offset_delta + 1

@@ -6,8 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 from headwater.errors import InvalidTableError
-from headwater.model import types
-from headwater.model.type_json import Json, object_of, text_of, texts_of
+from headwater.model import type_json, types
 
 DELIMITER_DEFAULT = ","
 DELIMITER = "delimiter"
@@ -120,17 +119,20 @@ def aggregate_of(name: str, parameters: Mapping[str, str]) -> AggregateFunction:
     return AggregateFunction(kind, parameters.get(DELIMITER))
 
 
-def aggregate_to_json(function: AggregateFunction) -> Json:
+def aggregate_to_json(function: AggregateFunction) -> type_json.Json:
     """Write a function in the JSON form of the protocol."""
-    json: dict[str, Json] = {"type": str(function.kind)}
+    json: dict[str, type_json.Json] = {"type": str(function.kind)}
     if function.delimiter is not None:
         json["parameters"] = {DELIMITER: function.delimiter}
     return json
 
 
-def aggregate_from_json(json: Json) -> AggregateFunction | None:
+def aggregate_from_json(json: type_json.Json) -> AggregateFunction | None:
     """Read a function from the JSON form of the protocol; a column may have none."""
     if json is None:
         return None
-    node = object_of(json, what="agg_function")
-    return aggregate_of(text_of(node, "type"), texts_of(node.get("parameters"), what="parameters"))
+    node = type_json.object_of(json, what="agg_function")
+    return aggregate_of(
+        type_json.text_of(node, "type"),
+        type_json.texts_of(node.get("parameters"), what="parameters"),
+    )

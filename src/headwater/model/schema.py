@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from headwater.errors import InvalidTableError
-from headwater.model import type_json
+from headwater.model import type_json, types
 from headwater.model.aggregate import AggregateFunction, aggregate_from_json, aggregate_to_json
-from headwater.model.types import ArrayType, DataType, MapType, RowType
 
 COLUMN_COUNT_MAX = 4096
 UNASSIGNED = -1
@@ -18,7 +17,7 @@ class Column:
     """One column; its id stays the same when it is renamed."""
 
     name: str
-    type: DataType
+    type: types.DataType
     column_id: int = UNASSIGNED
     comment: str | None = None
     aggregate: AggregateFunction | None = None
@@ -81,14 +80,14 @@ def _all_ids(schema: Schema) -> Iterator[int]:
         yield from _nested_ids(column.type)
 
 
-def _nested_ids(data_type: DataType) -> Iterator[int]:
+def _nested_ids(data_type: types.DataType) -> Iterator[int]:
     match data_type:
-        case ArrayType(element=element):
+        case types.ArrayType(element=element):
             yield from _nested_ids(element)
-        case MapType(key=key, value=value):
+        case types.MapType(key=key, value=value):
             yield from _nested_ids(key)
             yield from _nested_ids(value)
-        case RowType(fields=fields):
+        case types.RowType(fields=fields):
             for field in fields:
                 yield field.field_id
                 yield from _nested_ids(field.type)

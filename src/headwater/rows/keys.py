@@ -17,6 +17,7 @@ from headwater.config.options import DATALAKE_FORMAT, KV_FORMAT_VERSION, LakeFor
 from headwater.errors import InvalidValueError, UnsupportedError
 from headwater.model import TableDescriptor, types
 from headwater.model.arrow import arrow_type
+from headwater.rows import row_bytes
 from headwater.rows.compacted.coders import KeyDecoder, KeyEncoder, fields_of, form_of
 from headwater.rows.compacted.forms import (
     DECIMAL_BYTES,
@@ -30,15 +31,6 @@ from headwater.rows.compacted.forms import (
     array_of,
 )
 from headwater.rows.compacted.row import Field, as_words, joined
-from headwater.rows.row_bytes import (
-    PADDING,
-    Longs,
-    RowBytes,
-    Words,
-    nulls_of,
-    overlapping,
-    overlapping_words,
-)
 
 # Keys encoded as lake formats do.
 
@@ -64,7 +56,7 @@ class PaimonKeys:
         """Work out how to encode key columns of these types."""
         return cls(tuple(form_of(each) for each in data_types))
 
-    def encode(self, columns: Sequence[pa.Array], /) -> RowBytes:
+    def encode(self, columns: Sequence[pa.Array], /) -> row_bytes.RowBytes:
         """Encode one key per element of the columns."""
         header = (len(columns) + _RESERVED_BITS + _WORD_BITS - 1) // _WORD_BITS
         rows = _Rows.of(len(columns[0]), header_words=header, field_count=len(columns))
@@ -79,7 +71,7 @@ class _Rows:
 
     slots: npt.NDArray[np.uint64]
     header_words: int
-    ends: Longs
+    ends: row_bytes.Longs
     tails: list[pa.BinaryArray] = field(default_factory=list)
     added: int = 0
 
@@ -93,7 +85,7 @@ class _Rows:
         """Add a field to every row; a null leaves its slot empty and sets a bit."""
         slots, tail = _slots_of(form, column, self.ends)
         if column.null_count:
-            nulls = nulls_of(column)
+            nulls = row_bytes.nulls_of(column)
             slots = np.where(nulls, np.uint64(0), slots)
             word, bit = divmod(self.added + _RESERVED_BITS, _WORD_BITS)
             self.slots[:, word] |= nulls.astype(np.uint64) << np.uint64(bit)
@@ -103,13 +95,15 @@ class _Rows:
             self.tails.append(tail)
             self.ends += pc.binary_length(tail).fill_null(0).to_numpy()
 
-    def to_bytes(self) -> RowBytes:
+    def to_bytes(self) -> row_bytes.RowBytes:
         """Build the rows."""
         fixed = _fixed_rows(self.slots)
         return joined([fixed.to_arrow(), *self.tails]) if self.tails else fixed
 
 
-def _slots_of(form: Form, column: pa.Array, ends: Longs) -> tuple[Words, pa.BinaryArray | None]:
+def _slots_of(
+    form: Form, column: pa.Array, ends: row_bytes.Longs
+) -> tuple[row_bytes.Words, pa.BinaryArray | None]:
     match form:
         case NumberForm():
             return as_words(form, column), None
@@ -124,13 +118,15 @@ def _slots_of(form: Form, column: pa.Array, ends: Longs) -> tuple[Words, pa.Bina
             return _text_slots(form.to_spans(column), ends)
 
 
-def _text_slots(spans: pa.BinaryArray, ends: Longs) -> tuple[Words, pa.BinaryArray | None]:
+def _text_slots(
+    spans: pa.BinaryArray, ends: row_bytes.Longs
+) -> tuple[row_bytes.Words, pa.BinaryArray | None]:
     """Keep short strings in their slot, and put the others into the tail."""
-    texts = RowBytes.from_arrow(spans)
+    texts = row_bytes.RowBytes.from_arrow(spans)
     lengths = texts.lengths
     is_short = lengths <= _INLINE_BYTES_MAX
     kept = np.minimum(lengths, _INLINE_BYTES_MAX)
-    content = overlapping_words(texts.data)[texts.starts] & _INLINE_MASKS[kept]
+    content = row_bytes.overlapping_words(texts.data)[texts.starts] & _INLINE_MASKS[kept]
     inlined = content | (kept.astype(np.uint64) | _INLINE_MARK) << _MARK_SHIFT
     if is_short.all():
         return inlined, None
@@ -138,7 +134,7 @@ def _text_slots(spans: pa.BinaryArray, ends: Longs) -> tuple[Words, pa.BinaryArr
     return np.where(is_short, inlined, _pointers(ends, lengths)), _padded(long, spans)
 
 
-def _pointers(ends: Longs, sizes: Longs) -> Words:
+def _pointers(ends: row_bytes.Longs, sizes: row_bytes.Longs) -> row_bytes.Words:
     return ends.view(np.uint64) << _POINTER_SHIFT | sizes.view(np.uint64)
 
 
@@ -158,25 +154,25 @@ def _masked(strings: pa.BinaryArray, column: pa.Array) -> pa.BinaryArray:
     return pc.if_else(column.is_valid(), strings, pa.scalar(b"", pa.binary()))
 
 
-def _lengths(spans: pa.BinaryArray) -> Longs:
-    lengths: Longs = pc.binary_length(spans).fill_null(0).to_numpy().astype(np.int64)
+def _lengths(spans: pa.BinaryArray) -> row_bytes.Longs:
+    lengths: row_bytes.Longs = pc.binary_length(spans).fill_null(0).to_numpy().astype(np.int64)
     return lengths
 
 
-def _fixed_rows(words: npt.NDArray[np.generic]) -> RowBytes:
+def _fixed_rows(words: npt.NDArray[np.generic]) -> row_bytes.RowBytes:
     """Build rows that all have the same number of bytes."""
     count, width = len(words), words.shape[1] * words.dtype.itemsize
-    data = np.zeros(count * width + PADDING, np.uint8)
+    data = np.zeros(count * width + row_bytes.PADDING, np.uint8)
     data[: count * width] = np.ascontiguousarray(words).view(np.uint8).ravel()
     starts = np.arange(count, dtype=np.int64) * width
-    return RowBytes(data, starts, starts + width)
+    return row_bytes.RowBytes(data, starts, starts + width)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IcebergKeys:
     """Encode keys of one column the way Iceberg hashes its values; made once for many batches."""
 
-    spread: Callable[[pa.Array], RowBytes]
+    spread: Callable[[pa.Array], row_bytes.RowBytes]
 
     @classmethod
     def of(cls, data_types: Sequence[types.DataType]) -> "IcebergKeys":
@@ -188,7 +184,7 @@ class IcebergKeys:
             )
         return cls(_iceberg_form(data_types[0]))
 
-    def encode(self, columns: Sequence[pa.Array], /) -> RowBytes:
+    def encode(self, columns: Sequence[pa.Array], /) -> row_bytes.RowBytes:
         """Encode one key per element of the column, none of which may be null or empty."""
         (column,) = columns
         keys = self.spread(column)
@@ -200,13 +196,13 @@ class IcebergKeys:
         return keys
 
 
-def _iceberg_form(data_type: types.DataType) -> Callable[[pa.Array], RowBytes]:
+def _iceberg_form(data_type: types.DataType) -> Callable[[pa.Array], row_bytes.RowBytes]:
     match data_type:
         case types.StringType() | types.CharType() | types.BytesType() | types.BinaryType():
             return _raw_bytes
         case types.DecimalType():
             form = LargeDecimal(arrow_type(data_type), is_inlined=False, reserved_bytes=0)
-            return lambda column: RowBytes.from_arrow(form.to_spans(column))
+            return lambda column: row_bytes.RowBytes.from_arrow(form.to_spans(column))
         case (
             types.IntType()
             | types.DateType()
@@ -227,24 +223,24 @@ def _iceberg_form(data_type: types.DataType) -> Callable[[pa.Array], RowBytes]:
             )
 
 
-def _raw_bytes(column: pa.Array) -> RowBytes:
-    return RowBytes.from_arrow(column.cast(pa.binary()))
+def _raw_bytes(column: pa.Array) -> row_bytes.RowBytes:
+    return row_bytes.RowBytes.from_arrow(column.cast(pa.binary()))
 
 
-def _raw_numbers(column: pa.Array) -> RowBytes:
+def _raw_numbers(column: pa.Array) -> row_bytes.RowBytes:
     if pa.types.is_floating(column.type):
         return _fixed_rows(column.to_numpy(zero_copy_only=False).reshape(-1, 1))
     plain = column.cast(pa.int32()) if pa.types.is_date32(column.type) else column
     return _long_rows(plain.fill_null(0).to_numpy().astype(np.int64))
 
 
-def _millis_of_day(data_type: types.TimeType, column: pa.Array) -> Longs:
+def _millis_of_day(data_type: types.TimeType, column: pa.Array) -> row_bytes.Longs:
     form = form_of(data_type)
     assert isinstance(form, NumberForm)
     return as_words(form, column).view(np.int64)
 
 
-def _micros(column: pa.Array) -> RowBytes:
+def _micros(column: pa.Array) -> row_bytes.RowBytes:
     numbers = column.cast(pa.int64()).fill_null(0).to_numpy()
     match column.type.unit:
         case "ns":
@@ -255,7 +251,7 @@ def _micros(column: pa.Array) -> RowBytes:
             return _long_rows(numbers * (1_000 if unit == "ms" else 1_000_000))
 
 
-def _long_rows(numbers: Longs) -> RowBytes:
+def _long_rows(numbers: row_bytes.Longs) -> row_bytes.RowBytes:
     return _fixed_rows(numbers.reshape(-1, 1))
 
 
@@ -271,7 +267,7 @@ _ORIGIN = Origin("key")
 _SIZE_MASK = np.uint64(0xFFFF_FFFF)
 _PER_MICRO = {"ns": (1_000, 1), "us": (1, 1), "ms": (1, 1_000), "s": (1, 1_000_000)}
 
-_ReadColumn = Callable[[RowBytes], pa.Array]
+_ReadColumn = Callable[[row_bytes.RowBytes], pa.Array]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -285,7 +281,7 @@ class PaimonKeyReader:
         """Work out how to decode key columns of these types."""
         return cls(fields_of(data_types))
 
-    def decode(self, keys: RowBytes) -> list[pa.Array]:
+    def decode(self, keys: row_bytes.RowBytes) -> list[pa.Array]:
         """Decode all keys, or reject the first that points outside of itself."""
         header = (len(self.fields) + _RESERVED_BITS + _WORD_BITS - 1) // _WORD_BITS
         size = (header + len(self.fields)) * _WORD_BYTES
@@ -296,16 +292,16 @@ class PaimonKeyReader:
         ]
 
 
-def _read_slot(field: Field, keys: RowBytes, *, slot_at: Longs) -> pa.Array:
+def _read_slot(field: Field, keys: row_bytes.RowBytes, *, slot_at: row_bytes.Longs) -> pa.Array:
     origin = _ORIGIN.named(f"key.{field.name}")
-    slots = overlapping_words(keys.data)[slot_at]
+    slots = row_bytes.overlapping_words(keys.data)[slot_at]
     match field.form:
         case NumberForm() as form:
-            return form.from_numbers(overlapping(keys.data, form.dtype)[slot_at], origin)
+            return form.from_numbers(row_bytes.overlapping(keys.data, form.dtype)[slot_at], origin)
         case InstantForm() as form:
             nanos = (slots & _SIZE_MASK).view(np.int64)
             tail = _pointed(keys, slots, np.full(len(keys), _WORD_BYTES), origin)
-            millis = overlapping_words(keys.data)[tail.starts].view(np.int64)
+            millis = row_bytes.overlapping_words(keys.data)[tail.starts].view(np.int64)
             return form.join(millis, nanos, origin)
         case LargeDecimal() as form:
             sizes = (slots & _SIZE_MASK).view(np.int64)
@@ -314,7 +310,9 @@ def _read_slot(field: Field, keys: RowBytes, *, slot_at: Longs) -> pa.Array:
             return form.from_spans(_texts(keys, slots, slot_at=slot_at, origin=origin), origin)
 
 
-def _texts(keys: RowBytes, slots: Words, *, slot_at: Longs, origin: Origin) -> RowBytes:
+def _texts(
+    keys: row_bytes.RowBytes, slots: row_bytes.Words, *, slot_at: row_bytes.Longs, origin: Origin
+) -> row_bytes.RowBytes:
     """Find strings in their slots, or where these point to."""
     marks = slots >> _MARK_SHIFT
     is_short = marks >= _INLINE_MARK
@@ -324,14 +322,16 @@ def _texts(keys: RowBytes, slots: Words, *, slot_at: Longs, origin: Origin) -> R
     pointers = np.where(is_short, np.uint64(0), slots)
     tails = _pointed(keys, pointers, (pointers & _SIZE_MASK).view(np.int64), origin)
     starts = np.where(is_short, slot_at, tails.starts)
-    return RowBytes(keys.data, starts, np.where(is_short, slot_at + kept, tails.ends))
+    return row_bytes.RowBytes(keys.data, starts, np.where(is_short, slot_at + kept, tails.ends))
 
 
-def _pointed(keys: RowBytes, slots: Words, sizes: Longs, origin: Origin) -> RowBytes:
+def _pointed(
+    keys: row_bytes.RowBytes, slots: row_bytes.Words, sizes: row_bytes.Longs, origin: Origin
+) -> row_bytes.RowBytes:
     offsets = (slots >> _POINTER_SHIFT).view(np.int64)
     origin.refuse(offsets + sizes > keys.lengths, "points outside of its key")
     starts = keys.starts + offsets
-    return RowBytes(keys.data, starts, starts + sizes)
+    return row_bytes.RowBytes(keys.data, starts, starts + sizes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -349,7 +349,7 @@ class IcebergKeyReader:
             )
         return cls(_iceberg_column(data_types[0]))
 
-    def decode(self, keys: RowBytes) -> list[pa.Array]:
+    def decode(self, keys: row_bytes.RowBytes) -> list[pa.Array]:
         """Decode all keys, or reject the first whose size does not fit its type."""
         return [self.read(keys)]
 
@@ -377,23 +377,23 @@ def _iceberg_column(data_type: types.DataType) -> _ReadColumn:
             raise UnsupportedError(f"A key of type {data_type} is not supported in Iceberg.")
 
 
-def _fixed(keys: RowBytes, dtype: np.dtype[np.generic]) -> Numbers:
+def _fixed(keys: row_bytes.RowBytes, dtype: np.dtype[np.generic]) -> Numbers:
     _ORIGIN.refuse(keys.lengths != dtype.itemsize, f"does not have {dtype.itemsize} bytes")
-    return overlapping(keys.data, dtype)[keys.starts]
+    return row_bytes.overlapping(keys.data, dtype)[keys.starts]
 
 
-def _read_longs(keys: RowBytes) -> Longs:
+def _read_longs(keys: row_bytes.RowBytes) -> row_bytes.Longs:
     return _fixed(keys, np.dtype(np.int64)).view(np.int64)
 
 
-def _numbers(form: object, values: Longs) -> pa.Array:
+def _numbers(form: object, values: row_bytes.Longs) -> pa.Array:
     assert isinstance(form, NumberForm)
     numbers = values.astype(form.dtype)
     _ORIGIN.refuse(numbers != values, "is out of range")
     return form.from_numbers(numbers, _ORIGIN)
 
 
-def _from_micros(arrow: pa.DataType, micros: Longs) -> pa.Array:
+def _from_micros(arrow: pa.DataType, micros: row_bytes.Longs) -> pa.Array:
     times, part = _PER_MICRO[arrow.unit]
     return array_of(arrow, micros // part * times)
 
@@ -406,14 +406,14 @@ FIRST_KV_FORMAT = 1
 class Encoder(Protocol):
     """Encode keys."""
 
-    def encode(self, columns: Sequence[pa.Array], /) -> RowBytes:
+    def encode(self, columns: Sequence[pa.Array], /) -> row_bytes.RowBytes:
         """Encode one key per element of the columns."""
 
 
 class Decoder(Protocol):
     """Decode keys."""
 
-    def decode(self, keys: RowBytes, /) -> list[pa.Array]:
+    def decode(self, keys: row_bytes.RowBytes, /) -> list[pa.Array]:
         """Decode the columns of all keys; a malformed key is an error."""
 
 

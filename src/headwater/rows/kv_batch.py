@@ -13,19 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from headwater.errors import CorruptBatchError
+from headwater.rows import row_bytes
 from headwater.rows.compacted.forms import Origin
 from headwater.rows.compacted.row import RowCursor, WordRun, joined
 from headwater.rows.compacted.varint import spread_varints
-from headwater.rows.row_bytes import (
-    PADDING,
-    Bytes,
-    Longs,
-    Mask,
-    RowBytes,
-    crc32c,
-    crc32c_of_parts,
-    overlapping,
-)
 
 HEADER = struct.Struct("<iBIhBqii")
 HEADER_BYTES = HEADER.size
@@ -59,10 +50,10 @@ class KvBatchHeader:
 class KvRecords:
     """Keys and rows of records, which of them delete, and where each record starts."""
 
-    keys: RowBytes
-    rows: RowBytes
-    is_delete: Mask
-    starts: Longs
+    keys: row_bytes.RowBytes
+    rows: row_bytes.RowBytes
+    is_delete: row_bytes.Mask
+    starts: row_bytes.Longs
 
 
 def read_kv_header(view: memoryview) -> KvBatchHeader:
@@ -83,7 +74,7 @@ def read_kv_header(view: memoryview) -> KvBatchHeader:
 
 def check_kv_crc(view: memoryview, header: KvBatchHeader) -> None:
     """Reject a batch whose checksum does not match its bytes."""
-    actual = crc32c(view[_CRC_END : header.size])
+    actual = row_bytes.crc32c(view[_CRC_END : header.size])
     if actual != header.crc:
         raise CorruptBatchError(
             f"A KV batch has the checksum {actual:#010x}, but its header says {header.crc:#010x}.",
@@ -96,24 +87,24 @@ def read_kv_records(view: memoryview, header: KvBatchHeader) -> KvRecords:
 
     The bytes are copied once, so the view may be released.
     """
-    data = np.zeros(header.size + PADDING, np.uint8)
+    data = np.zeros(header.size + row_bytes.PADDING, np.uint8)
     data[: header.size] = np.frombuffer(view, np.uint8, header.size)
     bounds = _record_bounds(data, header)
     starts, ends = bounds[:-1], bounds[1:]
     cursor = RowCursor(data, at=starts + _LENGTH_BYTES, ends=ends, origin=_ORIGIN)
-    keys = cursor.spans() if len(starts) else RowBytes(data, starts, ends)
-    rows = RowBytes(data, keys.ends, ends)
+    keys = cursor.spans() if len(starts) else row_bytes.RowBytes(data, starts, ends)
+    rows = row_bytes.RowBytes(data, keys.ends, ends)
     return KvRecords(keys, rows, rows.starts == rows.ends, starts)
 
 
 def build_kv_batch(
-    keys: RowBytes,
-    rows: RowBytes,
+    keys: row_bytes.RowBytes,
+    rows: row_bytes.RowBytes,
     *,
     schema_id: int,
     writer_id: int = NO_WRITER,
     sequence: int = NO_SEQUENCE,
-    is_delete: Mask | None = None,
+    is_delete: row_bytes.Mask | None = None,
 ) -> bytes:
     """Build a batch of one record per key; a row that deletes is left out."""
     body = build_kv_body(keys, rows, is_delete=is_delete)
@@ -122,12 +113,16 @@ def build_kv_batch(
     )
 
 
-def build_kv_body(keys: RowBytes, rows: RowBytes, *, is_delete: Mask | None = None) -> bytes:
+def build_kv_body(
+    keys: row_bytes.RowBytes, rows: row_bytes.RowBytes, *, is_delete: row_bytes.Mask | None = None
+) -> bytes:
     """Build one record per key; bodies may be joined."""
     if is_delete is not None:
-        rows = RowBytes(rows.data, rows.starts, np.where(is_delete, rows.starts, rows.ends))
+        rows = row_bytes.RowBytes(
+            rows.data, rows.starts, np.where(is_delete, rows.starts, rows.ends)
+        )
     data, _ = build_records(keys, rows)
-    return data[: len(data) - PADDING].tobytes()
+    return data[: len(data) - row_bytes.PADDING].tobytes()
 
 
 def build_kv_record(key: bytes, row: bytes) -> bytes:
@@ -146,14 +141,16 @@ def frame_kv_batch(
     """Put a header before records."""
     length = HEADER_BYTES - _LENGTH_BYTES + len(body)
     head = HEADER.pack(length, MAGIC, 0, schema_id, 0, writer_id, sequence, record_count)
-    crc = crc32c_of_parts([head[_CRC_END:], body])
+    crc = row_bytes.crc32c_of_parts([head[_CRC_END:], body])
     return b"".join((head[:_CRC_START], _CRC.pack(crc), head[_CRC_END:], body))
 
 
-def build_records(keys: RowBytes, rows: RowBytes) -> tuple[Bytes, Longs]:
+def build_records(
+    keys: row_bytes.RowBytes, rows: row_bytes.RowBytes
+) -> tuple[row_bytes.Bytes, row_bytes.Longs]:
     """Build consecutive records, with padding after them, and where each starts."""
     if not len(keys):
-        return np.zeros(PADDING, np.uint8), np.zeros(0, np.int64)
+        return np.zeros(row_bytes.PADDING, np.uint8), np.zeros(0, np.int64)
     key_lengths = spread_varints(keys.lengths.view(np.uint64))
     sizes = key_lengths.head_lengths + keys.lengths + rows.lengths
     head = WordRun(len(keys))
@@ -163,7 +160,7 @@ def build_records(keys: RowBytes, rows: RowBytes) -> tuple[Bytes, Longs]:
     return records.data, records.starts
 
 
-def _record_bounds(data: Bytes, header: KvBatchHeader) -> Longs:
+def _record_bounds(data: row_bytes.Bytes, header: KvBatchHeader) -> row_bytes.Longs:
     """Find the start of every record, and the end of the last."""
     bounds = _even_bounds(data, header)
     if bounds is None:
@@ -176,18 +173,18 @@ def _record_bounds(data: Bytes, header: KvBatchHeader) -> Longs:
     return bounds
 
 
-def _even_bounds(data: Bytes, header: KvBatchHeader) -> Longs | None:
+def _even_bounds(data: row_bytes.Bytes, header: KvBatchHeader) -> row_bytes.Longs | None:
     """Return the bounds if all records have the same length, as those of fixed width do."""
     body = header.size - HEADER_BYTES
     if not header.record_count or body % header.record_count:
         return None
     size = body // header.record_count
     bounds = np.arange(header.record_count + 1, dtype=np.int64) * size + HEADER_BYTES
-    lengths = overlapping(data, np.int32)[bounds[:-1]]
+    lengths = row_bytes.overlapping(data, np.int32)[bounds[:-1]]
     return bounds if bool((lengths == size - _LENGTH_BYTES).all()) else None
 
 
-def _chained_bounds(data: Bytes, header: KvBatchHeader) -> Longs:
+def _chained_bounds(data: row_bytes.Bytes, header: KvBatchHeader) -> row_bytes.Longs:
     """Follow the lengths from record to record; this loop is hot, so it checks later."""
     unpack, view, position = _LENGTH.unpack_from, data.data, HEADER_BYTES
     places = [position]

@@ -5,14 +5,7 @@ from functools import partial
 
 from google.protobuf.message import Message
 
-from headwater.errors import (
-    AccessError,
-    AuthenticationError,
-    CorruptBatchError,
-    HeadwaterError,
-    UnsupportedError,
-    error_of_code,
-)
+from headwater import errors
 from headwater.metrics.tallies import ANSWERED, UNKNOWN_API
 from headwater.model.acl import Operation
 from headwater.model.bucket import TableBucket
@@ -181,9 +174,9 @@ class Dispatcher:
                 request = _WRITES[api.key](frame.body)
             if request is not None and self._authorizer is not None:
                 self._authorizer.check(api.key, request, session)
-        except HeadwaterError:
+        except errors.HeadwaterError:
             return None  # `serve` meets it again, and says what it is.
-        told: list[tuple[int, HeadwaterError | None]] = []
+        told: list[tuple[int, errors.HeadwaterError | None]] = []
         try:
             if request is None or not write_now(request, context, lambda *each: told.append(each)):
                 return None
@@ -225,7 +218,7 @@ class Dispatcher:
             else:
                 answer = await self._allowed(api.key, request, session)
             parts: list[Part] = answer if isinstance(answer, list) else [answer.SerializeToString()]
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             self._tell_refusal(frame, session, fault)
             return fault.code, (ResponseKind.ERROR, [_error(fault.code, str(fault))])
         except Exception as cause:  # noqa: BLE001 - the outer edge of a request
@@ -250,8 +243,8 @@ class Dispatcher:
                 trail.note(api, request, session, allowed=True)
                 await trail.require()
             answer = await self._checked(api, request, session)
-        except HeadwaterError as fault:
-            denied = isinstance(fault, AccessError)
+        except errors.HeadwaterError as fault:
+            denied = isinstance(fault, errors.AccessError)
             trail.note(api, request, session, allowed=not denied, detail=str(fault))
             raise
         # A login of several steps is recorded with its last one.
@@ -281,7 +274,7 @@ class Dispatcher:
         began, context = self._clock.monotonic(), Context(self._services, session)
         api = ApiKey.PRODUCE_LOG if isinstance(request, ProduceRequest) else ApiKey.PUT_KV
 
-        def counted(offset: int, fault: HeadwaterError | None) -> None:
+        def counted(offset: int, fault: errors.HeadwaterError | None) -> None:
             self._tally.took(api, self._clock.monotonic() - began)
             if fault is not None:
                 note_refusal(request, fault, context)
@@ -291,7 +284,7 @@ class Dispatcher:
             if self._authorizer is not None:
                 self._authorizer.check(api, request, session)
             return write_now(request, context, counted)
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             counted(-1, fault)
             return True
         except Exception as cause:  # noqa: BLE001 - the outer edge of a request
@@ -300,26 +293,28 @@ class Dispatcher:
 
     async def write(
         self, request: ProduceRequest | PutRequest, session: Session
-    ) -> tuple[int, HeadwaterError | None]:
+    ) -> tuple[int, errors.HeadwaterError | None]:
         """Write one batch that has to wait for something; return what `write_now` would tell.
 
         Only after `write_now`, which has checked that the session may write.
         """
         try:
             return await write_later(request, Context(self._services, session))
-        except HeadwaterError as fault:
+        except errors.HeadwaterError as fault:
             return -1, fault
         except Exception as cause:  # noqa: BLE001 - the outer edge of a request
             return -1, _unexpected(cause, session)
 
-    def _tell_refusal(self, frame: RequestFrame, session: Session, fault: HeadwaterError) -> None:
+    def _tell_refusal(
+        self, frame: RequestFrame, session: Session, fault: errors.HeadwaterError
+    ) -> None:
         if frame.api_key == ApiKey.AUTHENTICATE:
             return  # failed logins have events of their own
         known = frame.api_key in APIS
         kind = (frame.api_key if known else UNKNOWN_API, fault.code)
         if (left_out := self._services.refusals.turn(kind)) is not None:
             api = ApiKey(frame.api_key).name if known else str(frame.api_key)
-            tell = _events.warning if isinstance(fault, AccessError) else _events.info
+            tell = _events.warning if isinstance(fault, errors.AccessError) else _events.info
             tell(
                 "refused",
                 api=api,
@@ -333,7 +328,7 @@ class Dispatcher:
         if self._services.logins is None or api.key in _OPEN_TO_ALL:
             return
         if session.principal is None:
-            raise AuthenticationError(
+            raise errors.AuthenticationError(
                 "This server asks for a user name and a password.",
                 hint="Set the client's security protocol to SASL with mechanism PLAIN.",
             )
@@ -342,9 +337,9 @@ class Dispatcher:
 def _api_of(frame: RequestFrame) -> Api:
     api = APIS.get(frame.api_key)
     if api is None:
-        raise UnsupportedError(f"API {frame.api_key} is not served.")
+        raise errors.UnsupportedError(f"API {frame.api_key} is not served.")
     if not 0 <= frame.api_version <= api.version_max:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"{api.key.name} is served in versions 0 to {api.version_max}, not {frame.api_version}."
         )
     return api
@@ -360,13 +355,13 @@ async def _decode(api: Api, body: memoryview) -> Request:
     request = decode_message(api.request, bytes(body), api=api.key.name)
     async for text in in_turns(texts_of(request), per_turn=TEXTS_PER_TURN):
         if not isinstance(text, str):
-            raise CorruptBatchError(f"The body of {api.key.name} contains invalid UTF-8.")
+            raise errors.CorruptBatchError(f"The body of {api.key.name} contains invalid UTF-8.")
     return request
 
 
-def _unexpected(cause: Exception, session: Session) -> HeadwaterError:
+def _unexpected(cause: Exception, session: Session) -> errors.HeadwaterError:
     _events.error("write failed", cause=cause, peer=session.peer)
-    return error_of_code(UNEXPECTED, "The server failed; its log says why.")
+    return errors.error_of_code(UNEXPECTED, "The server failed; its log says why.")
 
 
 def _error(code: int, message: str) -> bytes:

@@ -22,7 +22,7 @@ from headwater.server.quotas import Quotas
 from headwater.server.security.door import Door, Guest, Strangers
 from headwater.server.security.tls import Certificates
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.frames import LENGTH, REQUEST_HEAD, ResponseKind, response_head
+from headwater.wire import frames
 
 _events = Events("listener")
 ANSWER_WITHIN_S = 5.0
@@ -227,14 +227,14 @@ class Listener:
 
 def refusal_in_clear(first: bytes) -> bytes:
     """Answer a request without TLS on a port that speaks it, as far as its head has come."""
-    if len(first) < LENGTH.size + REQUEST_HEAD.size:
+    if len(first) < frames.LENGTH.size + frames.REQUEST_HEAD.size:
         return b""
-    _, _, request_id = REQUEST_HEAD.unpack_from(first, LENGTH.size)
+    _, _, request_id = frames.REQUEST_HEAD.unpack_from(first, frames.LENGTH.size)
     fault = AuthenticationError(
         "This port speaks TLS.", hint="Connect with TLS: tls=True in Python, --tls for commands."
     )
     error = pb.ErrorResponse(error_code=fault.code, error_message=str(fault)).SerializeToString()
-    head = response_head(ResponseKind.ERROR, request_id, body_bytes=len(error))
+    head = frames.response_head(frames.ResponseKind.ERROR, request_id, body_bytes=len(error))
     return head + error
 
 

@@ -17,25 +17,13 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from headwater.errors import (
-    AuthenticationError,
-    HeadwaterError,
-    InvalidNameError,
-    InvalidOptionError,
-)
+from headwater import errors
 from headwater.runtime.clock import Clock, random_bytes
 from headwater.runtime.events import Events, Sparing
 from headwater.runtime.tasks import to_the_end
 from headwater.server.tokens import Identity, Tokens
 from headwater.store.local import Stamp, save_private, stamp_of
-from headwater.wire.sasl import (
-    DIGESTS,
-    OAUTHBEARER,
-    PLAIN,
-    SCRAM_SHA_256,
-    SCRAM_SHA_512,
-    Verifier,
-)
+from headwater.wire import sasl
 
 # Users and their passwords: a file of names with SCRAM verifiers. Files of older versions have
 # scrypt hashes, which only PLAIN can be checked against.
@@ -51,7 +39,9 @@ _SHA_512 = r"SCRAM-SHA-512(?:\$[1-9][0-9]{3,6})(?:\$[0-9a-f]{32})(?:\$[0-9a-f]{1
 _LINE = re.compile(rf"([^:]+):({_SCRYPT}|{_SHA_256},{_SHA_512})\Z")
 # Checked for an unknown user, so that the response takes as long as for a known one.
 _NOBODY = "scrypt$" + "00" * _SALT_BYTES + "$" + "00" * 64
-_NOBODY_SCRAM = Verifier(SCRAM_SHA_512, ITERATIONS, bytes(_SALT_BYTES), bytes(64), bytes(64))
+_NOBODY_SCRAM = sasl.Verifier(
+    sasl.SCRAM_SHA_512, ITERATIONS, bytes(_SALT_BYTES), bytes(64), bytes(64)
+)
 # Others must not read the hashes, to guess passwords from, nor write them.
 _MODE_REFUSED = stat.S_IWGRP | stat.S_IRWXO
 
@@ -91,7 +81,7 @@ class Users:
         for number, line in enumerate(path.read_bytes().splitlines(), start=1):
             found = _LINE.match(line.decode("utf-8", "replace"))
             if found is None:
-                raise InvalidOptionError(
+                raise errors.InvalidOptionError(
                     f"Line {number} of {path} is not a user entry.",
                     hint=f"Add users with: headwater user add {path} NAME",
                 )
@@ -101,18 +91,20 @@ class Users:
     def with_user(self, name: str, password: str) -> "Users":
         """Add a user, or change the password of one."""
         if not _NAME.match(name):
-            raise InvalidNameError(
+            raise errors.InvalidNameError(
                 f"The user name {name!r} may only contain letters, digits and '_.@-', at most 128."
             )
         if not password:
-            raise InvalidOptionError("The password is empty.", hint="Enter a password.")
+            raise errors.InvalidOptionError("The password is empty.", hint="Enter a password.")
         return Users({**self._hashes, name: verifiers_of(password)})
 
     def without_user(self, name: str) -> "Users":
         """Remove a user."""
         if name not in self._hashes:
             known = ", ".join(sorted(self._hashes)) or "nobody"
-            raise InvalidNameError(f"There is no user {name!r}.", hint=f"The users are {known}.")
+            raise errors.InvalidNameError(
+                f"There is no user {name!r}.", hint=f"The users are {known}."
+            )
         return Users({each: held for each, held in self._hashes.items() if each != name})
 
     def save(self, path: Path) -> None:
@@ -134,10 +126,10 @@ class Users:
             verifier = _NOBODY_SCRAM if not held or _is_scrypt(held) else _verifiers(held)[-1]
             is_right |= verifier.matches(password)
         if not is_right or not held or not password:
-            raise AuthenticationError("The user name or the password is wrong.")
+            raise errors.AuthenticationError("The user name or the password is wrong.")
         return held
 
-    def verifier(self, name: str, mechanism: str, *, secret: bytes) -> tuple[Verifier, str]:
+    def verifier(self, name: str, mechanism: str, *, secret: bytes) -> tuple[sasl.Verifier, str]:
         """Return what SCRAM is checked against, and the user's credential.
 
         An unknown user gets a salt of their own, always the same, and keys that nobody has.
@@ -148,8 +140,8 @@ class Users:
                 if verifier.mechanism == mechanism:
                     return verifier, held
         salt = hmac.digest(secret, f"{mechanism}:{name}".encode(), "sha256")[:_SALT_BYTES]
-        key = random_bytes(hashlib.new(DIGESTS[mechanism]).digest_size)
-        return Verifier(mechanism, self._iterations, salt, key, key), ""
+        key = random_bytes(hashlib.new(sasl.DIGESTS[mechanism]).digest_size)
+        return sasl.Verifier(mechanism, self._iterations, salt, key, key), ""
 
 
 @contextmanager
@@ -166,7 +158,7 @@ def editing(path: Path) -> Iterator[Users]:
 def _check_mode(path: Path) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _MODE_REFUSED:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"{path} has mode {mode:03o}: other users of this machine can read or change it.",
             hint=f"Run: chmod 600 {path}",
         )
@@ -175,19 +167,19 @@ def _check_mode(path: Path) -> None:
 def verifiers_of(password: str) -> str:
     """Make the verifiers of a password, each with a fresh salt, as they are kept in the file."""
     texts = []
-    for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512):
+    for mechanism in (sasl.SCRAM_SHA_256, sasl.SCRAM_SHA_512):
         salt = random_bytes(_SALT_BYTES)
-        made = Verifier.of(mechanism, password, salt=salt, iterations=ITERATIONS)
+        made = sasl.Verifier.of(mechanism, password, salt=salt, iterations=ITERATIONS)
         values = (value.hex() for value in (salt, made.stored_key, made.server_key))
         texts.append("$".join((mechanism, str(ITERATIONS), *values)))
     return ",".join(texts)
 
 
-def _verifiers(held: str) -> tuple[Verifier, ...]:
+def _verifiers(held: str) -> tuple[sasl.Verifier, ...]:
     found = []
     for text in held.split(","):
         mechanism, iterations, *values = text.split("$")
-        found.append(Verifier(mechanism, int(iterations), *map(bytes.fromhex, values)))
+        found.append(sasl.Verifier(mechanism, int(iterations), *map(bytes.fromhex, values)))
     return tuple(found)
 
 
@@ -320,14 +312,14 @@ class Logins:
 
     def _check_mechanisms(self) -> None:
         """Refuse mechanisms with which nobody could log in."""
-        needs_users = [each for each in self._mechanisms if each != OAUTHBEARER]
+        needs_users = [each for each in self._mechanisms if each != sasl.OAUTHBEARER]
         if needs_users and not len(self.users):
-            raise InvalidOptionError(
+            raise errors.InvalidOptionError(
                 f"{needs_users[0]} needs users.", hint="Pass a file of users with --users."
             )
-        if OAUTHBEARER in self._mechanisms and self.tokens is None:
-            raise InvalidOptionError(
-                f"{OAUTHBEARER} needs keys to check tokens with.", hint="Set --token-keys."
+        if sasl.OAUTHBEARER in self._mechanisms and self.tokens is None:
+            raise errors.InvalidOptionError(
+                f"{sasl.OAUTHBEARER} needs keys to check tokens with.", hint="Set --token-keys."
             )
         self._tell_of_outdated()
 
@@ -348,10 +340,10 @@ class Logins:
         """
         found: tuple[str, ...] = self._mechanisms
         if not found and len(self.users):
-            found = (PLAIN,) if self.users.outdated else (*DIGESTS, PLAIN)
+            found = (sasl.PLAIN,) if self.users.outdated else (*sasl.DIGESTS, sasl.PLAIN)
         if not self._mechanisms and self.tokens is not None:
-            found = (*found, OAUTHBEARER)
-        return tuple(each for each in found if not in_clear or each in DIGESTS)
+            found = (*found, sasl.OAUTHBEARER)
+        return tuple(each for each in found if not in_clear or each in sasl.DIGESTS)
 
     @asynccontextmanager
     async def attempt(self, name: str, *, address: str) -> AsyncIterator[None]:
@@ -365,7 +357,7 @@ class Logins:
             self._guesses.failed(network, user)
             try:
                 yield
-            except AuthenticationError as fault:
+            except errors.AuthenticationError as fault:
                 self._tell(address, user, str(fault))
                 raise
             self._guesses.succeeded(network, user)
@@ -385,11 +377,11 @@ class Logins:
         loop = asyncio.get_running_loop()
         return await to_the_end(loop.run_in_executor(self._threads, partial(work, *args, **named)))
 
-    def malformed(self, reason: str, *, address: str) -> AuthenticationError:
+    def malformed(self, reason: str, *, address: str) -> errors.AuthenticationError:
         """Record a failure without a name, and return the error for the client."""
         self._guesses.failed(network_of(address), "")
         self._tell(address, "", reason)
-        return AuthenticationError(reason)
+        return errors.AuthenticationError(reason)
 
     async def reload(self) -> bool:
         """Load changes of the file of users; tell whether there were any.
@@ -405,9 +397,9 @@ class Logins:
         self._stamp_seen = stamp
         try:
             if stamp is None:
-                raise InvalidOptionError(f"{path} is missing.", hint="Put it back.")
+                raise errors.InvalidOptionError(f"{path} is missing.", hint="Put it back.")
             self.users = await asyncio.to_thread(Users.load, path)
-        except (HeadwaterError, OSError) as fault:
+        except (errors.HeadwaterError, OSError) as fault:
             _events.error("users not reloaded", reason=str(fault), in_force=len(self.users))
             return False
         _events.info("users reloaded", users=len(self.users))

@@ -16,14 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater import errors
 from headwater.config.quotas import Created, Limits, Quota, read_quotas, write_quotas
-from headwater.errors import (
-    BucketLimitError,
-    PartitionLimitError,
-    RetryLaterError,
-    ScannerLimitError,
-    TableLimitError,
-)
 from headwater.runtime.clock import Clock
 from headwater.store.local import Stamp, save_private, stamp_of
 
@@ -122,9 +116,9 @@ class Account:
             del self.waiting[waiting]
             waiting()
 
-    def refuse(self, limit: str, has: str, *, hint: str) -> RetryLaterError:
+    def refuse(self, limit: str, has: str, *, hint: str) -> errors.RetryLaterError:
         """Count a refusal that more time can mend, and return the error for it."""
-        return RetryLaterError(self.refused(limit, has), hint=hint)
+        return errors.RetryLaterError(self.refused(limit, has), hint=hint)
 
     def refused(self, limit: str, has: str) -> str:
         """Count a refusal, and say which limit it is."""
@@ -263,7 +257,7 @@ class Meter:
         ):
             most = getattr(self.account.quota, limit)
             if most and count >= most:
-                raise ScannerLimitError(
+                raise errors.ScannerLimitError(
                     self.account.refused(limit, f"has {count} open scans"),
                     hint="Close scans that are not needed, then try again.",
                 )
@@ -323,9 +317,9 @@ class Quotas:
         """Refuse what a user would have created if it is more than they may; time mends nothing."""
         account = self._account(user)
         for limit, count, kind, noun in (
-            ("user_tables_max", wanted.tables, TableLimitError, "tables"),
-            ("user_partitions_max", wanted.partitions, PartitionLimitError, "partitions"),
-            ("user_buckets_max", wanted.buckets, BucketLimitError, "buckets"),
+            ("user_tables_max", wanted.tables, errors.TableLimitError, "tables"),
+            ("user_partitions_max", wanted.partitions, errors.PartitionLimitError, "partitions"),
+            ("user_buckets_max", wanted.buckets, errors.BucketLimitError, "buckets"),
         ):
             most = getattr(account.quota, limit)
             if most and count > most:

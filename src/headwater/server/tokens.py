@@ -17,13 +17,8 @@ from typing import TYPE_CHECKING
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
+from headwater import errors
 from headwater.config.server import ServerSettings
-from headwater.errors import (
-    AuthenticationError,
-    HeadwaterError,
-    InvalidOptionError,
-    UnsupportedError,
-)
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 
@@ -62,7 +57,7 @@ class Tokens:
         try:
             self._jwt = import_module("jwt")
         except ImportError as fault:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 "Checking tokens needs a package that is not installed.",
                 hint="Run: pip install 'headwater[security]'",
             ) from fault
@@ -83,14 +78,14 @@ class Tokens:
                 if algorithm in algorithms_of(key):
                     return self._identity(self._claims(token, key, str(algorithm)))
         except self._jwt.InvalidSignatureError:
-            raise AuthenticationError("The signature of the token is wrong.") from None
+            raise errors.AuthenticationError("The signature of the token is wrong.") from None
         except self._jwt.ExpiredSignatureError:
-            raise AuthenticationError(
+            raise errors.AuthenticationError(
                 "The token has expired.", hint="Log in with a new one."
             ) from None
         except self._jwt.PyJWTError as fault:
-            raise AuthenticationError(f"The token is not accepted: {fault}.") from None
-        raise AuthenticationError("No key of this server fits the token.")
+            raise errors.AuthenticationError(f"The token is not accepted: {fault}.") from None
+        raise errors.AuthenticationError("No key of this server fits the token.")
 
     def _claims(self, token: str, key: "PyJWK", algorithm: str) -> Mapping[str, object]:
         settings = self._settings
@@ -108,7 +103,7 @@ class Tokens:
     def _identity(self, claims: Mapping[str, object]) -> Identity:
         name = claims[self._settings.token_principal_claim]
         if not isinstance(name, str) or not is_name(name):
-            raise AuthenticationError(
+            raise errors.AuthenticationError(
                 f"The claim '{self._settings.token_principal_claim}' of the token is not a name."
             )
         expires = claims["exp"]
@@ -123,7 +118,9 @@ class Tokens:
             groups = tuple(each for each in names if isinstance(each, str) and is_name(each))
             if len(groups) == len(names):
                 return groups
-        raise AuthenticationError(f"The claim '{claim}' of the token is not a list of names.")
+        raise errors.AuthenticationError(
+            f"The claim '{claim}' of the token is not a list of names."
+        )
 
 
 def is_name(text: str) -> bool:
@@ -195,7 +192,7 @@ class _Keys:
         try:
             text = _fetched(self._place) if self.is_remote else _read(self._place)
             self._held = _parsed(text, self._place)
-        except (HeadwaterError, OSError) as fault:
+        except (errors.HeadwaterError, OSError) as fault:
             _events.error("token keys not loaded", reason=str(fault), in_force=len(self._held))
 
 
@@ -212,7 +209,7 @@ def _read(place: str) -> bytes:
         with Path(place).open("rb") as file:
             return _limited(file.read(KEYS_BYTES_MAX + 1), place)
     except OSError as fault:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"The keys for tokens cannot be read: {fault.strerror}: {place}.",
             hint="Set --token-keys to a PEM or JWKS file, or an https address.",
         ) from fault
@@ -222,7 +219,7 @@ def _check_address(place: str) -> None:
     parts = urlsplit(place)
     is_local = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
     if (parts.scheme != "https" and not is_local) or not parts.hostname:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             "The keys for tokens may only be fetched over https.",
             hint="Set --token-keys to an https address, or to a file.",
         )
@@ -242,12 +239,16 @@ def _fetched(place: str) -> bytes:
         with opener.open(place, timeout=FETCH_WITHIN_S) as answer:
             return _limited(answer.read(KEYS_BYTES_MAX + 1), place)
     except (URLError, ValueError) as fault:
-        raise InvalidOptionError(f"The keys for tokens cannot be fetched: {fault}.") from fault
+        raise errors.InvalidOptionError(
+            f"The keys for tokens cannot be fetched: {fault}."
+        ) from fault
 
 
 def _limited(text: bytes, place: str) -> bytes:
     if len(text) > KEYS_BYTES_MAX:
-        raise InvalidOptionError(f"The keys in {place} take more than {KEYS_BYTES_MAX} bytes.")
+        raise errors.InvalidOptionError(
+            f"The keys in {place} take more than {KEYS_BYTES_MAX} bytes."
+        )
     return text
 
 
@@ -260,10 +261,10 @@ def _parsed(text: bytes, place: str) -> "tuple[PyJWK, ...]":
         else:
             found = [_of_pem(text)]
     except (jwt.PyJWTError, ValueError, TypeError, KeyError, AttributeError) as fault:
-        raise InvalidOptionError(f"The keys in {place} are not valid: {fault}.") from fault
+        raise errors.InvalidOptionError(f"The keys in {place} are not valid: {fault}.") from fault
     keys = tuple(each for each in found if algorithms_of(each))[:KEYS_MAX]
     if not keys:
-        raise InvalidOptionError(
+        raise errors.InvalidOptionError(
             f"{place} contains no public key that tokens can be checked with.",
             hint="RSA, EC (P-256, P-384, P-521) and Ed25519 keys are supported.",
         )

@@ -5,17 +5,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
+from headwater import errors
 from headwater.config.auto_partition import partitions_to_create, partitions_to_drop
 from headwater.config.table_options import LakeOptions, TableOptions
-from headwater.errors import (
-    BucketMissingError,
-    DirectoryLostError,
-    HeadwaterError,
-    PartitionMissingError,
-    StoppingError,
-    StorageError,
-    TableMissingError,
-)
 from headwater.model.bucket import TableBucket
 from headwater.model.path import PARTITION_SEPARATOR
 from headwater.model.table import TableInfo
@@ -88,7 +80,7 @@ class Upkeep:
         """Notice that the directory was moved, deleted or taken over, even without writes."""
         try:
             self._services.catalog.lock.check()
-        except DirectoryLostError:
+        except errors.DirectoryLostError:
             self._services.lost.set()
             return
         with suppress(OSError):  # There is none, then.
@@ -100,7 +92,7 @@ class Upkeep:
         """Record the trusted time: the next start distrusts a clock that is far ahead of it."""
         try:
             self._services.catalog.remember_time()
-        except StorageError as fault:
+        except errors.StorageError as fault:
             _events.warning("time not recorded", reason=str(fault))
 
     async def reload_users(self) -> None:
@@ -116,7 +108,7 @@ class Upkeep:
         try:
             if self._services.quotas.reload():
                 _events.info("quotas reloaded")
-        except (HeadwaterError, OSError) as fault:
+        except (errors.HeadwaterError, OSError) as fault:
             _events.warning("quotas not reloaded", reason=str(fault))
 
     # ---- retention
@@ -127,9 +119,9 @@ class Upkeep:
         for bucket, tablet in self._services.tablets.all_open():
             try:
                 await self._expire(bucket, tablet)
-            except BucketMissingError:
+            except errors.BucketMissingError:
                 continue  # Dropped since the list was made.
-            except HeadwaterError as fault:  # One bucket must not stop the others.
+            except errors.HeadwaterError as fault:  # One bucket must not stop the others.
                 _events.warning("rows not expired", bucket=str(bucket), reason=str(fault))
 
     async def _expire(self, bucket: TableBucket, tablet: LogTablet) -> None:
@@ -199,9 +191,9 @@ class Upkeep:
     ) -> None:
         try:
             await step()
-        except BucketMissingError:
+        except errors.BucketMissingError:
             return  # Dropped since the list was made.
-        except (HeadwaterError, OSError) as fault:  # One bucket must not stop the others.
+        except (errors.HeadwaterError, OSError) as fault:  # One bucket must not stop the others.
             _events.warning("state not kept up", bucket=str(bucket), reason=str(fault))
 
     # ---- data at rest
@@ -217,7 +209,7 @@ class Upkeep:
     async def _verify(self, bucket: TableBucket, tablet: LogTablet) -> int:
         try:
             return await tablet.verify(VERIFY_BYTES)
-        except HeadwaterError as fault:  # Logged once; the others still have their turn.
+        except errors.HeadwaterError as fault:  # Logged once; the others still have their turn.
             _events.error("data not verified", bucket=str(bucket), reason=str(fault))
             self._unverifiable.add(bucket)
             return 0
@@ -231,9 +223,12 @@ class Upkeep:
         for bucket, tablet in self._services.tablets.all_open():
             try:
                 await self._join(bucket, tablet)
-            except (BucketMissingError, TableMissingError, StoppingError):
+            except (errors.BucketMissingError, errors.TableMissingError, errors.StoppingError):
                 continue  # Dropped or closed since the list was made.
-            except (HeadwaterError, OSError) as fault:  # One bucket must not stop the others.
+            except (
+                errors.HeadwaterError,
+                OSError,
+            ) as fault:  # One bucket must not stop the others.
                 _events.warning("batches not joined", bucket=str(bucket), reason=str(fault))
 
     async def _join(self, bucket: TableBucket, tablet: LogTablet) -> None:
@@ -268,7 +263,7 @@ class Upkeep:
         try:
             if table.descriptor.is_partitioned:
                 await self.follow_partitions_of(table)
-        except (HeadwaterError, OSError) as fault:  # One table must not stop the others.
+        except (errors.HeadwaterError, OSError) as fault:  # One table must not stop the others.
             _events.warning("partitions not followed", table=str(table.path), reason=str(fault))
 
     async def follow_partitions_of(self, table: TableInfo) -> None:
@@ -290,7 +285,7 @@ class Upkeep:
         partitions, keys = self._services.catalog.partitions, table.descriptor.partition_keys
         try:
             expired = partitions.by_name(table.path, name)
-        except PartitionMissingError:
+        except errors.PartitionMissingError:
             return  # Dropped since the list was made.
         if LakeOptions.of(table.descriptor.properties).enabled:
             number = expired.partition_id

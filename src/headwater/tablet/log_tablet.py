@@ -9,12 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import Literal, Protocol, TypeVar
 
-from headwater.errors import (
-    BucketFencedError,
-    InvalidAcksError,
-    LogDivergedError,
-    RecordTooLargeError,
-)
+from headwater import errors
 from headwater.log.join import Join, Joined
 from headwater.log.log import Appended, Log
 from headwater.log.retention import expired_segments, should_roll_expired
@@ -149,7 +144,7 @@ class LogTablet:
     def check_same(self, position: int, incarnation: int) -> None:
         """Refuse a position of another log: of one that went on from the same copy as this one."""
         if not self.log.lineage.holds(position, incarnation):
-            raise LogDivergedError(
+            raise errors.LogDivergedError(
                 f"The rows before offset {position} are not those that were there before: the"
                 " storage was restored from a copy that did not have them all."
             )
@@ -247,7 +242,7 @@ class LogTablet:
 
         On a disk that failed, what was durable before is all that there is.
         """
-        with suppress(BucketFencedError):
+        with suppress(errors.BucketFencedError):
             await self._commit.durable(self._answered)
         return self.high_watermark
 
@@ -464,7 +459,7 @@ class LogTablet:
 def check_acks(acks: int) -> None:
     """Refuse a number that says nothing about durability."""
     if acks not in ACKS:
-        raise InvalidAcksError(f"acks is {acks}, but must be one of -1, 0 and 1.")
+        raise errors.InvalidAcksError(f"acks is {acks}, but must be one of -1, 0 and 1.")
 
 
 def _split(records: Part) -> Batches:
@@ -472,7 +467,7 @@ def _split(records: Part) -> Batches:
     found = islice(iterate(view), BATCHES_MAX + 1)
     batches = [(view[position : position + header.size], header) for header, position in found]
     if len(batches) > BATCHES_MAX:
-        raise RecordTooLargeError(
+        raise errors.RecordTooLargeError(
             f"A request has more than {BATCHES_MAX} record batches for a bucket.",
             hint="Put more rows into a batch.",
         )

@@ -12,29 +12,15 @@ from headwater.errors import BucketFencedError, BucketMissingError, KvStorageErr
 from headwater.kv.heap import ABSENT, Locations
 from headwater.kv.state import IndexRoom, KvState, any_room
 from headwater.log.writers import NOBODY
-from headwater.rows.kv_batch import (
-    RECORD_BYTES_MIN,
-    KvBatchHeader,
-    KvRecords,
-    build_kv_batch,
-    check_kv_crc,
-    read_kv_header,
-    read_kv_records,
-)
+from headwater.rows import kv_batch
 from headwater.rows.log_batch import NO_SEQUENCE, NO_WRITER, read_header
 from headwater.rows.row_bytes import RowBytes
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import to_the_end
 from headwater.store.disk import Part
+from headwater.tablet import log_tablet
 from headwater.tablet.keyed_table import AutoIds, KeyedTable, TableVersion, seal_aged
-from headwater.tablet.log_tablet import (
-    ANYONE,
-    INLINE_BYTES_MAX,
-    LogTablet,
-    Sender,
-    check_acks,
-)
 from headwater.tablet.merge import PreparedPut, PutBatch, prepare
 from headwater.tablet.merge_one import OneRule, PreparedOne, prepare_one
 from headwater.tablet.state_read import DURABLE, Lookups, Room, StateScan, Unsynced, Values
@@ -45,7 +31,7 @@ UNWRITTEN_SEGMENTS_MAX = 1
 INLINE_RECORDS_MAX = 1024
 RULES_KEPT = 8
 
-_Read = tuple[KvBatchHeader, KvRecords]
+_Read = tuple[kv_batch.KvBatchHeader, kv_batch.KvRecords]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +59,7 @@ class PkTablet:
 
     def __init__(  # noqa: PLR0913 - one argument per part
         self,
-        log: LogTablet,
+        log: log_tablet.LogTablet,
         table: KeyedTable,
         state: KvState,
         *,
@@ -100,14 +86,19 @@ class PkTablet:
     # ---- writing
 
     async def put(
-        self, records: Part, *, acks: int, rules: PutRules, sender: Sender = ANYONE
+        self,
+        records: Part,
+        *,
+        acks: int,
+        rules: PutRules,
+        sender: log_tablet.Sender = log_tablet.ANYONE,
     ) -> PutReceipt:
         """Write one batch of upserts and deletes, all of it or nothing.
 
         1. begin to read the batch, in a thread where that takes long  2. wait for the turn
         3. merge, append the changelog, apply  4. wait until durable
         """
-        check_acks(acks)
+        log_tablet.check_acks(acks)
         view = memoryview(records).toreadonly()
         is_small = _is_small(view)
         read = _done(_read(view)) if is_small else self._in_thread(view)
@@ -124,7 +115,7 @@ class PkTablet:
         await self.log.acknowledge(end_offset, acks=acks)
         return PutReceipt(end_offset)
 
-    def put_now(self, records: Part, *, sender: Sender) -> int | None:
+    def put_now(self, records: Part, *, sender: log_tablet.Sender) -> int | None:
         """Write a batch of one whole row without waiting, and return where the log ends then.
 
         None says that nothing was done, and that `put` has to wait for something, or to merge by
@@ -132,13 +123,17 @@ class PkTablet:
         """
         view = memoryview(records).toreadonly()
         size = len(view)
-        if size > INLINE_BYTES_MAX or not self.log.turn.is_free or not self.state.heap.takes(size):
+        if (
+            size > log_tablet.INLINE_BYTES_MAX
+            or not self.log.turn.is_free
+            or not self.state.heap.takes(size)
+        ):
             return None
-        header = read_kv_header(view)
+        header = kv_batch.read_kv_header(view)
         rule = self._rule(self.table.latest()) if header.record_count == 1 else None
         if rule is None:
             return None
-        check_kv_crc(view, header)
+        kv_batch.check_kv_crc(view, header)
         sender.check(header.writer_id)
         self.refuse_if_failed()
         log, owner = self.log, sender.owner
@@ -148,7 +143,7 @@ class PkTablet:
         if resent is not None:
             return resent.end_offset
         prepared = prepare_one(view, header, rule=rule, state=self.state)
-        if prepared is None or len(prepared.changelog) > INLINE_BYTES_MAX:
+        if prepared is None or len(prepared.changelog) > log_tablet.INLINE_BYTES_MAX:
             return None
         changelog = memoryview(prepared.changelog)
         log_header = read_header(changelog)
@@ -177,9 +172,11 @@ class PkTablet:
             if not len(keys):
                 return 0
             version = self.table.latest()
-            header = KvBatchHeader(0, 0, version.schema_id, 0, NO_WRITER, NO_SEQUENCE, len(keys))
+            header = kv_batch.KvBatchHeader(
+                0, 0, version.schema_id, 0, NO_WRITER, NO_SEQUENCE, len(keys)
+            )
             nothing = RowBytes(keys.data, keys.ends, keys.ends)
-            records = KvRecords(keys, nothing, np.ones(len(keys), np.bool_), keys.starts)
+            records = kv_batch.KvRecords(keys, nothing, np.ones(len(keys), np.bool_), keys.starts)
             batch = PutBatch(
                 header, records, self.table.removing(version), version, is_partial=False
             )
@@ -195,14 +192,14 @@ class PkTablet:
         distinct = RowBytes.of(list(dict.fromkeys(keys)))
         rows = self.table.rows_of_keys(distinct, version, partition=partition)
         encoded = self.table.encode(rows, version.schema_id)
-        batch = build_kv_batch(distinct, encoded, schema_id=version.schema_id)
+        batch = kv_batch.build_kv_batch(distinct, encoded, schema_id=version.schema_id)
         targets = tuple(sorted(map(version.schema.index_of, version.schema.primary_key)))
         await self.put(batch, acks=acks, rules=PutRules(targets))
 
     async def _write(
         self,
-        header: KvBatchHeader,
-        records: KvRecords,
+        header: kv_batch.KvBatchHeader,
+        records: kv_batch.KvRecords,
         *,
         rules: PutRules,
         is_small: bool,
@@ -237,7 +234,9 @@ class PkTablet:
         self._apply(prepared, end_offset)
         return end_offset
 
-    def _batch(self, header: KvBatchHeader, records: KvRecords, rules: PutRules) -> PutBatch:
+    def _batch(
+        self, header: kv_batch.KvBatchHeader, records: kv_batch.KvRecords, rules: PutRules
+    ) -> PutBatch:
         version = self.table.latest()
         targets = self.table.targets(
             rules.target_columns, schema_id=header.schema_id, wanted=version
@@ -376,15 +375,15 @@ def _done(read: _Read) -> asyncio.Future[_Read]:
 
 def _is_small(view: memoryview) -> bool:
     """Tell whether a batch is merged in no time: thousands of records fit into few bytes."""
-    if len(view) > INLINE_BYTES_MAX:
+    if len(view) > log_tablet.INLINE_BYTES_MAX:
         return False
     return (
-        len(view) <= INLINE_RECORDS_MAX * RECORD_BYTES_MIN
-        or read_kv_header(view).record_count <= INLINE_RECORDS_MAX
+        len(view) <= INLINE_RECORDS_MAX * kv_batch.RECORD_BYTES_MIN
+        or kv_batch.read_kv_header(view).record_count <= INLINE_RECORDS_MAX
     )
 
 
 def _read(view: memoryview) -> _Read:
-    header = read_kv_header(view)
-    check_kv_crc(view, header)
-    return header, read_kv_records(view, header)
+    header = kv_batch.read_kv_header(view)
+    kv_batch.check_kv_crc(view, header)
+    return header, kv_batch.read_kv_records(view, header)

@@ -14,7 +14,7 @@ from headwater.read.split import LogPart
 from headwater.runtime.clock import random_bytes
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import aside
-from headwater.tiering import progress
+from headwater.tiering import progress, task
 from headwater.tiering.commit import Commitment, Proposal
 from headwater.tiering.plan import (
     Limits,
@@ -29,7 +29,6 @@ from headwater.tiering.plan import (
 )
 from headwater.tiering.status import check_columns, look_at
 from headwater.tiering.target import ends_of, ensured_target, prepare_offsets, report_snapshot
-from headwater.tiering.task import Outcome, Runner, Skipped, TaskDone, TieringTask
 
 # Lake tables that another kind of tierer fills, which says elsewhere what they hold.
 
@@ -95,7 +94,7 @@ async def tier_round(
     turn: progress.TieringTurn,
     *,
     client: AsyncClient,
-    runner: Runner,
+    runner: task.Runner,
     lakes: Lakes,
     limits: Limits,
     watch: progress.Watch = progress.no_watch,
@@ -118,7 +117,7 @@ class Tierer:
         turn: progress.TieringTurn,
         *,
         client: AsyncClient,
-        runner: Runner,
+        runner: task.Runner,
         lakes: Lakes,
         watch: progress.Watch,
     ) -> None:
@@ -229,9 +228,9 @@ class Tierer:
     ) -> list[WrittenSplit]:
         await self._watch(progress.RoundStep.WRITE)
         tasks = await aside(_tasks, target, plan, committer=committer, on=on)
-        done: list[Outcome] = []
+        done: list[task.Outcome] = []
 
-        def note(each: TaskDone) -> None:
+        def note(each: task.TaskDone) -> None:
             done.append(each.outcome)
 
         try:
@@ -242,7 +241,7 @@ class Tierer:
         return [
             WrittenSplit(split, outcome)
             for split, outcome in zip(plan.splits, outcomes, strict=True)
-            if not isinstance(outcome, Skipped)
+            if not isinstance(outcome, task.Skipped)
         ]
 
     # ---- 7. to 9. making it visible
@@ -287,7 +286,7 @@ def _tasks(
     *,
     committer: LakeCommitter,
     on: LakeSnapshot | None,
-) -> list[TieringTask]:
+) -> list[task.TieringTask]:
     keys = target.spec.partition_keys
     buckets = [
         (() if each.partition is None else spec_of_name(each.partition, keys), each.bucket)
@@ -295,15 +294,15 @@ def _tasks(
     ]
     writes = committer.write_tasks(buckets, on=on)
     return [
-        TieringTask(
+        task.TieringTask(
             lake=target.lake, spec=target.spec, write=write, table=target.table, split=split
         )
         for split, write in zip(plan.splits, writes, strict=True)
     ]
 
 
-def _results(outcomes: Sequence[Outcome]) -> list[WriteResult]:
-    return [each for each in outcomes if not isinstance(each, Skipped)]
+def _results(outcomes: Sequence[task.Outcome]) -> list[WriteResult]:
+    return [each for each in outcomes if not isinstance(each, task.Skipped)]
 
 
 def _told(

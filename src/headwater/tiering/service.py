@@ -16,34 +16,12 @@ from headwater.lake.lakes import Lakes
 from headwater.lake.spi import WriteResult
 from headwater.model.path import TablePath
 from headwater.runtime.events import Events
+from headwater.tiering import progress, task
 from headwater.tiering.leases import Leases
 from headwater.tiering.plan import TieringSettings
-from headwater.tiering.progress import (
-    Copied,
-    Listener,
-    RoundReport,
-    RoundStep,
-    Stepped,
-    TieringTurn,
-    TurnBegan,
-    TurnEnded,
-    TurnFailed,
-    Waits,
-    deaf,
-)
 from headwater.tiering.round import tier_round
 from headwater.tiering.status import Behind
 from headwater.tiering.target import report_snapshot
-from headwater.tiering.task import (
-    LocalRunner,
-    Outcome,
-    Report,
-    RewriteTask,
-    Runner,
-    Skipped,
-    TaskDone,
-    TieringTask,
-)
 from headwater.tiering.upkeep import LakeUpkeep
 
 # A runner that tells how far it is.
@@ -52,25 +30,27 @@ from headwater.tiering.upkeep import LakeUpkeep
 class CountedRunner:
     """Let another runner run tasks, and tell a listener of each that ends."""
 
-    def __init__(self, runner: Runner, listener: Listener) -> None:
+    def __init__(self, runner: task.Runner, listener: progress.Listener) -> None:
         self._runner = runner
         self._listener = listener
 
-    async def run(self, tasks: Sequence[TieringTask], *, report: Report) -> list[Outcome]:
+    async def run(
+        self, tasks: Sequence[task.TieringTask], *, report: task.Report
+    ) -> list[task.Outcome]:
         """Return what came of each task, in the order of the tasks, and report each as it ends."""
         done = rows = 0
 
-        def count(each: TaskDone) -> None:
+        def count(each: task.TaskDone) -> None:
             nonlocal done, rows
             report(each)
             done += 1
-            rows += 0 if isinstance(each.outcome, Skipped) else each.outcome.row_count
+            rows += 0 if isinstance(each.outcome, task.Skipped) else each.outcome.row_count
             path = each.task.table.path
-            self._listener(Copied(path, tasks_done=done, tasks=len(tasks), rows=rows))
+            self._listener(progress.Copied(path, tasks_done=done, tasks=len(tasks), rows=rows))
 
         return await self._runner.run(tasks, report=count)
 
-    async def rewrite(self, tasks: Sequence[RewriteTask]) -> list[WriteResult]:
+    async def rewrite(self, tasks: Sequence[task.RewriteTask]) -> list[WriteResult]:
         """Return the files that each rewrite has led to, in the order of the tasks."""
         return await self._runner.rewrite(tasks)
 
@@ -89,11 +69,11 @@ class TieringService:
     def __init__(
         self,
         client: AsyncClient,
-        runner: Runner,
+        runner: task.Runner,
         *,
         settings: TieringSettings | None = None,
         lakes: Lakes | None = None,
-        listener: Listener = deaf,
+        listener: progress.Listener = progress.deaf,
     ) -> None:
         self._client = client
         self._runner = CountedRunner(runner, listener)
@@ -142,11 +122,11 @@ class TieringService:
         finally:
             await self._leases.close()
 
-    async def tier(self, turn: TieringTurn) -> RoundReport | None:
+    async def tier(self, turn: progress.TieringTurn) -> progress.RoundReport | None:
         """Tier a table that was handed out; None if that failed, which others need not know."""
         assignment, began = turn.assignment, self._clock.monotonic()
         path = assignment.path
-        self._listener(TurnBegan(path))
+        self._listener(progress.TurnBegan(path))
         try:
             report = await self._leases.during(assignment, self._round(turn))
         except asyncio.CancelledError:
@@ -155,19 +135,19 @@ class TieringService:
         except Exception as fault:  # noqa: BLE001 - one bad table must not stop the others
             # Also if another holds it by now, whom that does not concern.
             self._leases.failed(assignment, fault)
-            self._tell_failed(TurnFailed(path, fault, self._clock.monotonic() - began))
+            self._tell_failed(progress.TurnFailed(path, fault, self._clock.monotonic() - began))
             return None
         self._leases.finished(assignment, report.snapshot, is_forced=report.rows_left > 0)
-        self._listener(TurnEnded(path, report, self._clock.monotonic() - began))
+        self._listener(progress.TurnEnded(path, report, self._clock.monotonic() - began))
         return report
 
     # ---- one table
 
-    async def _round(self, turn: TieringTurn) -> RoundReport:
+    async def _round(self, turn: progress.TieringTurn) -> progress.RoundReport:
         path = turn.assignment.path
 
-        async def watch(step: RoundStep) -> None:
-            self._listener(Stepped(path, step))
+        async def watch(step: progress.RoundStep) -> None:
+            self._listener(progress.Stepped(path, step))
 
         report = await tier_round(
             turn,
@@ -179,7 +159,9 @@ class TieringService:
         )
         return await self._kept(turn, report)
 
-    async def _kept(self, turn: TieringTurn, report: RoundReport) -> RoundReport:
+    async def _kept(
+        self, turn: progress.TieringTurn, report: progress.RoundReport
+    ) -> progress.RoundReport:
         """Look after the lake table; what goes wrong there is for the next time."""
         head, began = report.snapshot, self._clock.monotonic()
         if head is None or head.boundary is None:
@@ -192,12 +174,14 @@ class TieringService:
             return report
         except Exception as fault:  # noqa: BLE001 - the rows are in the lake, and stay there
             seconds = self._clock.monotonic() - began
-            self._tell_failed(TurnFailed(turn.assignment.path, fault, seconds, is_upkeep=True))
+            self._tell_failed(
+                progress.TurnFailed(turn.assignment.path, fault, seconds, is_upkeep=True)
+            )
             return report
         self._listener(tidied.kept)
         return replace(report, snapshot=tidied.snapshot)
 
-    def _tell_failed(self, news: TurnFailed) -> None:
+    def _tell_failed(self, news: progress.TurnFailed) -> None:
         event = "upkeep failed" if news.is_upkeep else "tiering failed"
         is_ours = isinstance(news.fault, HeadwaterError)
         _events.error(
@@ -210,7 +194,9 @@ class TieringService:
 
     # ---- which one
 
-    async def _next_if_reached(self, tables: Sequence[TablePath]) -> tuple[TieringTurn | None, str]:
+    async def _next_if_reached(
+        self, tables: Sequence[TablePath]
+    ) -> tuple[progress.TieringTurn | None, str]:
         """Return a table to tier, or why there is none."""
         try:
             turn = await self._next(tables)
@@ -235,7 +221,7 @@ class TieringService:
 
     async def _next(
         self, tables: Sequence[TablePath], *, ignore_freshness: bool = False
-    ) -> TieringTurn | None:
+    ) -> progress.TieringTurn | None:
         """Return a table to tier; one that is not wanted is given back, as Fluss asks no wishes."""
         seen: set[int] = set()
         while True:
@@ -245,7 +231,7 @@ class TieringService:
             if assigned is None:
                 return None
             if not tables or assigned.path in tables:
-                return TieringTurn(assigned, answer.storage_id)
+                return progress.TieringTurn(assigned, answer.storage_id)
             self._leases.give_back(assigned)
             if assigned.table_id in seen:
                 return None
@@ -260,7 +246,7 @@ class TieringService:
             known = {state.path for state in states}
         for path in tables:
             if path not in known:
-                self._tell_failed(TurnFailed(path, await self._why_not(path), 0.0))
+                self._tell_failed(progress.TurnFailed(path, await self._why_not(path), 0.0))
         return known & set(tables) if tables else known
 
     async def _still_to_come(self, left: set[TablePath], behind: Behind) -> set[TablePath]:
@@ -293,7 +279,7 @@ class TieringService:
 
     async def _pause(self, reason: str) -> None:
         until_ms = self._clock.now_ms() + round(self._settings.poll_interval_s * 1000)
-        self._listener(Waits(reason=reason, until_ms=until_ms))
+        self._listener(progress.Waits(reason=reason, until_ms=until_ms))
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.poll_interval_s):
                 await self._stopping.wait()
@@ -301,7 +287,7 @@ class TieringService:
 
 # A tierer as one piece of work: until all is tiered, or until it is stopped.
 
-StartRunner: TypeAlias = Callable[[AsyncClient], AbstractAsyncContextManager[Runner]]
+StartRunner: TypeAlias = Callable[[AsyncClient], AbstractAsyncContextManager[task.Runner]]
 """Gives what runs tasks, once the storage is reached."""
 
 
@@ -330,13 +316,16 @@ class TieringJob:
 
 
 @asynccontextmanager
-async def run_here(client: AsyncClient) -> AsyncIterator[Runner]:
+async def run_here(client: AsyncClient) -> AsyncIterator[task.Runner]:
     """Run tasks in this process."""
-    yield LocalRunner(client)
+    yield task.LocalRunner(client)
 
 
 async def run_job(
-    job: TieringJob, start_runner: StartRunner = run_here, *, listener: Listener = deaf
+    job: TieringJob,
+    start_runner: StartRunner = run_here,
+    *,
+    listener: progress.Listener = progress.deaf,
 ) -> None:
     """Tier until all is in the lake, or with `is_once` off until cancelled.
 

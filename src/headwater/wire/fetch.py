@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.messages import Part, bytes_head, decode_message, iterate_fields, number_field
+from headwater.wire import messages
 
 
 class OffsetType(IntEnum):
@@ -30,7 +30,7 @@ class BucketAnswer:
     """The response for one bucket: its fields, and its records as parts."""
 
     fields: pb.FetchLogBucketResponse
-    records: Sequence[Part] = ()
+    records: Sequence[messages.Part] = ()
 
     @property
     def size(self) -> int:
@@ -50,7 +50,7 @@ class TableAnswer:
 class EncodedBucket:
     """The response for one bucket as it is sent, possibly to many."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[messages.Part, ...]
     size: int
     records_size: int
     error: tuple[int, str] | None = None
@@ -62,20 +62,20 @@ class EncodedBucket:
 EncodedTable = tuple[int, Sequence[EncodedBucket]]
 
 
-def encode_fetch_answer(tables: Sequence[TableAnswer]) -> list[Part]:
+def encode_fetch_answer(tables: Sequence[TableAnswer]) -> list[messages.Part]:
     """Encode a FetchLogResponse as parts; large records are passed by reference."""
     return joined_answer(
         [(table.table_id, [encode_bucket(bucket) for bucket in table.buckets]) for table in tables]
     )
 
 
-def joined_answer(tables: Sequence[EncodedTable]) -> list[Part]:
+def joined_answer(tables: Sequence[EncodedTable]) -> list[messages.Part]:
     """Join encoded buckets into a FetchLogResponse."""
-    parts: list[Part] = []
+    parts: list[messages.Part] = []
     for table_id, buckets in tables:
-        head = number_field(_TABLE_ID, table_id)
+        head = messages.number_field(_TABLE_ID, table_id)
         size = len(head) + sum(bucket.size for bucket in buckets)
-        parts.append(bytes_head(_TABLES_RESP, size) + head)
+        parts.append(messages.bytes_head(_TABLES_RESP, size) + head)
         for bucket in buckets:
             parts += bucket.parts
     return parts
@@ -84,7 +84,7 @@ def joined_answer(tables: Sequence[EncodedTable]) -> list[Part]:
 def encode_bucket(bucket: BucketAnswer) -> EncodedBucket:
     """Encode the response for one bucket as a field of its table's."""
     body = _bucket_parts(bucket)
-    parts: list[Part] = [bytes_head(_BUCKETS_RESP, _size(body)), *body]
+    parts: list[messages.Part] = [messages.bytes_head(_BUCKETS_RESP, _size(body)), *body]
     size = _size(parts)
     fields = bucket.fields
     return EncodedBucket(
@@ -96,15 +96,15 @@ def encode_bucket(bucket: BucketAnswer) -> EncodedBucket:
     )
 
 
-def _bucket_parts(bucket: BucketAnswer) -> list[Part]:
+def _bucket_parts(bucket: BucketAnswer) -> list[messages.Part]:
     fields = bucket.fields.SerializeToString()
     if bucket.fields.HasField("error_code"):
         return [fields]
     # Even if there are none: Java clients fail on a response without records.
-    return [fields + bytes_head(_RECORDS, bucket.size), *bucket.records]
+    return [fields + messages.bytes_head(_RECORDS, bucket.size), *bucket.records]
 
 
-def _size(parts: Sequence[Part]) -> int:
+def _size(parts: Sequence[messages.Part]) -> int:
     return sum(len(part) for part in parts)
 
 
@@ -112,14 +112,14 @@ def decode_fetch_answer(body: memoryview) -> list[TableAnswer]:
     """Decode a FetchLogResponse; its records are views of the body."""
     return [
         _decode_table(value)
-        for number, value in iterate_fields(body)
+        for number, value in messages.iterate_fields(body)
         if number == _TABLES_RESP and isinstance(value, memoryview)
     ]
 
 
 def _decode_table(message: memoryview) -> TableAnswer:
     table_id, buckets = 0, []
-    for number, value in iterate_fields(message):
+    for number, value in messages.iterate_fields(message):
         if number == _TABLE_ID and isinstance(value, int):
             table_id = value
         elif number == _BUCKETS_RESP and isinstance(value, memoryview):
@@ -128,14 +128,14 @@ def _decode_table(message: memoryview) -> TableAnswer:
 
 
 def _decode_bucket(message: memoryview) -> BucketAnswer:
-    records: list[Part] = []
-    rest: list[Part] = []
-    for number, value in iterate_fields(message):
+    records: list[messages.Part] = []
+    rest: list[messages.Part] = []
+    for number, value in messages.iterate_fields(message):
         if isinstance(value, int):
-            rest.append(number_field(number, value))
+            rest.append(messages.number_field(number, value))
         elif number == _RECORDS:
             records.append(value)
         else:
-            rest += [bytes_head(number, len(value)), value]
-    fields = decode_message(pb.FetchLogBucketResponse, b"".join(rest), api="FETCH_LOG")
+            rest += [messages.bytes_head(number, len(value)), value]
+    fields = messages.decode_message(pb.FetchLogBucketResponse, b"".join(rest), api="FETCH_LOG")
     return BucketAnswer(fields, records)

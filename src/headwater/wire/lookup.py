@@ -7,15 +7,8 @@ from functools import lru_cache
 import numpy as np
 
 from headwater.errors import CorruptBatchError
+from headwater.rows import row_bytes
 from headwater.rows.compacted.varint import INT_BYTES_MAX, read_varints
-from headwater.rows.row_bytes import (
-    PADDING,
-    Bytes,
-    Longs,
-    RowBytes,
-    follow_chain,
-    overlapping_words,
-)
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire import messages
 
@@ -145,8 +138,8 @@ class BucketFound:
 
     bucket_id: int
     partition_id: int | None
-    values: RowBytes
-    counts: Longs
+    values: row_bytes.RowBytes
+    counts: row_bytes.Longs
 
 
 def decode_lookup_answer(body: memoryview) -> list[BucketFound | BucketFault]:
@@ -181,7 +174,7 @@ def decode_prefix_lookup_answer(body: memoryview) -> list[BucketFound | BucketFa
     answers: list[BucketFound | BucketFault] = []
     for bucket in message.buckets_resp:
         lists = [each.values for each in bucket.value_lists]
-        values = RowBytes.of([value for each in lists for value in each])
+        values = row_bytes.RowBytes.of([value for each in lists for value in each])
         counts = np.array([len(each) for each in lists], np.int64)
         answers.append(_fault(bucket) or _found(bucket, values, counts))
     return answers
@@ -190,11 +183,13 @@ def decode_prefix_lookup_answer(body: memoryview) -> list[BucketFound | BucketFa
 def _few(bucket: pb.LookupBucketResponse) -> BucketFound | BucketFault:
     found = [each.values for each in bucket.values if each.HasField("values")]
     counts = np.array([each.HasField("values") for each in bucket.values], np.int64)
-    return _fault(bucket) or _found(bucket, RowBytes.of(found), counts)
+    return _fault(bucket) or _found(bucket, row_bytes.RowBytes.of(found), counts)
 
 
 def _found(
-    bucket: pb.LookupBucketResponse | pb.PrefixLookupBucketResponse, values: RowBytes, counts: Longs
+    bucket: pb.LookupBucketResponse | pb.PrefixLookupBucketResponse,
+    values: row_bytes.RowBytes,
+    counts: row_bytes.Longs,
 ) -> BucketFound:
     partition_id = bucket.partition_id if bucket.HasField("partition_id") else None
     return BucketFound(bucket.bucket_id, partition_id, values, counts)
@@ -227,30 +222,32 @@ def _bucket(message: memoryview) -> BucketFound | BucketFault:
     return _few(messages.decode_message(pb.LookupBucketResponse, bytes(message), api="LOOKUP"))
 
 
-def _many(message: memoryview, start: int) -> tuple[RowBytes, Longs]:
+def _many(message: memoryview, start: int) -> tuple[row_bytes.RowBytes, row_bytes.Longs]:
     end = len(message)
-    data: Bytes = np.zeros(end + PADDING, np.uint8)
+    data: row_bytes.Bytes = np.zeros(end + row_bytes.PADDING, np.uint8)
     data[:end] = np.frombuffer(message, np.uint8)
     starts, ends = _field_bounds(data, start, end=end)
     counts = (ends > starts).astype(np.int64)
     starts, ends = starts[counts > 0], ends[counts > 0]
     if (data[starts] != _INNER_TAG).any():
         raise CorruptBatchError("A value is wrapped in an unknown field.")
-    lengths = read_varints(overlapping_words(data), starts + 1, bytes_max=INT_BYTES_MAX)
+    lengths = read_varints(row_bytes.overlapping_words(data), starts + 1, bytes_max=INT_BYTES_MAX)
     if not np.array_equal(lengths.ends + lengths.values.view(np.int64), ends):
         raise CorruptBatchError("A value does not fill its field.")
-    return RowBytes(data, lengths.ends, ends), counts
+    return row_bytes.RowBytes(data, lengths.ends, ends), counts
 
 
-def _field_bounds(data: Bytes, start: int, *, end: int) -> tuple[Longs, Longs]:
+def _field_bounds(
+    data: row_bytes.Bytes, start: int, *, end: int
+) -> tuple[row_bytes.Longs, row_bytes.Longs]:
     """Return where the contents of consecutive fields begin and end."""
     places = np.flatnonzero(data[start:end] == _OUTER_TAG) + start
-    lengths = read_varints(overlapping_words(data), places + 1, bytes_max=INT_BYTES_MAX)
+    lengths = read_varints(row_bytes.overlapping_words(data), places + 1, bytes_max=INT_BYTES_MAX)
     nexts = lengths.ends + lengths.values.view(np.int64)
     fits = (nexts <= end) & (lengths.ends <= end)
     if lengths.too_long is not None:
         fits &= ~lengths.too_long
-    chain = follow_chain(places[fits], nexts[fits], start=start, end=end)
+    chain = row_bytes.follow_chain(places[fits], nexts[fits], start=start, end=end)
     if chain is None:
         raise CorruptBatchError("The values are not consecutive.")
     found = np.flatnonzero(fits)[chain]

@@ -27,8 +27,7 @@ from headwater.rows.keys import primary_key_format
 from headwater.rows.kv_batch import build_kv_record
 from headwater.rows.row_bytes import RowBytes
 from headwater.runtime.clock import random_fraction
-from headwater.write import encode
-from headwater.write.batches import Lane, Payload, PlacedRows, WriteRows, cut
+from headwater.write import batches, encode
 
 ROWS_MAX = 32
 """More rows than that gain nothing by the short way."""
@@ -41,7 +40,7 @@ Kinds = frozenset[type]
 class Planner(Protocol[K_contra]):
     """Share out the rows of one table."""
 
-    def plan(self, kind: K_contra, batch: pa.RecordBatch) -> Sequence[PlacedRows]:
+    def plan(self, kind: K_contra, batch: pa.RecordBatch) -> Sequence[batches.PlacedRows]:
         """Return the rows of a batch by partition and bucket; this may take long."""
         ...
 
@@ -50,12 +49,12 @@ class Planner(Protocol[K_contra]):
 class FewRows:
     """Hold few rows of one bucket, ready to be sent."""
 
-    lane: Lane
-    payload: Payload
+    lane: batches.Lane
+    payload: batches.Payload
     partition: str | None
     bucket: int
     count: int
-    rows: Callable[[], WriteRows]
+    rows: Callable[[], batches.WriteRows]
     """The same rows, as the long way holds them."""
 
 
@@ -166,12 +165,12 @@ class LogPlanner:
         # Rows that may go to any bucket go to one after the other, as each call is a batch.
         self._turns = count(int(random_fraction() * table.bucket_count))
 
-    def plan(self, _: None, batch: pa.RecordBatch) -> Sequence[PlacedRows]:
+    def plan(self, _: None, batch: pa.RecordBatch) -> Sequence[batches.PlacedRows]:
         """Return the rows of a batch by partition and bucket."""
         return [
-            PlacedRows(self._lane, share.partition, share.bucket, rows)
+            batches.PlacedRows(self._lane, share.partition, share.bucket, rows)
             for share in self._router.route(batch)
-            for rows in cut(_taken(batch, share), self._settings, slice_of=_slice_log)
+            for rows in batches.cut(_taken(batch, share), self._settings, slice_of=_slice_log)
         ]
 
     def few(self, rows: object) -> FewRows | None:
@@ -264,15 +263,17 @@ class KvPlanner:
         """Return rows ready to be sent, or None to leave them to the long way."""
         return None if self._few is None else self._few.few(rows)
 
-    def plan(self, kind: KvKind, batch: pa.RecordBatch) -> Sequence[PlacedRows]:
+    def plan(self, kind: KvKind, batch: pa.RecordBatch) -> Sequence[batches.PlacedRows]:
         """Share rows out: 1. encode keys and rows once 2. route 3. take and cut each share."""
         lane, rows = self._encoded(kind, batch)
         shares = [(share, rows.take(share.rows)) for share in self._router.route(batch)]
         return [
             # Nobody needs a partition to delete from.
-            PlacedRows(lane, share.partition, share.bucket, piece, bool(taken.rows.lengths.any()))
+            batches.PlacedRows(
+                lane, share.partition, share.bucket, piece, bool(taken.rows.lengths.any())
+            )
             for share, taken in shares
-            for piece in cut(taken, self._settings, slice_of=_slice_kv)
+            for piece in batches.cut(taken, self._settings, slice_of=_slice_kv)
         ]
 
     def _encoded(self, kind: KvKind, batch: pa.RecordBatch) -> tuple[encode.KvLane, encode.KvRows]:

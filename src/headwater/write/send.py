@@ -21,8 +21,7 @@ from headwater.wire.apis import Api
 from headwater.wire.limits import WRITES_MAX
 from headwater.wire.messages import Part
 from headwater.wire.write import BucketRecords
-from headwater.write import sequencer
-from headwater.write.batches import Answer, Lane, Payload, WriteBatch, WritePiece, WriteRows
+from headwater.write import batches, sequencer
 from headwater.write.encode import INLINE_BYTES_MAX
 from headwater.write.work import WriterIds, WriteWork
 
@@ -106,10 +105,10 @@ class Parcel:
     """Hold one batch for one bucket, and who wants to hear of it."""
 
     bucket: TableBucket
-    lane: Lane
+    lane: batches.Lane
     records: Part
     deadline: float
-    answered: Callable[[Answer], None]
+    answered: Callable[[batches.Answer], None]
 
 
 class Courier:
@@ -144,7 +143,9 @@ class Courier:
         for parcel in load:
             parcel.answered(answers.get(parcel.bucket) or left_out(parcel.bucket))
 
-    async def _exchange(self, node_id: int, load: Sequence[Parcel]) -> dict[TableBucket, Answer]:
+    async def _exchange(
+        self, node_id: int, load: Sequence[Parcel]
+    ) -> dict[TableBucket, batches.Answer]:
         lane, settings = load[0].lane, self._nodes.settings
         left_s = min(parcel.deadline for parcel in load) - self._nodes.clock.monotonic()
         timeout_s = max(min(settings.request_timeout_s, left_s), TIMEOUT_S_MIN)
@@ -189,13 +190,15 @@ def _records(parcel: Parcel) -> BucketRecords:
 
 def _same_for_all(
     load: Sequence[Parcel], fault: errors.HeadwaterError
-) -> dict[TableBucket, Answer]:
-    return dict.fromkeys((parcel.bucket for parcel in load), Answer(-1, fault))
+) -> dict[TableBucket, batches.Answer]:
+    return dict.fromkeys((parcel.bucket for parcel in load), batches.Answer(-1, fault))
 
 
-def left_out(bucket: TableBucket) -> Answer:
+def left_out(bucket: TableBucket) -> batches.Answer:
     """Return what is taken for the answer of a bucket that a server does not answer for."""
-    return Answer(-1, errors.RetryLaterError(f"The answer of the server leaves out {bucket}."))
+    return batches.Answer(
+        -1, errors.RetryLaterError(f"The answer of the server leaves out {bucket}.")
+    )
 
 
 # The batches that wait for one bucket, and the task that sends them.
@@ -261,7 +264,7 @@ class BucketQueue:
         self._room = room
         self._ids = ids
         self._work = work
-        self._sequencer: sequencer.Sequencer[WriteBatch] = sequencer.Sequencer(
+        self._sequencer: sequencer.Sequencer[batches.WriteBatch] = sequencer.Sequencer(
             window=self._settings.inflight_per_bucket_max
         )
         self._node_id: int | None = None
@@ -276,7 +279,7 @@ class BucketQueue:
 
     # ---- adding
 
-    def takes(self, lane: Lane, rows: WriteRows) -> bool:
+    def takes(self, lane: batches.Lane, rows: batches.WriteRows) -> bool:
         """Tell whether rows would join a batch that waits."""
         last = self._sequencer.last
         return last is not None and last.fits(
@@ -286,7 +289,7 @@ class BucketQueue:
             rows_max=self._settings.batch_rows_max,
         )
 
-    def add(self, lane: Lane, piece: WritePiece) -> None:
+    def add(self, lane: batches.Lane, piece: batches.WritePiece) -> None:
         """Put rows behind all others, together with those that still wait where they fit."""
         if self._broken is not None:
             raise self._broken
@@ -296,7 +299,7 @@ class BucketQueue:
             return
         deadline = self._cluster.clock.monotonic() + self._settings.deadline_s
         with self._deciding:
-            self._sequencer.add(WriteBatch(lane, [piece]), deadline=deadline)
+            self._sequencer.add(batches.WriteBatch(lane, [piece]), deadline=deadline)
             self._go_on()
 
     def _go_on(self) -> None:
@@ -342,7 +345,7 @@ class BucketQueue:
             self._wake_later()
 
     def lent_failed(
-        self, batch: WriteBatch, fault: errors.HeadwaterError, *, deadline: float
+        self, batch: batches.WriteBatch, fault: errors.HeadwaterError, *, deadline: float
     ) -> None:
         """Take a batch over whose send failed, or may have; on the loop."""
         with self._deciding:
@@ -354,7 +357,12 @@ class BucketQueue:
         self._after_lending()
 
     def reclaim(
-        self, borrower: object, batch: WriteBatch, fault: errors.HeadwaterError, *, deadline: float
+        self,
+        borrower: object,
+        batch: batches.WriteBatch,
+        fault: errors.HeadwaterError,
+        *,
+        deadline: float,
     ) -> None:
         """Take over what a borrower left that was interrupted at any point; on the loop."""
         if self._lent_to is borrower:
@@ -410,7 +418,7 @@ class BucketQueue:
             case _:
                 assert_never(action)
 
-    async def _advance(self, slot: sequencer.Slot[WriteBatch]) -> None:
+    async def _advance(self, slot: sequencer.Slot[batches.WriteBatch]) -> None:
         """Do the next thing that a batch needs; what happened meanwhile is looked at after it."""
         if slot.batch.payload is None:
             await self._encode(slot)
@@ -432,7 +440,7 @@ class BucketQueue:
         except errors.HeadwaterError as fault:
             self._sequencer.stall(fault)
 
-    async def _encode(self, slot: sequencer.Slot[WriteBatch]) -> None:
+    async def _encode(self, slot: sequencer.Slot[batches.WriteBatch]) -> None:
         batch = slot.batch
         batch.is_sealed = True
         work = partial(batch.lane.payload, [piece.rows for piece in batch.pieces])
@@ -445,11 +453,13 @@ class BucketQueue:
                 slot, errors.InvalidValueError(f"Rows cannot be encoded: {cause}.")
             )
 
-    def _send(self, slot: sequencer.Slot[WriteBatch], payload: Payload, node_id: int) -> None:
+    def _send(
+        self, slot: sequencer.Slot[batches.WriteBatch], payload: batches.Payload, node_id: int
+    ) -> None:
         writer_id, sequence = self._sequencer.number(slot)
         records = payload.records(writer_id=writer_id, sequence=sequence)
         if len(records) > RECORDS_BYTES_MAX:
-            self._answered(slot, Answer(-1, _too_large(slot.batch, len(records))))
+            self._answered(slot, batches.Answer(-1, _too_large(slot.batch, len(records))))
             return
         self._courier.send(
             node_id,
@@ -462,7 +472,7 @@ class BucketQueue:
             ),
         )
 
-    def _answered(self, slot: sequencer.Slot[WriteBatch], answer: Answer) -> None:
+    def _answered(self, slot: sequencer.Slot[batches.WriteBatch], answer: batches.Answer) -> None:
         if self._broken is not None:
             return
         if answer.fault is None:
@@ -497,11 +507,11 @@ class BucketQueue:
             self._room.give(batch.room_bytes)
 
 
-async def _in_time(work: Callable[[], Payload], *, size: int) -> Payload:
+async def _in_time(work: Callable[[], batches.Payload], *, size: int) -> batches.Payload:
     return work() if size <= INLINE_BYTES_MAX else await asyncio.to_thread(work)
 
 
-def _too_large(batch: WriteBatch, size: int) -> errors.RecordTooLargeError:
+def _too_large(batch: batches.WriteBatch, size: int) -> errors.RecordTooLargeError:
     return errors.RecordTooLargeError(
         f"A batch of {batch.count} rows has {size} bytes, at most {RECORDS_BYTES_MAX} can be sent.",
         hint="Write smaller values.",

@@ -7,8 +7,7 @@ import numpy as np
 
 from headwater.errors import CorruptBatchError
 from headwater.log.segment import Mark, extend_chain, fits
-from headwater.rows import log_batch
-from headwater.rows.row_bytes import Bytes, Longs, overlapping, overlapping_words
+from headwater.rows import log_batch, row_bytes
 from headwater.store.disk import File
 
 # Reading a file in chunks from anywhere, with one chunk in memory.
@@ -161,13 +160,13 @@ def _next_whole(
     return None
 
 
-def _candidates(data: Bytes, offset: int) -> Longs:
+def _candidates(data: row_bytes.Bytes, offset: int) -> row_bytes.Longs:
     """Find the positions where the bytes satisfy the fixed relations of a header."""
     count = len(data) - log_batch.HEADER_BYTES + 1
     if count <= 0:
         return np.empty(0, np.int64)
-    first = overlapping_words(data)[:count]
-    numbers = overlapping(data, np.int32).astype(np.int64)
+    first = row_bytes.overlapping_words(data)[:count]
+    numbers = row_bytes.overlapping(data, np.int32).astype(np.int64)
     records = numbers[_COUNT_AT : _COUNT_AT + count]
     # Offsets below the wanted one wrap around and become too large.
     fits = first - np.uint64(offset) < OFFSETS_AHEAD_MAX

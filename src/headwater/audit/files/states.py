@@ -15,9 +15,8 @@ from headwater.audit.files.rows import Fingerprints, Fold, difference
 from headwater.audit.files.segments import CHUNK_BYTES, Stream, walk
 from headwater.audit.report import Check
 from headwater.errors import CorruptFileError, HeadwaterError
-from headwater.kv import heap
+from headwater.kv import heap, store
 from headwater.kv.hashes import hash_keys
-from headwater.kv.store import SNAPSHOTS_KEPT, SegmentFile, Snapshot, decode_snapshot
 from headwater.log.segment import Mark
 from headwater.rows.log_batch import BatchHeader
 from headwater.rows.row_bytes import PADDING, crc32c_of_parts
@@ -38,7 +37,7 @@ class SnapshotSeen:
     """A snapshot whose file can be read."""
 
     serial: int
-    snapshot: Snapshot
+    snapshot: store.Snapshot
 
 
 class StateFilesSeen:
@@ -55,13 +54,13 @@ class StateFilesSeen:
         """The snapshots that are kept and complete, newest first."""
         serials = sorted(self._serials("snapshot"), reverse=True)
         kept, whole = [], []
-        for serial in serials[:SNAPSHOTS_KEPT]:
+        for serial in serials[: store.SNAPSHOTS_KEPT]:
             snapshot = self._snapshot(serial)
             if snapshot is not None:
                 kept.append(snapshot)
                 if self._has_rows(serial, snapshot):
                     whole.append(SnapshotSeen(serial, snapshot))
-        self._note_leftovers(kept, old=serials[SNAPSHOTS_KEPT:])
+        self._note_leftovers(kept, old=serials[store.SNAPSHOTS_KEPT :])
         return whole
 
     def path(self, kind: str, serial: int) -> str:
@@ -73,23 +72,23 @@ class StateFilesSeen:
             if match[1] == kind and match[3] is None:
                 yield int(match[2])
 
-    def _snapshot(self, serial: int) -> Snapshot | None:
+    def _snapshot(self, serial: int) -> store.Snapshot | None:
         path = self.path("snapshot", serial)
         self._notes.tally.add(Check.FILES, 1, unit="files")
         try:
             file = self._disk.open(path)
-            return decode_snapshot(file.read(0, file.size))
+            return store.decode_snapshot(file.read(0, file.size))
         except _UNREADABLE as fault:
             message = f"{path} is damaged: {fault}"
             self._notes.error(Check.CHECKSUMS, message, remedy=SET_ASIDE)
             return None
 
-    def _has_rows(self, serial: int, snapshot: Snapshot) -> bool:
+    def _has_rows(self, serial: int, snapshot: store.Snapshot) -> bool:
         """Tell whether all segments that a snapshot names exist and are complete."""
         bad = [each for each in snapshot.segments if not self._is_good(each, serial)]
         return not bad
 
-    def _is_good(self, described: SegmentFile, snapshot: int) -> bool:
+    def _is_good(self, described: store.SegmentFile, snapshot: int) -> bool:
         key = (described.serial, described.end, described.crc)
         if key not in self._is_whole:
             fault = self._fault(described)
@@ -101,7 +100,7 @@ class StateFilesSeen:
                 self._notes.error(Check.CHECKSUMS, message, remedy=SET_ASIDE)
         return self._is_whole[key]
 
-    def _fault(self, described: SegmentFile) -> str:
+    def _fault(self, described: store.SegmentFile) -> str:
         try:
             file = self._disk.open(self.path("segment", described.serial))
             if file.size != described.end + PADDING:
@@ -112,10 +111,10 @@ class StateFilesSeen:
         except OSError as error:
             return f"cannot be read: {error}"
 
-    def _note_leftovers(self, kept: list[Snapshot], *, old: list[int]) -> None:
+    def _note_leftovers(self, kept: list[store.Snapshot], *, old: list[int]) -> None:
         named = {each.serial for snapshot in kept for each in snapshot.segments}
         # The segments of a damaged snapshot are unknown, so nothing can be called left over.
-        is_known = len(kept) == min(len([*self._serials("snapshot")]), SNAPSHOTS_KEPT)
+        is_known = len(kept) == min(len([*self._serials("snapshot")]), store.SNAPSHOTS_KEPT)
         # Segments are written before the snapshot that will name them, which may never be taken if
         # the storage is closed: the log has their rows.
         newest = max(self._serials("snapshot"), default=-1)
@@ -164,12 +163,12 @@ Longs = npt.NDArray[np.int64]
 class StateRows:
     """Reads the rows of a snapshot; `ends` says where the records of each segment end."""
 
-    snapshot: Snapshot
+    snapshot: store.Snapshot
     view: heap.HeapView
     ends: Longs
 
     @classmethod
-    def of(cls, snapshot: Snapshot, segments: Sequence[memoryview]) -> "StateRows":
+    def of(cls, snapshot: store.Snapshot, segments: Sequence[memoryview]) -> "StateRows":
         """Take a snapshot with the bytes of the segments that it names, in its order."""
         numbers = [each.number for each in snapshot.segments]
         count = max(numbers, default=-1) + 1

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.audit.digest import NOTHING, Digest, RowHasher
+from headwater.audit.lakes import view
 from headwater.audit.lakes.digests import GroupRows, LakeReading, LogReading, StatesAt
 from headwater.audit.lakes.evidence import (
     ROWS_MAX,
@@ -15,14 +16,6 @@ from headwater.audit.lakes.evidence import (
     Pieces,
     RowDifference,
     difference,
-)
-from headwater.audit.lakes.view import (
-    Group,
-    Grouping,
-    LakeFindings,
-    LakeView,
-    SnapshotExtent,
-    thinned,
 )
 from headwater.audit.report import Check, Notes, Proof, Severity
 from headwater.config.options import CHANGELOG_IMAGE, KV_TTL, ChangelogImage
@@ -33,7 +26,7 @@ from headwater.model import LakeBucket, OffsetRange
 from headwater.rows.row_bytes import Words
 from headwater.runtime.tasks import aside
 
-RowsOf = Callable[[SnapshotExtent, Group], Awaitable[Words]]
+RowsOf = Callable[[view.SnapshotExtent, view.Group], Awaitable[Words]]
 
 
 @dataclass(slots=True)
@@ -44,12 +37,14 @@ class Foreign:
     before them is theirs.
     """
 
-    line: Sequence[SnapshotExtent]
+    line: Sequence[view.SnapshotExtent]
     rows_of: RowsOf
     """Reads which rows a group has in a snapshot."""
-    _known: dict[tuple[int, Group], Words] = field(default_factory=dict)
+    _known: dict[tuple[int, view.Group], Words] = field(default_factory=dict)
 
-    async def explains(self, found: RowDifference, group: Group, held: SnapshotExtent) -> bool:
+    async def explains(
+        self, found: RowDifference, group: view.Group, held: view.SnapshotExtent
+    ) -> bool:
         """Tell whether all that differs in a snapshot was done by others, up to there."""
         missing, extra = found.missing, found.extra
         if not len(missing) and not len(extra):
@@ -65,14 +60,14 @@ class Foreign:
                 missing, extra = np.intersect1d(missing, now), np.setdiff1d(extra, now)
         return not len(missing) and not len(extra)
 
-    async def _rows(self, held: SnapshotExtent, group: Group) -> Words:
+    async def _rows(self, held: view.SnapshotExtent, group: view.Group) -> Words:
         key = (held.snapshot_id, group)
         if key not in self._known:
             self._known[key] = await self.rows_of(held, group)
         return self._known[key]
 
 
-def _runs(line: Sequence[SnapshotExtent]) -> Iterator[tuple[int, int]]:
+def _runs(line: Sequence[view.SnapshotExtent]) -> Iterator[tuple[int, int]]:
     """Yield the first and last place of snapshots of others that follow each other.
 
     An overwrite may be two: one that takes all away, and one that brings most of it back.
@@ -97,7 +92,7 @@ class KeyedRowCheck:
     """Compare the lake table of a primary-key table with its log and its rows."""
 
     def __init__(
-        self, looked: LakeView, source: LakeSource, say: LakeFindings, notes: Notes
+        self, looked: view.LakeView, source: LakeSource, say: view.LakeFindings, notes: Notes
     ) -> None:
         hasher = RowHasher([column.type for column in looked.table.schema.columns])
         self._looked = looked
@@ -109,7 +104,7 @@ class KeyedRowCheck:
         log = LogReading(looked, hasher)
         self._states = StatesAt(looked, log, hasher)
         self._searching = EvidenceSearch(log, self._lake, hasher)
-        self._grouping = Grouping(looked, ())
+        self._grouping = view.Grouping(looked, ())
         self._foreign = Foreign(looked.line, self._hashes)
         self._proven = 0
         self._reasons: dict[str, None] = {}
@@ -117,7 +112,7 @@ class KeyedRowCheck:
     async def prove(self) -> None:
         """Compare what can be compared, and note what cannot."""
         options = self._looked.table.descriptor.properties
-        line = thinned([each for each in self._looked.line if each.ranges], SNAPSHOTS_MAX)
+        line = view.thinned([each for each in self._looked.line if each.ranges], SNAPSHOTS_MAX)
         if KV_TTL.of(options) is not None:
             self._reasons["rows expire by 'table.kv.ttl', which the log does not tell"] = None
             await self._read_through(line[-1:])
@@ -140,13 +135,13 @@ class KeyedRowCheck:
 
     # ---- logs that tell what rows were
 
-    async def _prove_states(self, line: Sequence[SnapshotExtent]) -> None:
+    async def _prove_states(self, line: Sequence[view.SnapshotExtent]) -> None:
         """Compare snapshots with the rows at their ends, as the log adds them up."""
         states = await self._digests(line)
         for held in line:
             self._notes.progress(f"{self._say.path}: comparing lake snapshot {held.snapshot_id}")
             splits = await aside(self._source.plan, held.snapshot_id)
-            self._grouping = Grouping(self._looked, splits)
+            self._grouping = view.Grouping(self._looked, splits)
             rows = await self._lake.of(splits, self._grouping)
             bounded = self._grouping.ranges(held)
             for group in sorted({*bounded, *rows}, key=str):
@@ -163,7 +158,7 @@ class KeyedRowCheck:
                     await self._accuse(group, ranges, held, splits)
 
     async def _digests(
-        self, line: Sequence[SnapshotExtent]
+        self, line: Sequence[view.SnapshotExtent]
     ) -> dict[LakeBucket, Mapping[int, Digest]]:
         found: dict[LakeBucket, Mapping[int, Digest]] = {}
         for bucket, log in self._looked.logs.items():
@@ -193,7 +188,7 @@ class KeyedRowCheck:
 
     # ---- logs that do not
 
-    async def _read_through(self, line: Sequence[SnapshotExtent]) -> None:
+    async def _read_through(self, line: Sequence[view.SnapshotExtent]) -> None:
         """See that the rows of snapshots can be read, where there is nothing to compare with."""
         for held in line:
             await self._read_only(await aside(self._source.plan, held.snapshot_id))
@@ -203,14 +198,14 @@ class KeyedRowCheck:
             if found.fault is not None:
                 self._unreadable(found.fault)
 
-    async def _prove_unchanged(self, line: Sequence[SnapshotExtent]) -> None:
+    async def _prove_unchanged(self, line: Sequence[view.SnapshotExtent]) -> None:
         """Compare the rows that did not change since the newest snapshot.
 
         Others may be newer in the lake than its boundary tells, until the next round.
         """
         for held in line:
             splits = await aside(self._source.plan, held.snapshot_id)
-            self._grouping = Grouping(self._looked, splits)
+            self._grouping = view.Grouping(self._looked, splits)
             bounded = self._grouping.ranges(held)
             for group in sorted({*bounded, *map(self._grouping.of_split, splits)}, key=str):
                 parts = [each for each in splits if self._grouping.of_split(each) == group]
@@ -218,9 +213,9 @@ class KeyedRowCheck:
 
     async def _compare_unchanged(
         self,
-        group: Group,
+        group: view.Group,
         ranges: Mapping[LakeBucket, OffsetRange],
-        held: SnapshotExtent,
+        held: view.SnapshotExtent,
         parts: Sequence[LakeSplit],
     ) -> None:
         if not ranges or not all(map(self._looked.is_live, ranges)):
@@ -291,9 +286,9 @@ class KeyedRowCheck:
 
     async def _accuse(
         self,
-        group: Group,
+        group: view.Group,
         ranges: Mapping[LakeBucket, OffsetRange],
-        held: SnapshotExtent,
+        held: view.SnapshotExtent,
         splits: Sequence[LakeSplit],
     ) -> None:
         parts = [each for each in splits if self._grouping.of_split(each) == group]
@@ -322,9 +317,9 @@ class KeyedRowCheck:
 
     async def _bad(
         self,
-        group: Group,
+        group: view.Group,
         ranges: Mapping[LakeBucket, OffsetRange],
-        held: SnapshotExtent,
+        held: view.SnapshotExtent,
         evidence: Evidence,
     ) -> None:
         is_foreign = _is_left_over(group, evidence) or await self._is_foreign(group, held, evidence)
@@ -344,16 +339,18 @@ class KeyedRowCheck:
             )
         )
 
-    async def _is_foreign(self, group: Group, held: SnapshotExtent, evidence: Evidence) -> bool:
+    async def _is_foreign(
+        self, group: view.Group, held: view.SnapshotExtent, evidence: Evidence
+    ) -> bool:
         try:
             return await self._foreign.explains(evidence.difference, group, held)
         except HeadwaterError as fault:
             self._reasons[f"{group} cannot be searched: {fault.message}"] = None
             return False
 
-    async def _hashes(self, held: SnapshotExtent, group: Group) -> Words:
+    async def _hashes(self, held: view.SnapshotExtent, group: view.Group) -> Words:
         splits = await aside(self._source.plan, held.snapshot_id)
-        grouping = Grouping(self._looked, splits)
+        grouping = view.Grouping(self._looked, splits)
         return await self._searching.hashes(
             part for part in splits if grouping.of_split(part) == group
         )
@@ -377,7 +374,7 @@ class KeyedRowCheck:
             self._notes.bad(finding)
 
 
-def _is_left_over(group: Group, evidence: Evidence) -> bool:
+def _is_left_over(group: view.Group, evidence: Evidence) -> bool:
     """Tell whether rows may be those of an earlier partition of the same name.
 
     They stay when a partition is dropped, and the log of the one of now does not know them.

@@ -1,10 +1,9 @@
 """The audit of the lake table of one table."""
 
 from headwater import errors
-from headwater.audit.lakes import metadata
+from headwater.audit.lakes import metadata, view
 from headwater.audit.lakes.keyed_rows import KeyedRowCheck
 from headwater.audit.lakes.log_rows import LogRowCheck
-from headwater.audit.lakes.view import LakeFindings, LakeView, SnapshotExtent, look_at_lake
 from headwater.audit.report import Check, Finding, Notes, Proof, Severity
 from headwater.client.table import AsyncTable
 from headwater.cluster.cluster import Cluster
@@ -50,7 +49,7 @@ class _Audit:
         self._cluster = cluster
         self._table = table
         self._deep = deep
-        self._looked: LakeView | None = None
+        self._looked: view.LakeView | None = None
         self.notes = notes
 
     async def run_to_the_end(self) -> None:
@@ -60,7 +59,7 @@ class _Audit:
         except Exception as fault:  # noqa: BLE001 - one table that is damaged must not hide others
             _events.warning("could not audit", table=str(self._table.path), fault=repr(fault))
             self.notes.bad(
-                LakeFindings(self._table.path, {}).table(
+                view.LakeFindings(self._table.path, {}).table(
                     Check.READABLE,
                     f"The lake table cannot be read: {type(fault).__name__}: {fault}.",
                     remedy="Restore the metadata of the lake table from a copy.",
@@ -74,9 +73,9 @@ class _Audit:
         that lake and log meet. 4. Count rows. 5. Compare files with those that snapshots name.
         6. If it is a deep audit, compare rows.
         """
-        say = LakeFindings(self._table.path, {})
+        say = view.LakeFindings(self._table.path, {})
         try:
-            looked = await look_at_lake(self._cluster, self._table)
+            looked = await view.look_at_lake(self._cluster, self._table)
         except (errors.CorruptFileError, errors.LakeTableDiffersError) as fault:
             self.notes.bad(say.fault(Check.BOUNDARY, fault))
             return
@@ -84,7 +83,7 @@ class _Audit:
             self.notes.bad(_unseen(fault, say))
             return
         self._looked = looked
-        say = LakeFindings(self._table.path, _names(looked))
+        say = view.LakeFindings(self._table.path, _names(looked))
         self._prove_boundaries(looked, say)
         self._prove_tiers(looked, say)
         if looked.newest is None:
@@ -98,12 +97,12 @@ class _Audit:
     async def is_still(self) -> bool:
         """Tell whether nothing moved since the look."""
         try:
-            now = await look_at_lake(self._cluster, self._table)
+            now = await view.look_at_lake(self._cluster, self._table)
         except Exception:  # noqa: BLE001 - as it was before, then
             return self._looked is None
         return self._looked is not None and self._looked.fingerprint() == now.fingerprint()
 
-    def _prove_boundaries(self, looked: LakeView, say: LakeFindings) -> None:
+    def _prove_boundaries(self, looked: view.LakeView, say: view.LakeFindings) -> None:
         for finding in metadata.boundary_findings(looked, say):
             self.notes.bad(finding)
         bounded = sum(each.is_own for each in looked.line)
@@ -116,19 +115,19 @@ class _Audit:
             note=f"{others} snapshots of others carry no boundary" if others else "",
         )
 
-    def _prove_tiers(self, looked: LakeView, say: LakeFindings) -> None:
+    def _prove_tiers(self, looked: view.LakeView, say: view.LakeFindings) -> None:
         found = list(metadata.tier_findings(looked, say))
         for finding in found:
             self.notes.bad(finding)
         accused = {(each.partition, each.bucket) for each in found}
         self._proven(say, Check.TIERS, amount=len(looked.logs) - len(accused), unit="buckets")
 
-    def _prove_kept(self, newest: SnapshotExtent, say: LakeFindings) -> None:
+    def _prove_kept(self, newest: view.SnapshotExtent, say: view.LakeFindings) -> None:
         if newest.snapshot.taken:
             fault = rows_deleted(say.path, newest.snapshot.taken)
             self.notes.bad(say.fault(Check.TIERS, fault))
 
-    async def _count(self, looked: LakeView, say: LakeFindings) -> None:
+    async def _count(self, looked: view.LakeView, say: view.LakeFindings) -> None:
         newest = looked.newest
         if looked.table.is_keyed or newest is None:
             return
@@ -149,7 +148,7 @@ class _Audit:
         amount = 0 if note else sum(split.row_count for split in splits)
         self._proven(say, Check.TIERS, amount=amount, unit="rows", note=note)
 
-    async def _prove_files(self, looked: LakeView, say: LakeFindings) -> None:
+    async def _prove_files(self, looked: view.LakeView, say: view.LakeFindings) -> None:
         self.notes.progress(f"{say.path}: comparing the files of its lake table")
         try:
             found = await aside(_inventory, looked, opens_files=self._deep)
@@ -160,7 +159,7 @@ class _Audit:
             self.notes.bad(finding)
         self.notes.proven(metadata.file_proof(found, say, opened=self._deep))
 
-    async def _prove_rows(self, looked: LakeView, say: LakeFindings) -> None:
+    async def _prove_rows(self, looked: view.LakeView, say: view.LakeFindings) -> None:
         comparing = KeyedRowCheck if looked.table.is_keyed else LogRowCheck
         try:
             source = await aside(looked.lake.source, looked.spec)
@@ -169,7 +168,7 @@ class _Audit:
             self.notes.bad(_unseen(fault, say))
 
     def _proven(
-        self, say: LakeFindings, check: Check, *, amount: int, unit: str, note: str = ""
+        self, say: view.LakeFindings, check: Check, *, amount: int, unit: str, note: str = ""
     ) -> None:
         self.notes.proven(
             Proof(check=check, table=str(say.path), amount=amount, unit=unit, note=note)
@@ -184,18 +183,18 @@ def _unsettled(table: AsyncTable) -> Proof:
     )
 
 
-def _inventory(looked: LakeView, *, opens_files: bool) -> LakeInventory:
+def _inventory(looked: view.LakeView, *, opens_files: bool) -> LakeInventory:
     return looked.lake.keeper(looked.spec).inventory(opens_files=opens_files)
 
 
-def _names(looked: LakeView) -> dict[int, str]:
+def _names(looked: view.LakeView) -> dict[int, str]:
     names: dict[int, str] = {}
     for held in looked.line:
         names |= held.names
     return names | dict(looked.partitions)
 
 
-def _unseen(fault: errors.HeadwaterError, say: LakeFindings) -> Finding:
+def _unseen(fault: errors.HeadwaterError, say: view.LakeFindings) -> Finding:
     if isinstance(fault, errors.UnsupportedError):
         return say.table(
             Check.READABLE, fault.message, remedy=fault.hint, severity=Severity.WARNING

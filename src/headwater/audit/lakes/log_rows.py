@@ -4,16 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.audit.digest import NOTHING, Digest, RowHasher
+from headwater.audit.lakes import view
 from headwater.audit.lakes.digests import GroupRows, LakeReading, LogParts, LogReading
 from headwater.audit.lakes.evidence import ROWS_MAX, Evidence, EvidenceSearch, Pieces, difference
-from headwater.audit.lakes.view import (
-    Group,
-    Grouping,
-    LakeFindings,
-    LakeView,
-    SnapshotExtent,
-    thinned,
-)
 from headwater.audit.report import Check, Notes, Proof, Severity
 from headwater.errors import HeadwaterError, OffsetOutOfRangeError
 from headwater.lake.spi import LakeSource
@@ -30,15 +23,15 @@ _CHECK = Check.LAKE_ROWS
 class _Seen:
     """Hold a snapshot and what its rows add up to."""
 
-    held: SnapshotExtent | None
-    rows: Mapping[Group, GroupRows]
+    held: view.SnapshotExtent | None
+    rows: Mapping[view.Group, GroupRows]
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
     """Name what a group of rows has more in one snapshot than in the one before."""
 
-    group: Group
+    group: view.Group
     pieces: Pieces
     """The offsets that come with the step."""
     before: _Seen
@@ -68,7 +61,7 @@ class LogRowCheck:
     """Compare the lake table of a log table with its log."""
 
     def __init__(
-        self, looked: LakeView, source: LakeSource, say: LakeFindings, notes: Notes
+        self, looked: view.LakeView, source: LakeSource, say: view.LakeFindings, notes: Notes
     ) -> None:
         hasher = RowHasher([column.type for column in looked.table.schema.columns])
         self._looked = looked
@@ -78,7 +71,7 @@ class LogRowCheck:
         self._lake = LakeReading(source, hasher, is_keyed=False)
         self._log = LogReading(looked, hasher)
         self._searching = EvidenceSearch(self._log, self._lake, hasher)
-        self._grouping = Grouping(looked, ())
+        self._grouping = view.Grouping(looked, ())
         self._parts: dict[LakeBucket, LogParts] = {}
         self._proven = self._unproven = 0
 
@@ -88,11 +81,11 @@ class LogRowCheck:
         1. Read each log once, in parts that snapshots end with. 2. For each snapshot, oldest first,
         compare what it has more than the one before with the part of the log that it adds.
         """
-        line = thinned([each for each in self._looked.line if each.has_starts], SNAPSHOTS_MAX)
+        line = view.thinned([each for each in self._looked.line if each.has_starts], SNAPSHOTS_MAX)
         if not line:
             return
         newest = await self._splits(line[-1])
-        self._grouping = Grouping(self._looked, newest)
+        self._grouping = view.Grouping(self._looked, newest)
         await self._read_logs(line)
         before = _Seen(None, {})
         for held in line:
@@ -112,10 +105,10 @@ class LogRowCheck:
 
     # ---- reading
 
-    async def _splits(self, held: SnapshotExtent) -> Sequence[LakeSplit]:
+    async def _splits(self, held: view.SnapshotExtent) -> Sequence[LakeSplit]:
         return await aside(self._source.plan, held.snapshot_id)
 
-    async def _read_logs(self, line: Sequence[SnapshotExtent]) -> None:
+    async def _read_logs(self, line: Sequence[view.SnapshotExtent]) -> None:
         for bucket, log in self._looked.logs.items():
             ranges = [held.ranges[bucket] for held in line if bucket in held.ranges]
             edges = {edge for each in ranges for edge in (each.start, each.end)}
@@ -238,7 +231,7 @@ class LogRowCheck:
         )
 
     async def _parts_of(
-        self, group: Group, held: SnapshotExtent | None
+        self, group: view.Group, held: view.SnapshotExtent | None
     ) -> dict[tuple[str, tuple[str, ...]], LakeSplit]:
         splits = [] if held is None else await self._splits(held)
         return {
@@ -268,7 +261,7 @@ def _length(pieces: Pieces) -> int:
 
 
 def _pieces(
-    ranges: Mapping[LakeBucket, OffsetRange], before: SnapshotExtent | None
+    ranges: Mapping[LakeBucket, OffsetRange], before: view.SnapshotExtent | None
 ) -> Iterator[tuple[LakeBucket, OffsetRange]]:
     """Yield the offsets that a snapshot has more than the one before."""
     for bucket, held in ranges.items():

@@ -4,13 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from headwater.audit.lakes.view import (
-    Grouping,
-    LakeFindings,
-    LakeView,
-    SnapshotExtent,
-    first_bucket,
-)
+from headwater.audit.lakes import view
 from headwater.audit.report import Check, Finding, Proof, Severity
 from headwater.cluster.lake import ReportedSnapshot
 from headwater.lake.spi import LakeInventory
@@ -22,7 +16,7 @@ from headwater.model import Boundary, LakeBucket, OffsetRange
 _BOUNDARY = Check.BOUNDARY
 
 
-def boundary_findings(looked: LakeView, say: LakeFindings) -> Iterator[Finding]:
+def boundary_findings(looked: view.LakeView, say: view.LakeFindings) -> Iterator[Finding]:
     """Yield what is wrong with the boundaries of the kept snapshots, and with what was reported."""
     bounded = [each for each in looked.line if each.is_own]
     for held in bounded[-1:]:
@@ -36,7 +30,9 @@ def boundary_findings(looked: LakeView, say: LakeFindings) -> Iterator[Finding]:
 # ---- whose boundary it is
 
 
-def _of_another(held: SnapshotExtent, looked: LakeView, say: LakeFindings) -> Iterator[Finding]:
+def _of_another(
+    held: view.SnapshotExtent, looked: view.LakeView, say: view.LakeFindings
+) -> Iterator[Finding]:
     boundary = _boundary(held)
     if boundary.table.table_id != looked.table.table_id:
         yield say.table(
@@ -60,7 +56,10 @@ def _of_another(held: SnapshotExtent, looked: LakeView, say: LakeFindings) -> It
 
 
 def _back(
-    before: SnapshotExtent, after: SnapshotExtent, looked: LakeView, say: LakeFindings
+    before: view.SnapshotExtent,
+    after: view.SnapshotExtent,
+    looked: view.LakeView,
+    say: view.LakeFindings,
 ) -> Iterator[Finding]:
     earlier, later = _boundary(before), _boundary(after)
     between = f"from snapshot {before.snapshot_id} to {after.snapshot_id}"
@@ -102,7 +101,9 @@ def _epoch(boundary: Boundary) -> str:
 # ---- what the server was told
 
 
-def _reported(reported: ReportedSnapshot, looked: LakeView, say: LakeFindings) -> Iterator[Finding]:
+def _reported(
+    reported: ReportedSnapshot, looked: view.LakeView, say: view.LakeFindings
+) -> Iterator[Finding]:
     newest = looked.newest
     if newest is None:
         yield say.table(
@@ -121,7 +122,10 @@ def _reported(reported: ReportedSnapshot, looked: LakeView, say: LakeFindings) -
 
 
 def _differing(
-    reported: ReportedSnapshot, same: SnapshotExtent, looked: LakeView, say: LakeFindings
+    reported: ReportedSnapshot,
+    same: view.SnapshotExtent,
+    looked: view.LakeView,
+    say: view.LakeFindings,
 ) -> Iterator[Finding]:
     """Compare what was told of a snapshot with what that says; of buckets that there are."""
     for bucket in sorted(looked.logs, key=str):
@@ -142,7 +146,10 @@ def _differing(
 
 
 def _ahead_of_report(
-    reported: ReportedSnapshot, newest: SnapshotExtent, looked: LakeView, say: LakeFindings
+    reported: ReportedSnapshot,
+    newest: view.SnapshotExtent,
+    looked: view.LakeView,
+    say: view.LakeFindings,
 ) -> Iterator[Finding]:
     """See that the lake holds at least what the server was told of a snapshot that is gone."""
     for bucket in sorted(looked.logs, key=str):
@@ -160,7 +167,7 @@ def _ahead_of_report(
             )
 
 
-def _boundary(held: SnapshotExtent) -> Boundary:
+def _boundary(held: view.SnapshotExtent) -> Boundary:
     assert held.snapshot.boundary is not None
     return held.snapshot.boundary
 
@@ -170,7 +177,7 @@ def _boundary(held: SnapshotExtent) -> Boundary:
 _TIERS = Check.TIERS
 
 
-def tier_findings(looked: LakeView, say: LakeFindings) -> Iterator[Finding]:
+def tier_findings(looked: view.LakeView, say: view.LakeFindings) -> Iterator[Finding]:
     """Yield the buckets whose log does not go on where the newest snapshot ends."""
     newest = looked.newest
     for bucket, log in sorted(looked.logs.items(), key=str):
@@ -188,7 +195,7 @@ def tier_findings(looked: LakeView, say: LakeFindings) -> Iterator[Finding]:
 
 
 def _untiered(
-    looked: LakeView, bucket: LakeBucket, log: OffsetRange, *, say: LakeFindings
+    looked: view.LakeView, bucket: LakeBucket, log: OffsetRange, *, say: view.LakeFindings
 ) -> Iterator[Finding]:
     """Look at a bucket of which the lake holds nothing: its log has to begin at 0.
 
@@ -225,7 +232,7 @@ def _untiered(
     )
 
 
-def _begun_late(bucket: LakeBucket, end: int, say: LakeFindings) -> Finding:
+def _begun_late(bucket: LakeBucket, end: int, say: view.LakeFindings) -> Finding:
     return say.bucket(
         _TIERS,
         bucket,
@@ -237,7 +244,9 @@ def _begun_late(bucket: LakeBucket, end: int, say: LakeFindings) -> Finding:
     )
 
 
-def _gap(bucket: LakeBucket, held: OffsetRange, log: OffsetRange, *, say: LakeFindings) -> Finding:
+def _gap(
+    bucket: LakeBucket, held: OffsetRange, log: OffsetRange, *, say: view.LakeFindings
+) -> Finding:
     return say.bucket(
         _TIERS,
         bucket,
@@ -251,7 +260,7 @@ def _gap(bucket: LakeBucket, held: OffsetRange, log: OffsetRange, *, say: LakeFi
 
 
 def _ahead_of_log(
-    bucket: LakeBucket, held: OffsetRange, log: OffsetRange, *, say: LakeFindings
+    bucket: LakeBucket, held: OffsetRange, log: OffsetRange, *, say: view.LakeFindings
 ) -> Finding:
     return say.bucket(
         _TIERS,
@@ -268,14 +277,14 @@ def _ahead_of_log(
 
 
 def count_findings(
-    looked: LakeView, splits: Sequence[LakeSplit], say: LakeFindings
+    looked: view.LakeView, splits: Sequence[LakeSplit], say: view.LakeFindings
 ) -> Iterator[Finding]:
     """Compare the rows of the newest snapshot, as its files tell them, with its boundary."""
     newest = looked.newest
     assert newest is not None
     if not newest.has_starts or has_deletes(splits):
         return
-    grouping = Grouping(looked, splits)
+    grouping = view.Grouping(looked, splits)
     rows: Counter[tuple[str | None, int]] = Counter()
     for split in splits:
         rows[grouping.of_split(split)] += split.row_count
@@ -288,7 +297,7 @@ def count_findings(
             continue
         yield say.bucket(
             _TIERS,
-            first_bucket(ranges),
+            view.first_bucket(ranges),
             f"Snapshot {newest.snapshot_id} of the lake has {found} rows of {group}, and its"
             f" boundary tells of {wanted} offsets."
             + (
@@ -302,7 +311,7 @@ def count_findings(
         )
 
 
-def _is_foreign(looked: LakeView, more: int) -> bool:
+def _is_foreign(looked: view.LakeView, more: int) -> bool:
     """Tell whether the snapshots of others explain how many rows are too many, or too few."""
     theirs = 0
     line = looked.line
@@ -317,11 +326,11 @@ def _is_foreign(looked: LakeView, more: int) -> bool:
     return theirs != 0 and theirs == more
 
 
-def _offsets(held: SnapshotExtent) -> int:
+def _offsets(held: view.SnapshotExtent) -> int:
     return sum(each.end - each.start for each in held.ranges.values())
 
 
-def step_findings(looked: LakeView, say: LakeFindings) -> Iterator[Finding]:
+def step_findings(looked: view.LakeView, say: view.LakeFindings) -> Iterator[Finding]:
     """Compare the rows that each kept snapshot adds with the offsets that its boundary adds."""
     for before, after in pairwise(looked.line):
         if not (_is_counted(before) and _is_counted(after)):
@@ -342,7 +351,7 @@ def step_findings(looked: LakeView, say: LakeFindings) -> Iterator[Finding]:
         )
 
 
-def added_offsets(before: SnapshotExtent, after: SnapshotExtent) -> int:
+def added_offsets(before: view.SnapshotExtent, after: view.SnapshotExtent) -> int:
     """Return how many offsets one boundary has beyond another."""
     added = 0
     for bucket, held in after.ranges.items():
@@ -356,7 +365,7 @@ def has_deletes(splits: Sequence[LakeSplit]) -> bool:
     return any(file.deletes for split in splits for file in split.files)
 
 
-def _is_counted(held: SnapshotExtent) -> bool:
+def _is_counted(held: view.SnapshotExtent) -> bool:
     # Those of others need not tell how many rows there are.
     return held.has_starts and (held.is_own or held.snapshot.row_count > 0)
 
@@ -369,7 +378,7 @@ FILES_TOLD_MAX = 20
 _LAKE_FILES = Check.LAKE_FILES
 
 
-def file_findings(found: LakeInventory, say: LakeFindings) -> Iterator[Finding]:
+def file_findings(found: LakeInventory, say: view.LakeFindings) -> Iterator[Finding]:
     """Yield what is wrong with the files of a lake table."""
     for lost in found.missing[:FILES_TOLD_MAX]:
         yield say.table(
@@ -396,7 +405,7 @@ def file_findings(found: LakeInventory, say: LakeFindings) -> Iterator[Finding]:
     yield from _orphans(found, say)
 
 
-def _orphans(found: LakeInventory, say: LakeFindings) -> Iterator[Finding]:
+def _orphans(found: LakeInventory, say: view.LakeFindings) -> Iterator[Finding]:
     old = [each for each in found.orphans if each.age_ms >= ORPHAN_AGE_MS]
     if old:
         yield say.table(
@@ -408,7 +417,7 @@ def _orphans(found: LakeInventory, say: LakeFindings) -> Iterator[Finding]:
         )
 
 
-def file_proof(found: LakeInventory, say: LakeFindings, *, opened: bool) -> Proof:
+def file_proof(found: LakeInventory, say: view.LakeFindings, *, opened: bool) -> Proof:
     """Say how many files were looked at."""
     young = sum(each.age_ms < ORPHAN_AGE_MS for each in found.orphans)
     notes = [

@@ -6,15 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headwater.errors import RequestError
-from headwater.model.acl import (
-    EVERYBODY,
-    GROUP,
-    USER,
-    Operation,
-    Principal,
-    parse_operation,
-    parse_principal,
-)
+from headwater.model import acl
 
 if TYPE_CHECKING:
     from headwater.client.sync.client import Client
@@ -38,9 +30,9 @@ class GrantStatement:
     """A GRANT or a REVOKE; a host of None stands for every host, or for any in a REVOKE."""
 
     is_grant: bool
-    operations: tuple[Operation, ...]
+    operations: tuple[acl.Operation, ...]
     resource: str
-    principals: tuple[Principal, ...]
+    principals: tuple[acl.Principal, ...]
     host: str | None = None
 
     def run(self, client: "Client") -> int:
@@ -122,13 +114,13 @@ class _Parser:
             raise self._misread()
         return GrantStatement(is_grant, operations, resource, tuple(principals), host)
 
-    def _operations(self) -> tuple[Operation, ...]:
+    def _operations(self) -> tuple[acl.Operation, ...]:
         found = []
         while True:
             word = self._next().text
             if instead := _OTHER_WORDS.get(word.upper()):
                 raise RequestError(f"There is no operation {word}.", hint=f"Use {instead}.")
-            found.append(parse_operation(word))
+            found.append(acl.parse_operation(word))
             self._took("privileges")
             if not self._took(","):
                 self._expect("on")
@@ -150,17 +142,17 @@ class _Parser:
             )
         return f"table:{name}.{self._next().text}"
 
-    def _principal(self) -> Principal:
+    def _principal(self) -> acl.Principal:
         if self._took("public"):
-            return EVERYBODY
+            return acl.EVERYBODY
         if self._took("user"):
-            return Principal(USER, self._next().text)
+            return acl.Principal(acl.USER, self._next().text)
         if self._took("group"):
-            return Principal(GROUP, self._next().text)
+            return acl.Principal(acl.GROUP, self._next().text)
         word = self._next()
         if ":" in word.text or word.text == "*":
-            return parse_principal(word.text)
-        return Principal(USER, word.text)
+            return acl.parse_principal(word.text)
+        return acl.Principal(acl.USER, word.text)
 
     def _next(self) -> _Word:
         if self._at >= len(self._words):

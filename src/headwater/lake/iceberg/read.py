@@ -48,10 +48,9 @@ from headwater.lake.iceberg.plan import (
 from headwater.lake.iceberg.types import FIELD_ID, fitted
 from headwater.lake.spi import ColumnPath, FilterAnswer, LakeSnapshot, LakeTableSpec
 from headwater.lake.split import LakeSplit
-from headwater.model import types
+from headwater.model import type_json, types
 from headwater.model.arrow import arrow_schema
 from headwater.model.predicate import And, Leaf, LeafFunction, Literal, Or, Predicate
-from headwater.model.type_json import Json, list_of, object_of, text_of
 
 # Filters translated to Iceberg, as far as they skip files without losing a row.
 
@@ -446,8 +445,8 @@ class IcebergSource:
         if in_key_order:
             raise UnsupportedError("Iceberg tables cannot be read in key order.")
         node = unpacked(split.payload)
-        ids = object_of(node.get("fields"), what="fields")
-        io = opened_io(text_of(node, "location"), self.config, texts_of(node, "io"))
+        ids = type_json.object_of(node.get("fields"), what="fields")
+        io = opened_io(type_json.text_of(node, "location"), self.config, texts_of(node, "io"))
         whole = arrow_schema(self.spec.schema)
         schema = whole if self.columns is None else picked_schema(whole, self.columns)
         columns = [self.spec.schema.column(field.name) for field in schema]
@@ -456,7 +455,7 @@ class IcebergSource:
         read = pa.schema([whole.field(column.name) for column in columns])
         for file in split.files:
             told = unpacked(file.payload)
-            lost = {*list_of(told, "lost")}
+            lost = {*type_json.list_of(told, "lost")}
             needed = [column for column in columns if column.column_id in lost]
             (held,) = held_from_json(told)
             with reached(f"Reading {self.spec.path}"):
@@ -471,7 +470,7 @@ class IcebergSource:
         """Always false: rows do not come in primary-key order."""
         return False
 
-    def _check_held(self, io: FileIO, held: HeldFile, fields: Mapping[str, Json]) -> None:
+    def _check_held(self, io: FileIO, held: HeldFile, fields: Mapping[str, type_json.Json]) -> None:
         """Raise for a file without values of a column that was dropped before it was written."""
         present = held_fields(io, held.file) if fields else frozenset()
         for name, field_id in fields.items():

@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from headwater.errors import InvalidValueError, LakeRewrittenError, LakeTableDiffersError
-from headwater.lake.iceberg import data_files
+from headwater.lake.iceberg import data_files, read
 from headwater.lake.iceberg.catalog import reached
 from headwater.lake.iceberg.files import (
     PATH_FIELD_ID,
@@ -27,7 +27,6 @@ from headwater.lake.iceberg.files import (
     task_of,
     unpacked,
 )
-from headwater.lake.iceberg.read import Positions, deleted_positions, merged, read_columns, without
 from headwater.lake.iceberg.types import FIELD_ID, fitted, parquet_schema
 from headwater.lake.keys import KeySet, last_of_each
 from headwater.lake.spi import LakeTableSpec, PartitionValues, WriteResult, WriteTask
@@ -180,9 +179,9 @@ class OlderRows:
     keys: pa.Schema
     """The key columns as in data files, with their field ids."""
     files: list[HeldFile]
-    taken: dict[str, Positions] = field(default_factory=dict)
+    taken: dict[str, read.Positions] = field(default_factory=dict)
     """Newly removed positions per file path, ascending."""
-    _gone: dict[str, Positions] = field(default_factory=dict)
+    _gone: dict[str, read.Positions] = field(default_factory=dict)
 
     def take_away(self, changed: Sequence[pa.ChunkedArray]) -> None:
         """Find the rows that have changed keys."""
@@ -207,10 +206,10 @@ class OlderRows:
         return True
 
     def _take_from(self, held: HeldFile, keys: KeySet) -> None:
-        found: list[Positions] = []
+        found: list[read.Positions] = []
         start = 0
         fields = [int(column.metadata[FIELD_ID]) for column in self.keys]
-        for rows in read_columns(self.io, held.file, schema=self.keys, fields=fields):
+        for rows in read.read_columns(self.io, held.file, schema=self.keys, fields=fields):
             found.append(np.flatnonzero(keys.mask(rows.columns)) + start)
             start += rows.num_rows
         positions = np.concatenate(found) if found else _NONE
@@ -218,11 +217,11 @@ class OlderRows:
             return
         path = held.file.file_path
         if path not in self._gone:
-            self._gone[path] = deleted_positions(self.io, held)
-        new = without(positions, self._gone[path])
+            self._gone[path] = read.deleted_positions(self.io, held)
+        new = read.without(positions, self._gone[path])
         if len(new):
-            self.taken[path] = merged(self.taken.get(path, _NONE), new)
-            self._gone[path] = merged(self._gone[path], new)
+            self.taken[path] = read.merged(self.taken.get(path, _NONE), new)
+            self._gone[path] = read.merged(self._gone[path], new)
 
 
 def _range(changed: pa.ChunkedArray) -> tuple[_Raw, _Raw] | None:
@@ -292,12 +291,12 @@ class Deletes:
     needed: list[str] = field(default_factory=list)
     _begun: list[data_files.ParquetFiles] = field(default_factory=list)
 
-    def write(self, held: HeldFile, taken: Positions) -> None:
+    def write(self, held: HeldFile, taken: read.Positions) -> None:
         """Delete positions of a data file, in addition to those that were deleted already."""
         path = held.file.file_path
         earlier = [each for each in held.deletes if scoped_path(each) == path]
-        gone = deleted_positions(self.io, HeldFile(held.file, tuple(earlier)))
-        positions = merged(without(taken, gone), gone)
+        gone = read.deleted_positions(self.io, HeldFile(held.file, tuple(earlier)))
+        positions = read.merged(read.without(taken, gone), gone)
         files = data_files.ParquetFiles(
             io=self.io,
             schema=parquet_schema(DELETES_SCHEMA.fields),
@@ -326,7 +325,7 @@ class Deletes:
             files.abort()
 
 
-def _rows(path: str, positions: Positions, schema: pa.Schema) -> pa.RecordBatch:
+def _rows(path: str, positions: read.Positions, schema: pa.Schema) -> pa.RecordBatch:
     paths = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int8), pa.array([path]))
     columns = [paths.cast(pa.string()), pa.array(positions)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 
 from headwater.errors import CorruptFileError
 from headwater.lake.keys import in_key_order, last_of_each
-from headwater.lake.paimon import data_files
+from headwater.lake.paimon import data_files, manifests
 from headwater.lake.paimon.catalog import PaimonTable
 from headwater.lake.paimon.layout import DELETED, INSERTED, FileLayout, key_columns
-from headwater.lake.paimon.manifests import ADD, DataFile, Entry, entries_to_bytes
 from headwater.lake.paimon.options import compression, number, target_bytes
 from headwater.lake.spi import LakeWriter, PartitionValues, WriteResult, WriteTask
 from headwater.model.type_json import int_of, object_of
@@ -96,12 +95,17 @@ class PaimonBucket:
             compression_level=codec_level,
         )
 
-    def entries(self, files: Sequence[DataFile]) -> list[Entry]:
+    def entries(self, files: Sequence[manifests.DataFile]) -> list[manifests.Entry]:
         """The entries that add files to the table."""
         row = self.table.partitions.to_row(self.partition)
-        return [Entry(ADD, row, self.lake_bucket, self.bucket_count, file) for file in files]
+        return [
+            manifests.Entry(manifests.ADD, row, self.lake_bucket, self.bucket_count, file)
+            for file in files
+        ]
 
-    def result(self, files: Sequence[DataFile], leaving: Sequence[Entry] = ()) -> WriteResult:
+    def result(
+        self, files: Sequence[manifests.DataFile], leaving: Sequence[manifests.Entry] = ()
+    ) -> WriteResult:
         """Describe files for the committer."""
         return WriteResult(
             partition=self.partition,
@@ -109,7 +113,7 @@ class PaimonBucket:
             row_count=sum(file.row_count for file in files),
             file_count=len(files),
             byte_count=sum(file.byte_count for file in files),
-            payload=entries_to_bytes(
+            payload=manifests.entries_to_bytes(
                 [*(entry.leaving() for entry in leaving), *self.entries(files)]
             ),
         )

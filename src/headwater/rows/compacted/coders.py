@@ -9,6 +9,7 @@ import pyarrow as pa
 from headwater.errors import InvalidValueError
 from headwater.model import Schema, types
 from headwater.model.arrow import arrow_schema, arrow_type
+from headwater.rows.compacted import row
 from headwater.rows.compacted.forms import (
     DECIMAL_BYTES,
     AnyBytes,
@@ -25,14 +26,6 @@ from headwater.rows.compacted.forms import (
     TimeOfDay,
 )
 from headwater.rows.compacted.nested import ArrayForm, MapForm, RowForm
-from headwater.rows.compacted.row import (
-    Field,
-    RowCursor,
-    pass_field,
-    read_all,
-    read_rows,
-    write_rows,
-)
 from headwater.rows.row_bytes import Longs, RowBytes
 
 # The form of each data type, built once per schema.
@@ -55,7 +48,7 @@ _PACKED: dict[type[types.DataType], np.dtype[np.generic]] = {
 }
 
 
-def fields_of(data_types: Sequence[types.DataType]) -> tuple[Field, ...]:
+def fields_of(data_types: Sequence[types.DataType]) -> tuple[row.Field, ...]:
     """Build the fields of rows with these column types."""
     return tuple(
         _field(f"column {index} ({_kind(each)})", each) for index, each in enumerate(data_types)
@@ -102,8 +95,8 @@ def _nested_form(data_type: types.ArrayType | types.MapType | types.RowType) -> 
             return RowForm(arrow, is_inlined=False, reserved_bytes=0, fields=inner)
 
 
-def _field(name: str, data_type: types.DataType) -> Field:
-    return Field(name, form_of(data_type), arrow_type(data_type), data_type.nullable)
+def _field(name: str, data_type: types.DataType) -> row.Field:
+    return row.Field(name, form_of(data_type), arrow_type(data_type), data_type.nullable)
 
 
 def _precise_form(data_type: types.DataType) -> Form:
@@ -139,7 +132,7 @@ class RowEncoder:
 
     def encode(self, columns: Sequence[pa.Array]) -> RowBytes:
         """Encode one row per element of the columns, which all have the same length."""
-        return write_rows(self.forms, columns, with_null_bits=True)
+        return row.write_rows(self.forms, columns, with_null_bits=True)
 
 
 # Compacted rows to Arrow columns.
@@ -151,7 +144,7 @@ _ORIGIN = Origin("")
 class RowDecoder:
     """Decode rows of one schema; made once for many batches."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[row.Field, ...]
 
     @classmethod
     def of(cls, data_types: Sequence[types.DataType]) -> "RowDecoder":
@@ -164,7 +157,7 @@ class RowDecoder:
         Rows of a partial update have nulls in columns that they leave alone, so the caller decides
         whether NOT NULL is enforced. Nested fields always enforce it.
         """
-        return read_rows(self.fields, rows, _ORIGIN, enforce_not_null=enforce_not_null)
+        return row.read_rows(self.fields, rows, _ORIGIN, enforce_not_null=enforce_not_null)
 
 
 # Keys: compacted rows of the key columns, without null bits.
@@ -176,7 +169,7 @@ _KEY_ORIGIN = Origin("key")
 class KeyEncoder:
     """Encode keys of one schema; made once for many batches."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[row.Field, ...]
 
     @classmethod
     def of(cls, data_types: Sequence[types.DataType]) -> "KeyEncoder":
@@ -191,14 +184,14 @@ class KeyEncoder:
                     f"{field.name} of a key contains {column.null_count} nulls.",
                     hint="Set every primary-key column in every row.",
                 )
-        return write_rows([field.form for field in self.fields], columns, with_null_bits=False)
+        return row.write_rows([field.form for field in self.fields], columns, with_null_bits=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyDecoder:
     """Decode keys of one schema; made once for many batches."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[row.Field, ...]
 
     @classmethod
     def of(cls, data_types: Sequence[types.DataType]) -> "KeyDecoder":
@@ -207,16 +200,16 @@ class KeyDecoder:
 
     def decode(self, keys: RowBytes) -> list[pa.Array]:
         """Decode all keys, or reject the first that is malformed."""
-        return read_all(self.fields, keys, _KEY_ORIGIN)
+        return row.read_all(self.fields, keys, _KEY_ORIGIN)
 
     def prefix_ends(self, keys: RowBytes, count: int) -> Longs:
         """Return the position just after the first `count` fields of each key."""
         if not len(keys):
             return keys.starts
-        cursor = RowCursor.over(keys, _KEY_ORIGIN)
+        cursor = row.RowCursor.over(keys, _KEY_ORIGIN)
         for field in self.fields[:count]:
             cursor.origin = _KEY_ORIGIN.named(f"key.{field.name}")
-            pass_field(field.form, cursor)
+            row.pass_field(field.form, cursor)
         return cursor.at
 
 

@@ -8,15 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headwater.errors import CorruptBatchError, InvalidValueError
-from headwater.rows.row_bytes import (
-    Longs,
-    Mask,
-    RowBytes,
-    Words,
-    nulls_of,
-    overlapping_words,
-    starts_of,
-)
+from headwater.rows import row_bytes
 
 # Where values come from, for error messages.
 
@@ -28,14 +20,14 @@ class Origin:
     """The field and the rows that values come from."""
 
     field: str
-    rows: Longs | None = None
+    rows: row_bytes.Longs | None = None
 
-    def refuse(self, bad: Mask | None, why: str) -> None:
+    def refuse(self, bad: row_bytes.Mask | None, why: str) -> None:
         """Raise if any value is bad, naming the first."""
         if bad is not None and np.count_nonzero(bad):
             raise self.error(int(np.argmax(bad)), why)
 
-    def refuse_nulls(self, nulls: Mask | None) -> None:
+    def refuse_nulls(self, nulls: row_bytes.Mask | None) -> None:
         """Raise if any value is null, naming the first."""
         if nulls is not None and np.count_nonzero(nulls):
             row = self._row(int(np.argmax(nulls)))
@@ -52,7 +44,7 @@ class Origin:
     def _row(self, index: int) -> int:
         return index if self.rows is None else int(self.rows[index])
 
-    def picked(self, indices: Longs) -> "Origin":
+    def picked(self, indices: row_bytes.Longs) -> "Origin":
         """Narrow the origin to some of the values, or to values that belong to them."""
         return Origin(self.field, indices if self.rows is None else self.rows[indices])
 
@@ -90,11 +82,11 @@ class InstantForm(ABC):
     arrow: pa.DataType
 
     @abstractmethod
-    def join(self, millis: Longs, nanos: Longs, origin: Origin, /) -> pa.Array:
+    def join(self, millis: row_bytes.Longs, nanos: row_bytes.Longs, origin: Origin, /) -> pa.Array:
         """Build an array from instants."""
 
     @abstractmethod
-    def split(self, array: pa.Array) -> tuple[Longs, Longs]:
+    def split(self, array: pa.Array) -> tuple[row_bytes.Longs, row_bytes.Longs]:
         """Extract milliseconds and nanoseconds; those of nulls may be anything."""
 
 
@@ -111,7 +103,7 @@ class SpanForm(ABC):
     reserved_bytes: int
 
     @abstractmethod
-    def from_spans(self, spans: RowBytes, origin: Origin, /) -> pa.Array:
+    def from_spans(self, spans: row_bytes.RowBytes, origin: Origin, /) -> pa.Array:
         """Build an array from strings."""
 
     @abstractmethod
@@ -198,7 +190,7 @@ class CoarseTimestamp(NumberForm):
         millis = _to_millis(values, self.arrow.unit)
         # Seconds reach a thousand times further than milliseconds.
         is_far = millis // _MILLIS_PER_SECOND != values if self.arrow.unit == "s" else None
-        if is_far is not None and (is_far & ~nulls_of(array)).any():
+        if is_far is not None and (is_far & ~row_bytes.nulls_of(array)).any():
             raise CorruptBatchError("A timestamp is out of the range of milliseconds.")
         return millis
 
@@ -207,7 +199,7 @@ class CoarseTimestamp(NumberForm):
 class FineTimestamp(InstantForm):
     """Timestamps of more than three digits as milliseconds and nanoseconds."""
 
-    def join(self, millis: Longs, nanos: Longs, origin: Origin, /) -> pa.Array:
+    def join(self, millis: row_bytes.Longs, nanos: row_bytes.Longs, origin: Origin, /) -> pa.Array:
         """Build timestamps from milliseconds and nanoseconds."""
         origin.refuse(
             (nanos < 0) | (nanos >= NANOS_PER_MILLI), "has more nanoseconds than a millisecond"
@@ -221,7 +213,7 @@ class FineTimestamp(InstantForm):
             origin.refuse(values // per_milli != millis, "is out of range")
         return array_of(self.arrow, values)
 
-    def split(self, array: pa.Array) -> tuple[Longs, Longs]:
+    def split(self, array: pa.Array) -> tuple[row_bytes.Longs, row_bytes.Longs]:
         """Extract milliseconds and nanoseconds."""
         values = _numbers_of(array, np.dtype(np.int64)).astype(np.int64, copy=False)
         per_milli = _PER_MILLI[self.arrow.unit]
@@ -273,7 +265,7 @@ def _from_millis(millis: Numbers, unit: str) -> Numbers:
     return millis if unit == "ms" else np.multiply(millis, _PER_MILLI[unit])
 
 
-def _to_millis(values: Longs, unit: str) -> Longs:
+def _to_millis(values: row_bytes.Longs, unit: str) -> row_bytes.Longs:
     if unit == "s":
         return values * _MILLIS_PER_SECOND
     return values if unit == "ms" else values // _PER_MILLI[unit]
@@ -290,7 +282,7 @@ _WORD_BITS = 64
 class Text(SpanForm):
     """Text of any length."""
 
-    def from_spans(self, spans: RowBytes, origin: Origin, /) -> pa.Array:
+    def from_spans(self, spans: row_bytes.RowBytes, origin: Origin, /) -> pa.Array:
         """Build text; invalid UTF-8 is an error."""
         try:
             return spans.to_arrow().cast(pa.string())
@@ -307,7 +299,7 @@ class Text(SpanForm):
 class AnyBytes(SpanForm):
     """Bytes of any length."""
 
-    def from_spans(self, spans: RowBytes, _origin: Origin, /) -> pa.Array:
+    def from_spans(self, spans: row_bytes.RowBytes, _origin: Origin, /) -> pa.Array:
         """Build bytes as they are."""
         return spans.to_arrow()
 
@@ -320,7 +312,7 @@ class AnyBytes(SpanForm):
 class FixedBytes(SpanForm):
     """A fixed number of bytes."""
 
-    def from_spans(self, spans: RowBytes, origin: Origin, /) -> pa.Array:
+    def from_spans(self, spans: row_bytes.RowBytes, origin: Origin, /) -> pa.Array:
         """Build fixed-size bytes; another length is an error."""
         length = self.arrow.byte_width
         origin.refuse(spans.lengths != length, f"does not have {length} bytes")
@@ -339,7 +331,7 @@ class FixedBytes(SpanForm):
 class LargeDecimal(SpanForm):
     """Decimals of more than 18 digits as the fewest big-endian bytes that keep the sign."""
 
-    def from_spans(self, spans: RowBytes, origin: Origin, /) -> pa.Array:
+    def from_spans(self, spans: row_bytes.RowBytes, origin: Origin, /) -> pa.Array:
         """Build decimals from big-endian bytes."""
         lengths = spans.lengths
         origin.refuse(
@@ -358,8 +350,8 @@ class LargeDecimal(SpanForm):
         big_endian = np.ascontiguousarray(decimal_halves(array)).view(np.uint8)[:, ::-1]
         kept = np.arange(DECIMAL_BYTES) >= _redundant_bytes(big_endian)[:, None]
         if array.null_count:
-            kept[nulls_of(array)] = False
-        offsets = starts_of(np.count_nonzero(kept, axis=1)).astype(np.int32)
+            kept[row_bytes.nulls_of(array)] = False
+        offsets = row_bytes.starts_of(np.count_nonzero(kept, axis=1)).astype(np.int32)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(big_endian[kept])]
         return pa.Array.from_buffers(pa.binary(), len(array), buffers)
 
@@ -376,9 +368,9 @@ def _magnitude(value: bytes) -> int:
     return abs(int.from_bytes(value, "big", signed=True))
 
 
-def _widened(spans: RowBytes, lengths: Longs) -> npt.NDArray[np.int64]:
+def _widened(spans: row_bytes.RowBytes, lengths: row_bytes.Longs) -> npt.NDArray[np.int64]:
     """Split numbers into a low and a high word; the first byte has the sign."""
-    words = overlapping_words(spans.data)
+    words = row_bytes.overlapping_words(spans.data)
     high = _big_endian(words, spans.starts).view(np.int64)
     low = _big_endian(words, spans.starts + _WORD_BYTES)
     surplus = _WORD_BITS * 2 - lengths * 8
@@ -395,7 +387,7 @@ def _widened(spans: RowBytes, lengths: Longs) -> npt.NDArray[np.int64]:
     return halves
 
 
-def _big_endian(words: Words, at: Longs) -> Words:
+def _big_endian(words: row_bytes.Words, at: row_bytes.Longs) -> row_bytes.Words:
     return words[at].byteswap()
 
 

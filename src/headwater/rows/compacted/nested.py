@@ -9,28 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.rows import row_bytes
+from headwater.rows.compacted import row
 from headwater.rows.compacted.forms import Form, InstantForm, NumberForm, Origin, SpanForm
-from headwater.rows.compacted.row import (
-    Field,
-    WordRun,
-    as_words,
-    joined,
-    read_rows,
-    spread,
-    write_rows,
-)
-from headwater.rows.row_bytes import (
-    PADDING,
-    Bytes,
-    Longs,
-    Mask,
-    RowBytes,
-    Words,
-    nulls_of,
-    overlapping,
-    overlapping_words,
-    starts_of,
-)
 
 # Binary arrays:
 #
@@ -56,7 +37,7 @@ _INLINE_SHIFT = np.uint64(56)
 class Elements:
     """The elements of many arrays as one, and where the elements of each array start."""
 
-    offsets: Longs
+    offsets: row_bytes.Longs
     values: pa.Array
 
 
@@ -64,22 +45,22 @@ class Elements:
 class _Slots:
     """The positions of slots, and the array around each of them."""
 
-    at: Longs
-    owners: Longs
-    arrays: RowBytes
+    at: row_bytes.Longs
+    owners: row_bytes.Longs
+    arrays: row_bytes.RowBytes
 
     @property
-    def words(self) -> Words:
-        return overlapping_words(self.arrays.data)[self.at]
+    def words(self) -> row_bytes.Words:
+        return row_bytes.overlapping_words(self.arrays.data)[self.at]
 
-    def start(self, offsets: Longs) -> Longs:
+    def start(self, offsets: row_bytes.Longs) -> row_bytes.Longs:
         return self.arrays.starts[self.owners] + offsets
 
-    def is_outside(self, offsets: Longs, sizes: Longs | int) -> Mask:
+    def is_outside(self, offsets: row_bytes.Longs, sizes: row_bytes.Longs | int) -> row_bytes.Mask:
         return offsets + sizes > self.arrays.lengths[self.owners]
 
 
-def header_bytes(counts: Longs) -> Longs:
+def header_bytes(counts: row_bytes.Longs) -> row_bytes.Longs:
     """Compute the bytes before the slots of arrays with this many elements."""
     return COUNT_BYTES + (counts + _NULL_WORD_BITS - 1) // _NULL_WORD_BITS * 4
 
@@ -89,12 +70,12 @@ def slot_bytes(form: Form) -> int:
     return form.dtype.itemsize if isinstance(form, NumberForm) else SLOT_BYTES
 
 
-def read_elements(element: Field, arrays: RowBytes, origin: Origin) -> Elements:
+def read_elements(element: row.Field, arrays: row_bytes.RowBytes, origin: Origin) -> Elements:
     """Decode all elements of all arrays."""
     counts = _counts(arrays, origin)
     headers, width = header_bytes(counts), slot_bytes(element.form)
     origin.refuse(headers + counts * width > arrays.lengths, "has more elements than bytes")
-    offsets = starts_of(counts)
+    offsets = row_bytes.starts_of(counts)
     owners = np.repeat(np.arange(len(arrays)), counts)
     inner = origin.picked(owners).named(f"{origin.field}.{element.name}")
     positions = np.arange(len(owners)) - offsets[:-1][owners]
@@ -105,14 +86,16 @@ def read_elements(element: Field, arrays: RowBytes, origin: Origin) -> Elements:
     return Elements(offsets, _read_present(element, slots, nulls=nulls, origin=inner))
 
 
-def _counts(arrays: RowBytes, origin: Origin) -> Longs:
+def _counts(arrays: row_bytes.RowBytes, origin: Origin) -> row_bytes.Longs:
     origin.refuse(arrays.lengths < COUNT_BYTES, "is too short for an array")
-    counts = overlapping(arrays.data, np.int32)[arrays.starts].astype(np.int64)
+    counts = row_bytes.overlapping(arrays.data, np.int32)[arrays.starts].astype(np.int64)
     origin.refuse(counts < 0, "has a negative number of elements")
     return counts
 
 
-def _read_present(element: Field, slots: _Slots, *, nulls: Mask, origin: Origin) -> pa.Array:
+def _read_present(
+    element: row.Field, slots: _Slots, *, nulls: row_bytes.Mask, origin: Origin
+) -> pa.Array:
     if not nulls.any():
         return _read_slots(element.form, slots, origin)
     if not element.nullable:
@@ -121,13 +104,13 @@ def _read_present(element: Field, slots: _Slots, *, nulls: Mask, origin: Origin)
     if not len(present):
         return pa.nulls(len(nulls), element.arrow)
     part = _Slots(slots.at[present], slots.owners[present], slots.arrays)
-    return spread(_read_slots(element.form, part, origin.picked(present)), nulls)
+    return row.spread(_read_slots(element.form, part, origin.picked(present)), nulls)
 
 
 def _read_slots(form: Form, slots: _Slots, origin: Origin) -> pa.Array:
     match form:
         case NumberForm():
-            numbers = overlapping(slots.arrays.data, form.dtype)[slots.at]
+            numbers = row_bytes.overlapping(slots.arrays.data, form.dtype)[slots.at]
             return form.from_numbers(numbers, origin)
         case InstantForm():
             return _read_instants(form, slots, origin)
@@ -139,11 +122,11 @@ def _read_instants(form: InstantForm, slots: _Slots, origin: Origin) -> pa.Array
     words = slots.words
     offsets = (words >> _HALF).view(np.int64)
     origin.refuse(slots.is_outside(offsets, SLOT_BYTES), "points outside of its array")
-    millis = overlapping_words(slots.arrays.data)[slots.start(offsets)].view(np.int64)
+    millis = row_bytes.overlapping_words(slots.arrays.data)[slots.start(offsets)].view(np.int64)
     return form.join(millis, (words & _LOW_HALF).view(np.int64), origin)
 
 
-def _spans(slots: _Slots, origin: Origin) -> RowBytes:
+def _spans(slots: _Slots, origin: Origin) -> row_bytes.RowBytes:
     words = slots.words
     is_inline = words >= _INLINE
     sizes = np.where(is_inline, words >> _INLINE_SHIFT & _INLINE_LENGTH, words & _LOW_HALF)
@@ -153,17 +136,17 @@ def _spans(slots: _Slots, origin: Origin) -> RowBytes:
     origin.refuse(slots.is_outside(offsets, lengths), "points outside of its array")
     _refuse_sharing(slots, lengths, origin)
     starts = np.where(is_inline, slots.at, slots.start(offsets))
-    return RowBytes(slots.arrays.data, starts, starts + lengths)
+    return row_bytes.RowBytes(slots.arrays.data, starts, starts + lengths)
 
 
-def _refuse_sharing(slots: _Slots, lengths: Longs, origin: Origin) -> None:
+def _refuse_sharing(slots: _Slots, lengths: row_bytes.Longs, origin: Origin) -> None:
     """Reject elements that share bytes: a few of them could expand to any amount of memory."""
     taken = np.bincount(slots.owners, weights=lengths, minlength=len(slots.arrays))
     is_over = taken > slots.arrays.lengths
     origin.refuse(is_over[slots.owners], "shares bytes with another element")
 
 
-_NO_BYTES = np.zeros(PADDING, np.uint8)
+_NO_BYTES = np.zeros(row_bytes.PADDING, np.uint8)
 _BYTE_BITS = np.uint64(8)
 _INLINE_MARK = np.uint64(0x80)
 
@@ -175,31 +158,31 @@ class _Tails:
     The slot of an element with a tail still lacks the offset of the tail.
     """
 
-    values: RowBytes
-    room: Longs
-    slots: Words
-    has_tail: Mask
+    values: row_bytes.RowBytes
+    room: row_bytes.Longs
+    slots: row_bytes.Words
+    has_tail: row_bytes.Mask
 
 
-def write_arrays(form: Form, counts: Longs, elements: pa.Array) -> RowBytes:
+def write_arrays(form: Form, counts: row_bytes.Longs, elements: pa.Array) -> row_bytes.RowBytes:
     """Encode one array per count, with so many elements each."""
     owners = np.repeat(np.arange(len(counts)), counts)
     headers, width = header_bytes(counts), slot_bytes(form)
     fixed, tails = _rounded(headers + counts * width), _tails_of(form, elements)
-    room, firsts = starts_of(tails.room), starts_of(counts)
-    bounds = starts_of(fixed + np.diff(room[firsts]))
-    data = np.zeros(int(bounds[-1]) + PADDING, np.uint8)
-    overlapping(data, np.int32)[bounds[:-1]] = counts
+    room, firsts = row_bytes.starts_of(tails.room), row_bytes.starts_of(counts)
+    bounds = row_bytes.starts_of(fixed + np.diff(room[firsts]))
+    data = np.zeros(int(bounds[-1]) + row_bytes.PADDING, np.uint8)
+    row_bytes.overlapping(data, np.int32)[bounds[:-1]] = counts
     starts, positions = bounds[owners], np.arange(len(owners)) - firsts[owners]
-    nulls = nulls_of(elements)
+    nulls = row_bytes.nulls_of(elements)
     _put_nulls(data, starts=starts[nulls], positions=positions[nulls])
     # Where the tail of an element goes, counted from the start of its array.
     offsets = fixed[owners] + room[:-1] - room[firsts[owners]]
     slots = np.where(tails.has_tail, tails.slots | offsets.view(np.uint64) << _HALF, tails.slots)
     at = (starts + headers[owners] + positions * width)[~nulls]
-    overlapping(data, f"u{width}")[at] = slots[~nulls]
+    row_bytes.overlapping(data, f"u{width}")[at] = slots[~nulls]
     _put_strings(data, at=starts + offsets, strings=tails.values)
-    return RowBytes(data, bounds[:-1], bounds[1:])
+    return row_bytes.RowBytes(data, bounds[:-1], bounds[1:])
 
 
 def _tails_of(form: Form, elements: pa.Array) -> _Tails:
@@ -207,8 +190,10 @@ def _tails_of(form: Form, elements: pa.Array) -> _Tails:
         case NumberForm():
             count = len(elements)
             nothing = np.zeros(count, np.int64)
-            words = as_words(form, elements)
-            return _Tails(RowBytes(_NO_BYTES, nothing, nothing), nothing, words, nothing != 0)
+            words = row.as_words(form, elements)
+            return _Tails(
+                row_bytes.RowBytes(_NO_BYTES, nothing, nothing), nothing, words, nothing != 0
+            )
         case InstantForm():
             return _instant_tails(form, elements)
         case SpanForm():
@@ -217,48 +202,56 @@ def _tails_of(form: Form, elements: pa.Array) -> _Tails:
 
 def _instant_tails(form: InstantForm, elements: pa.Array) -> _Tails:
     millis, nanos = form.split(elements)
-    is_there = ~nulls_of(elements)
-    data = np.append(millis, np.zeros(PADDING // SLOT_BYTES, np.int64)).view(np.uint8)
+    is_there = ~row_bytes.nulls_of(elements)
+    data = np.append(millis, np.zeros(row_bytes.PADDING // SLOT_BYTES, np.int64)).view(np.uint8)
     starts = np.arange(len(millis), dtype=np.int64) * SLOT_BYTES
     room = np.where(is_there, SLOT_BYTES, 0)
-    return _Tails(RowBytes(data, starts, starts + room), room, nanos.view(np.uint64), is_there)
+    return _Tails(
+        row_bytes.RowBytes(data, starts, starts + room), room, nanos.view(np.uint64), is_there
+    )
 
 
 def _span_tails(form: SpanForm, elements: pa.Array) -> _Tails:
-    spans = RowBytes.from_arrow(form.to_spans(elements))
+    spans = row_bytes.RowBytes.from_arrow(form.to_spans(elements))
     lengths = spans.lengths
     is_inline = (lengths <= INLINE_BYTES_MAX) & form.is_inlined
-    has_tail = ~is_inline & ~nulls_of(elements)
+    has_tail = ~is_inline & ~row_bytes.nulls_of(elements)
     room = np.where(has_tail, form.reserved_bytes or _rounded(lengths), 0)
     sizes = lengths.view(np.uint64)
     slots = np.where(is_inline, _inlined(spans), sizes)
-    values = RowBytes(spans.data, spans.starts, np.where(has_tail, spans.ends, spans.starts))
+    values = row_bytes.RowBytes(
+        spans.data, spans.starts, np.where(has_tail, spans.ends, spans.starts)
+    )
     return _Tails(values, room, slots, has_tail)
 
 
-def _inlined(spans: RowBytes) -> Words:
+def _inlined(spans: row_bytes.RowBytes) -> row_bytes.Words:
     """Build slots that contain their string; those of longer strings are meaningless."""
     sizes = np.minimum(spans.lengths, INLINE_BYTES_MAX).view(np.uint64)
     kept = (np.uint64(1) << sizes * _BYTE_BITS) - np.uint64(1)
-    words = overlapping_words(spans.data)[spans.starts]
+    words = row_bytes.overlapping_words(spans.data)[spans.starts]
     return words & kept | (sizes | _INLINE_MARK) << _INLINE_SHIFT
 
 
-def _put_nulls(data: Bytes, *, starts: Longs, positions: Longs) -> None:
+def _put_nulls(
+    data: row_bytes.Bytes, *, starts: row_bytes.Longs, positions: row_bytes.Longs
+) -> None:
     bits = np.uint8(1) << (positions & 7).astype(np.uint8)
     np.bitwise_or.at(data, starts + COUNT_BYTES + (positions >> 3), bits)
 
 
-def _put_strings(data: Bytes, *, at: Longs, strings: RowBytes) -> None:
+def _put_strings(
+    data: row_bytes.Bytes, *, at: row_bytes.Longs, strings: row_bytes.RowBytes
+) -> None:
     """Copy strings to their positions, byte by byte but all of them at once."""
     lengths = strings.lengths
-    firsts = starts_of(lengths)
+    firsts = row_bytes.starts_of(lengths)
     steps = np.arange(firsts[-1])
     sources = np.repeat(strings.starts - firsts[:-1], lengths) + steps
     data[np.repeat(at - firsts[:-1], lengths) + steps] = strings.data[sources]
 
 
-def _rounded(sizes: Longs) -> Longs:
+def _rounded(sizes: row_bytes.Longs) -> row_bytes.Longs:
     return (sizes + SLOT_BYTES - 1) // SLOT_BYTES * SLOT_BYTES
 
 
@@ -269,11 +262,11 @@ def _rounded(sizes: Longs) -> Longs:
 class RowForm(SpanForm):
     """Rows inside of rows."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[row.Field, ...]
 
-    def from_spans(self, spans: RowBytes, origin: Origin, /) -> pa.Array:
+    def from_spans(self, spans: row_bytes.RowBytes, origin: Origin, /) -> pa.Array:
         """Decode rows from strings."""
-        columns = read_rows(self.fields, spans, origin, enforce_not_null=True)
+        columns = row.read_rows(self.fields, spans, origin, enforce_not_null=True)
         return pa.Array.from_buffers(self.arrow, len(spans), [None], children=columns)
 
     def to_spans(self, array: pa.Array) -> pa.BinaryArray:
@@ -282,16 +275,16 @@ class RowForm(SpanForm):
             return pa.array([b""] * len(array), pa.binary())
         # Flattening makes the fields of null rows null.
         forms = [field.form for field in self.fields]
-        return _blanked(write_rows(forms, array.flatten(), with_null_bits=True), array)
+        return _blanked(row.write_rows(forms, array.flatten(), with_null_bits=True), array)
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayForm(SpanForm):
     """Arrays of one element type."""
 
-    element: Field
+    element: row.Field
 
-    def from_spans(self, spans: RowBytes, origin: Origin, /) -> pa.Array:
+    def from_spans(self, spans: row_bytes.RowBytes, origin: Origin, /) -> pa.Array:
         """Decode arrays from strings."""
         found = read_elements(self.element, spans, origin)
         return _lists(self.arrow, found.offsets, found.values)
@@ -307,24 +300,26 @@ class ArrayForm(SpanForm):
 class MapForm(SpanForm):
     """Maps: an array of keys after its size, and an array of values."""
 
-    key: Field
-    value: Field
+    key: row.Field
+    value: row.Field
 
-    def from_spans(self, spans: RowBytes, origin: Origin, /) -> pa.Array:
+    def from_spans(self, spans: row_bytes.RowBytes, origin: Origin, /) -> pa.Array:
         """Decode maps from strings."""
         keys, values = self._read(spans, origin)
         fields = [self.arrow.key_field, self.arrow.item_field]
         entries = pa.StructArray.from_arrays([keys.values, values.values], fields=fields)
         return _lists(self.arrow, keys.offsets, entries)
 
-    def _read(self, spans: RowBytes, origin: Origin) -> tuple[Elements, Elements]:
+    def _read(self, spans: row_bytes.RowBytes, origin: Origin) -> tuple[Elements, Elements]:
         origin.refuse(spans.lengths < COUNT_BYTES, "is too short for a map")
-        sizes = overlapping(spans.data, np.int32)[spans.starts].astype(np.int64)
+        sizes = row_bytes.overlapping(spans.data, np.int32)[spans.starts].astype(np.int64)
         starts = spans.starts + COUNT_BYTES
         is_outside = (sizes < 0) | (starts + sizes > spans.ends)
         origin.refuse(is_outside, "has keys that run past its end")
-        keys = read_elements(self.key, RowBytes(spans.data, starts, starts + sizes), origin)
-        rest = RowBytes(spans.data, starts + sizes, spans.ends)
+        keys = read_elements(
+            self.key, row_bytes.RowBytes(spans.data, starts, starts + sizes), origin
+        )
+        rest = row_bytes.RowBytes(spans.data, starts + sizes, spans.ends)
         values = read_elements(self.value, rest, origin)
         differs = np.diff(keys.offsets) != np.diff(values.offsets)
         origin.refuse(differs, "has a different number of keys and values")
@@ -345,25 +340,25 @@ class MapForm(SpanForm):
         counts, entries = _list_lengths(lists), lists.flatten()
         keys = write_arrays(self.key.form, counts, entries.field(0))
         values = write_arrays(self.value.form, counts, entries.field(1))
-        sizes = WordRun(len(array))
+        sizes = row.WordRun(len(array))
         sizes.add(keys.lengths.view(np.uint64), COUNT_BYTES)
-        maps = joined([sizes.to_arrow(), keys.to_arrow(), values.to_arrow()])
+        maps = row.joined([sizes.to_arrow(), keys.to_arrow(), values.to_arrow()])
         return _blanked(maps, array)
 
 
-def _lists(arrow: pa.DataType, offsets: Longs, values: pa.Array) -> pa.Array:
+def _lists(arrow: pa.DataType, offsets: row_bytes.Longs, values: pa.Array) -> pa.Array:
     buffers = [None, pa.py_buffer(offsets.astype(np.int32))]
     return pa.Array.from_buffers(arrow, len(offsets) - 1, buffers, children=[values])
 
 
-def _list_lengths(array: pa.Array) -> Longs:
-    counts: Longs = pc.list_value_length(array).fill_null(0).to_numpy().astype(np.int64)
+def _list_lengths(array: pa.Array) -> row_bytes.Longs:
+    counts: row_bytes.Longs = pc.list_value_length(array).fill_null(0).to_numpy().astype(np.int64)
     return counts
 
 
-def _blanked(rows: RowBytes, array: pa.Array) -> pa.BinaryArray:
+def _blanked(rows: row_bytes.RowBytes, array: pa.Array) -> pa.BinaryArray:
     """Build an Arrow array of rows in which nulls are empty."""
     if array.null_count:
-        ends = np.where(nulls_of(array), rows.starts, rows.ends)
-        return RowBytes(rows.data, rows.starts, ends).to_arrow()
+        ends = np.where(row_bytes.nulls_of(array), rows.starts, rows.ends)
+        return row_bytes.RowBytes(rows.data, rows.starts, ends).to_arrow()
     return rows.to_arrow()

@@ -12,20 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.rows import row_bytes
 from headwater.rows.compacted import varint
 from headwater.rows.compacted.forms import Form, InstantForm, NumberForm, Numbers, Origin, SpanForm
-from headwater.rows.row_bytes import (
-    PADDING,
-    Bytes,
-    Longs,
-    Mask,
-    RowBytes,
-    Words,
-    nulls_of,
-    overlapping,
-    overlapping_words,
-    starts_of,
-)
 
 # One read position per row, which all advance together.
 
@@ -41,21 +30,25 @@ class RowCursor:
 
     __slots__ = ("at", "data", "ends", "origin", "words")
 
-    def __init__(self, data: Bytes, *, at: Longs, ends: Longs, origin: Origin) -> None:
+    def __init__(
+        self, data: row_bytes.Bytes, *, at: row_bytes.Longs, ends: row_bytes.Longs, origin: Origin
+    ) -> None:
         self.data = data
-        self.words: Words = overlapping_words(data)
+        self.words: row_bytes.Words = row_bytes.overlapping_words(data)
         self.at = at
         self.ends = ends
         self.origin = origin
 
     @classmethod
-    def over(cls, rows: RowBytes, origin: Origin) -> "RowCursor":
+    def over(cls, rows: row_bytes.RowBytes, origin: Origin) -> "RowCursor":
         """Put a cursor at the start of each row."""
         if len(rows):
-            assert int(rows.ends.max()) + PADDING <= len(rows.data), "row bytes without padding"
+            assert int(rows.ends.max()) + row_bytes.PADDING <= len(rows.data), (
+                "row bytes without padding"
+            )
         return cls(rows.data, at=rows.starts, ends=rows.ends, origin=origin)
 
-    def picked(self, indices: Longs) -> "RowCursor":
+    def picked(self, indices: row_bytes.Longs) -> "RowCursor":
         """Narrow the cursor to some of the rows."""
         origin = self.origin.picked(indices)
         return RowCursor(self.data, at=self.at[indices], ends=self.ends[indices], origin=origin)
@@ -66,37 +59,37 @@ class RowCursor:
 
     def fixed(self, dtype: np.dtype[np.generic]) -> Numbers:
         """Read a number of fixed width from each row."""
-        numbers = overlapping(self.data, dtype)[self.at]
+        numbers = row_bytes.overlapping(self.data, dtype)[self.at]
         self._move(self.at + dtype.itemsize)
         return numbers
 
-    def ints(self) -> Words:
+    def ints(self) -> row_bytes.Words:
         """Read a varint of at most 32 bits from each row."""
         return self._varints(varint.INT_BYTES_MAX)
 
-    def longs(self) -> Longs:
+    def longs(self) -> row_bytes.Longs:
         """Read a varint of 64 bits from each row."""
-        return cast("Longs", self._varints(varint.LONG_BYTES_MAX).view(np.int64))
+        return cast("row_bytes.Longs", self._varints(varint.LONG_BYTES_MAX).view(np.int64))
 
-    def spans(self) -> RowBytes:
+    def spans(self) -> row_bytes.RowBytes:
         """Read a string that starts with its length from each row."""
         lengths = self.ints().view(np.int64)
         starts = self.at
         self.origin.refuse(lengths > _LENGTH_MAX, "has a negative length")
         self._move(starts + lengths)
-        return RowBytes(self.data, starts, self.at)
+        return row_bytes.RowBytes(self.data, starts, self.at)
 
     def finish(self) -> None:
         """Reject rows with bytes that nobody has read."""
         self.origin.refuse(self.at != self.ends, "is followed by bytes of no column")
 
-    def _varints(self, bytes_max: int) -> Words:
+    def _varints(self, bytes_max: int) -> row_bytes.Words:
         found = varint.read_varints(self.words, self.at, bytes_max=bytes_max)
         self.origin.refuse(found.too_long, "has a varint that does not end")
         self._move(found.ends)
         return found.values
 
-    def _move(self, to: Longs) -> None:
+    def _move(self, to: row_bytes.Longs) -> None:
         self.origin.refuse(to > self.ends, "runs past the end of the row")
         self.at = to
 
@@ -123,7 +116,7 @@ def null_byte_count(field_count: int) -> int:
 
 
 def read_rows(
-    fields: Sequence[Field], rows: RowBytes, origin: Origin, *, enforce_not_null: bool
+    fields: Sequence[Field], rows: row_bytes.RowBytes, origin: Origin, *, enforce_not_null: bool
 ) -> list[pa.Array]:
     """Decode all fields of all rows, each of which must end with its last field."""
     if not len(rows):
@@ -141,7 +134,7 @@ def read_rows(
     return columns
 
 
-def read_all(fields: Sequence[Field], rows: RowBytes, origin: Origin) -> list[pa.Array]:
+def read_all(fields: Sequence[Field], rows: row_bytes.RowBytes, origin: Origin) -> list[pa.Array]:
     """Decode fields of rows without null bits, such as keys."""
     if not len(rows):
         return [pa.array([], field.arrow) for field in fields]
@@ -188,7 +181,7 @@ def _read_numbers(form: NumberForm, cursor: RowCursor) -> Numbers:
     return cursor.ints().astype(np.uint32).view(np.int32)
 
 
-def spread(array: pa.Array, nulls: Mask) -> pa.Array:
+def spread(array: pa.Array, nulls: row_bytes.Mask) -> pa.Array:
     """Insert nulls into an array where the mask says so."""
     places = np.cumsum(~nulls) - 1
     return array.take(pa.array(places, mask=nulls))
@@ -198,7 +191,7 @@ def _path(outer: str, name: str) -> str:
     return f"{outer}.{name}" if outer else name
 
 
-def _null_bytes(cursor: RowCursor, field_count: int) -> list[Bytes | None]:
+def _null_bytes(cursor: RowCursor, field_count: int) -> list[row_bytes.Bytes | None]:
     starts, count = cursor.at, null_byte_count(field_count)
     # The bits of all rows must be there before any of them is read.
     cursor.bytes_after(count)
@@ -206,17 +199,17 @@ def _null_bytes(cursor: RowCursor, field_count: int) -> list[Bytes | None]:
     return [each if np.count_nonzero(each) else None for each in found]
 
 
-def _nulls(null_byte: Bytes | None, bit: int) -> Mask | None:
+def _nulls(null_byte: row_bytes.Bytes | None, bit: int) -> row_bytes.Mask | None:
     if null_byte is None:
         return None
     nulls = (null_byte & np.uint8(1 << bit)) != 0
     return nulls if np.count_nonzero(nulls) else None
 
 
-def _read_column(field: Field, cursor: RowCursor, nulls: Mask | None) -> pa.Array:
+def _read_column(field: Field, cursor: RowCursor, nulls: row_bytes.Mask | None) -> pa.Array:
     if nulls is None:
         return read_field(field.form, cursor)
-    present: Longs = np.flatnonzero(~nulls)
+    present: row_bytes.Longs = np.flatnonzero(~nulls)
     if not len(present):
         return pa.nulls(len(nulls), field.arrow)
     part = cursor.picked(present)
@@ -241,32 +234,37 @@ class WordRun:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.words: list[Words | int] = []
-        self.lengths: list[Longs | int] = []
+        self.words: list[row_bytes.Words | int] = []
+        self.lengths: list[row_bytes.Longs | int] = []
 
-    def add(self, words: Words | int, lengths: Longs | int, nulls: Mask | None = None) -> None:
+    def add(
+        self,
+        words: row_bytes.Words | int,
+        lengths: row_bytes.Longs | int,
+        nulls: row_bytes.Mask | None = None,
+    ) -> None:
         """Append a piece to every row that is not null."""
         self.words.append(words)
         self.lengths.append(lengths if nulls is None else np.where(nulls, 0, lengths))
 
-    def add_varints(self, values: Words, nulls: Mask | None = None) -> None:
+    def add_varints(self, values: row_bytes.Words, nulls: row_bytes.Mask | None = None) -> None:
         """Append a varint to every row that is not null."""
         laid = varint.spread_varints(values)
         self.add(laid.heads, laid.head_lengths, nulls)
         if laid.tails is not None and laid.tail_lengths is not None:
             self.add(laid.tails, laid.tail_lengths, nulls)
 
-    def to_rows(self) -> RowBytes:
+    def to_rows(self) -> row_bytes.RowBytes:
         """Write all pieces of all rows."""
         shape = (self.count, len(self.words))
         words, lengths = np.empty(shape, np.uint64), np.empty(shape, np.uint8)
         for index, (word, length) in enumerate(zip(self.words, self.lengths, strict=True)):
             words[:, index], lengths[:, index] = word, length
-        places = starts_of(lengths.ravel())
-        data = np.zeros(int(places[-1]) + PADDING, np.uint8)
-        overlapping_words(data)[places[:-1]] = words.ravel()
+        places = row_bytes.starts_of(lengths.ravel())
+        data = np.zeros(int(places[-1]) + row_bytes.PADDING, np.uint8)
+        row_bytes.overlapping_words(data)[places[:-1]] = words.ravel()
         bounds = places[:: len(self.words)]
-        return RowBytes(data, bounds[:-1], bounds[1:])
+        return row_bytes.RowBytes(data, bounds[:-1], bounds[1:])
 
     def to_arrow(self) -> pa.BinaryArray:
         """Write all pieces of all rows into an Arrow array."""
@@ -278,12 +276,12 @@ class WordRun:
 
 def write_rows(
     forms: Sequence[Form], columns: Sequence[pa.Array], *, with_null_bits: bool
-) -> RowBytes:
+) -> row_bytes.RowBytes:
     """Write rows of columns of equal length."""
     count = len(columns[0]) if columns else 0
     if not count:
-        return RowBytes.of(())
-    nulls = [nulls_of(column) if column.null_count else None for column in columns]
+        return row_bytes.RowBytes.of(())
+    nulls = [row_bytes.nulls_of(column) if column.null_count else None for column in columns]
     run, parts = WordRun(count), []
     if with_null_bits:
         _add_null_bits(run, nulls)
@@ -297,19 +295,19 @@ def write_rows(
     return joined([*parts, run.to_arrow()] if run.words else parts)
 
 
-def joined(parts: Sequence[pa.BinaryArray]) -> RowBytes:
+def joined(parts: Sequence[pa.BinaryArray]) -> row_bytes.RowBytes:
     """Concatenate the parts of each row; nulls are empty."""
     rows = pc.binary_join_element_wise(*parts, b"", null_handling="replace", null_replacement=b"")
-    return RowBytes.from_arrow(rows)
+    return row_bytes.RowBytes.from_arrow(rows)
 
 
-def as_words(form: NumberForm, column: pa.Array) -> Words:
+def as_words(form: NumberForm, column: pa.Array) -> row_bytes.Words:
     """View the bits of the numbers of a column."""
     numbers = np.ascontiguousarray(form.to_numbers(column))
     return numbers.view(_UNSIGNED[form.dtype.itemsize]).astype(np.uint64)
 
 
-def _add_null_bits(run: WordRun, nulls: Sequence[Mask | None]) -> None:
+def _add_null_bits(run: WordRun, nulls: Sequence[row_bytes.Mask | None]) -> None:
     for first in range(0, len(nulls), _BITS):
         bits = np.zeros(run.count, np.uint64)
         for index, missing in enumerate(nulls[first : first + _BITS]):
@@ -319,7 +317,7 @@ def _add_null_bits(run: WordRun, nulls: Sequence[Mask | None]) -> None:
 
 
 def _add_field(
-    run: WordRun, form: Form, *, column: pa.Array, nulls: Mask | None
+    run: WordRun, form: Form, *, column: pa.Array, nulls: row_bytes.Mask | None
 ) -> pa.BinaryArray | None:
     """Add what comes before the bytes of a span, and return the span if there is one."""
     match form:
@@ -338,8 +336,8 @@ def _add_field(
     return None
 
 
-def _lengths_of(spans: pa.BinaryArray) -> Words:
+def _lengths_of(spans: pa.BinaryArray) -> row_bytes.Words:
     lengths = pc.binary_length(spans)
     filled = lengths.fill_null(0) if lengths.null_count else lengths
-    words: Words = filled.to_numpy().astype(np.uint64)
+    words: row_bytes.Words = filled.to_numpy().astype(np.uint64)
     return words

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import assert_never
 
+from headwater.config import spellings
 from headwater.config.options import (
     ALTERABLE_NAMES,
     DATALAKE_FORMAT,
@@ -13,14 +14,6 @@ from headwater.config.options import (
     STATISTICS_COLUMNS,
     declared,
     is_table_option,
-)
-from headwater.config.spellings import (
-    AUTO_INCREMENT,
-    BUCKET_COUNT_NAMES,
-    BUCKET_KEY_NAMES,
-    as_option,
-    is_free,
-    option_name,
 )
 from headwater.errors import InvalidAlterError
 from headwater.model.aggregate import AggregateFunction
@@ -279,18 +272,22 @@ def _as_declared(
 ) -> Iterator[SetTableOption | ResetTableOption]:
     """Translate names of other systems to ours; raises for unknown ones."""
     for change in changes:
-        if change.key in table.custom_properties and not is_free(change.key):
+        if change.key in table.custom_properties and not spellings.is_free(change.key):
             # Kept by an earlier version, without effect.
             yield ResetTableOption(change.key)
             if isinstance(change, ResetTableOption):
                 continue
-        if change.key in (*BUCKET_COUNT_NAMES, *BUCKET_KEY_NAMES, AUTO_INCREMENT):
+        if change.key in (
+            *spellings.BUCKET_COUNT_NAMES,
+            *spellings.BUCKET_KEY_NAMES,
+            spellings.AUTO_INCREMENT,
+        ):
             _check_same_shape(change, table)
             continue
         if isinstance(change, ResetTableOption):
-            yield ResetTableOption(option_name(change.key))
+            yield ResetTableOption(spellings.option_name(change.key))
             continue
-        key, value = as_option(change.key, change.value)
+        key, value = spellings.as_option(change.key, change.value)
         yield ResetTableOption(key) if value is None else SetTableOption(key, value)
 
 
@@ -299,9 +296,11 @@ def _check_same_shape(change: SetTableOption | ResetTableOption, table: TableDes
     text = change.value if isinstance(change, SetTableOption) else ""
     held = (
         str(table.bucket_count)
-        if change.key in BUCKET_COUNT_NAMES
+        if change.key in spellings.BUCKET_COUNT_NAMES
         else ",".join(
-            table.schema.auto_increment if change.key == AUTO_INCREMENT else table.bucket_keys
+            table.schema.auto_increment
+            if change.key == spellings.AUTO_INCREMENT
+            else table.bucket_keys
         )
     )
     if text.replace(" ", "") != held:

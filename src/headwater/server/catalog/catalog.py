@@ -10,15 +10,8 @@ from headwater.errors import CorruptFileError, DirectoryLostError, StorageError
 from headwater.runtime.clock import Clock, random_bytes
 from headwater.runtime.events import Events
 from headwater.runtime.jumps import DoubtingClock
+from headwater.server.catalog import ids
 from headwater.server.catalog.acls import AclRecords
-from headwater.server.catalog.ids import (
-    AssignedWriterIds,
-    IdsOnDisk,
-    RowNumbers,
-    id_before_first,
-    ids_on_disk,
-    require_catalog,
-)
 from headwater.server.catalog.lake import LakeRecords
 from headwater.server.catalog.lock import DirectoryLock
 from headwater.server.catalog.partitions import CatalogPartitions
@@ -61,10 +54,10 @@ class ServerCatalog:
         self.lock = lock
         # Tells the time by which rows are deleted.
         self.time = time
-        self._writer_ids = AssignedWriterIds(store)
+        self._writer_ids = ids.AssignedWriterIds(store)
         self.check_writer_id = self._writer_ids.check
         """Refuse a writer id that was handed out to another user, or by another storage."""
-        self._row_numbers = RowNumbers(store)
+        self._row_numbers = ids.RowNumbers(store)
         self.storage_id = str(UUID(store.note("storage_id")))
         # How often the directory was opened; what was given to others before is void.
         self.start_count = int(store.note(_STARTS))
@@ -103,8 +96,8 @@ class ServerCatalog:
         try:
             lock = DirectoryLock.take(directory)
             held.callback(lock.release)
-            found = ids_on_disk(directory)
-            require_catalog(directory / CATALOG_NAME, found)
+            found = ids.ids_on_disk(directory)
+            ids.require_catalog(directory / CATALOG_NAME, found)
             store, time = _opened(directory, found, lock, clock=clock, settings=settings)
             held.callback(store.close)
             return cls(
@@ -155,7 +148,7 @@ class ServerCatalog:
 
 def _opened(
     directory: Path,
-    found: IdsOnDisk,
+    found: ids.IdsOnDisk,
     lock: DirectoryLock,
     *,
     clock: Clock,
@@ -206,7 +199,7 @@ def _drawn() -> int:
     return max(drawn, 1)
 
 
-def _count_start(store: CatalogStore, found: IdsOnDisk, time: DoubtingClock) -> None:
+def _count_start(store: CatalogStore, found: ids.IdsOnDisk, time: DoubtingClock) -> None:
     with store.transaction():
         _note_time(store, time)
         before = int(store.note(_STARTS))
@@ -218,8 +211,8 @@ def _count_start(store: CatalogStore, found: IdsOnDisk, time: DoubtingClock) -> 
             store.skip_ids("partitions", found.partition_id),
         ]
         if before:
-            store.skip_ids("tables", id_before_first(count))
-            store.skip_ids("partitions", id_before_first(count))
+            store.skip_ids("tables", ids.id_before_first(count))
+            store.skip_ids("partitions", ids.id_before_first(count))
     if any(skipped):
         _events.warning(
             "catalog is older than the rows",

@@ -6,16 +6,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater import errors
 from headwater.config.quotas import Created
-from headwater.errors import (
-    BucketMissingError,
-    CorruptFileError,
-    DatabaseMissingError,
-    PartitionMissingError,
-    RequestError,
-    SchemaMissingError,
-    TableMissingError,
-)
 from headwater.model.acl import Acl, Operation, Principal, Resource, ResourceKind
 from headwater.model.path import PartitionSpec, TablePath, spec_of_name
 from headwater.model.schema import Schema, schema_from_json, schema_to_json
@@ -26,13 +18,8 @@ from headwater.model.table import (
     descriptor_to_json,
 )
 from headwater.model.type_json import Json
+from headwater.server.catalog import lake_entries
 from headwater.server.catalog.file import CatalogFile, Cell
-from headwater.server.catalog.lake_entries import (
-    ReportedLakeSnapshot,
-    TieringRecord,
-    reported_snapshot,
-    tiering_record,
-)
 
 # Refuses what a user would have created, if that is more than they may.
 CheckCreated = Callable[[str, Created], None]
@@ -80,19 +67,19 @@ class Image:
     def database(self, name: str) -> DatabaseInfo:
         """Return a database by name."""
         if name not in self.databases:
-            raise DatabaseMissingError(f"There is no database '{name[:200]}'.")
+            raise errors.DatabaseMissingError(f"There is no database '{name[:200]}'.")
         return self.databases[name]
 
     def table(self, path: TablePath) -> TableInfo:
         """Return a table by path."""
         if path not in self.tables:
-            raise TableMissingError(f"There is no table '{str(path)[:400]}'.")
+            raise errors.TableMissingError(f"There is no table '{str(path)[:400]}'.")
         return self.tables[path]
 
     def table_by_id(self, table_id: int) -> TableInfo:
         """Return a table by id."""
         if table_id not in self.paths_by_id:
-            raise BucketMissingError(f"There is no table with the id {table_id}.")
+            raise errors.BucketMissingError(f"There is no table with the id {table_id}.")
         return self.tables[self.paths_by_id[table_id]]
 
     def tables_in(self, database: str) -> tuple[TableInfo, ...]:
@@ -105,20 +92,22 @@ class Image:
         """Return one version of a table's schema."""
         versions = self.schemas[self.table_by_id(table_id).table_id]
         if schema_id not in versions:
-            raise SchemaMissingError(f"Table {table_id} has no schema version {schema_id}.")
+            raise errors.SchemaMissingError(f"Table {table_id} has no schema version {schema_id}.")
         return versions[schema_id]
 
     def partition(self, table: TableInfo, name: str) -> PartitionInfo:
         """Return a partition of a table by name."""
         found = self.partitions[table.table_id].get(name)
         if found is None:
-            raise PartitionMissingError(f"There is no partition '{name[:200]}' of {table.path}.")
+            raise errors.PartitionMissingError(
+                f"There is no partition '{name[:200]}' of {table.path}."
+            )
         return found
 
     def partition_by_id(self, partition_id: int) -> PartitionInfo:
         """Return a partition by id."""
         if partition_id not in self.partitions_by_id:
-            raise PartitionMissingError(f"There is no partition with the id {partition_id}.")
+            raise errors.PartitionMissingError(f"There is no partition with the id {partition_id}.")
         return self.partitions_by_id[partition_id]
 
     def put_table(self, info: TableInfo) -> None:
@@ -171,15 +160,15 @@ class LakeRows:
     def __init__(self, file: CatalogFile) -> None:
         self._file = file
 
-    def records(self) -> dict[int, TieringRecord]:
+    def records(self) -> dict[int, lake_entries.TieringRecord]:
         """Read the rounds of all tables."""
         rows = self._file.rows("SELECT table_id, turn, details FROM lake_tables")
         return {
-            int(table_id or 0): tiering_record(int(turn or 0), str(details))
+            int(table_id or 0): lake_entries.tiering_record(int(turn or 0), str(details))
             for table_id, turn, details in rows
         }
 
-    def put_record(self, table_id: int, record: TieringRecord) -> None:
+    def put_record(self, table_id: int, record: lake_entries.TieringRecord) -> None:
         """Write the rounds of a table."""
         self._file.change(
             "INSERT INTO lake_tables VALUES (?, ?, ?) ON CONFLICT (table_id) DO UPDATE"
@@ -187,14 +176,14 @@ class LakeRows:
             (table_id, record.turn, record.details()),
         )
 
-    def snapshots(self) -> dict[int, tuple[ReportedLakeSnapshot, ...]]:
+    def snapshots(self) -> dict[int, tuple[lake_entries.ReportedLakeSnapshot, ...]]:
         """Read the snapshots of all tables, each in the order in which they were committed."""
-        found: dict[int, tuple[ReportedLakeSnapshot, ...]] = {}
+        found: dict[int, tuple[lake_entries.ReportedLakeSnapshot, ...]] = {}
         for table_id, snapshot_id, committed_ms, details in self._file.rows(
             "SELECT table_id, snapshot_id, committed_ms, details FROM lake_snapshots"
             " ORDER BY position"
         ):
-            snapshot = reported_snapshot(
+            snapshot = lake_entries.reported_snapshot(
                 int(table_id or 0),
                 int(snapshot_id or 0),
                 committed_ms=int(committed_ms or 0),
@@ -203,7 +192,9 @@ class LakeRows:
             found[snapshot.table_id] = (*found.get(snapshot.table_id, ()), snapshot)
         return found
 
-    def put_snapshots(self, table_id: int, snapshots: Sequence[ReportedLakeSnapshot]) -> None:
+    def put_snapshots(
+        self, table_id: int, snapshots: Sequence[lake_entries.ReportedLakeSnapshot]
+    ) -> None:
         """Replace the snapshots of a table."""
         self._file.change("DELETE FROM lake_snapshots WHERE table_id = ?", (table_id,))
         for each in snapshots:
@@ -256,9 +247,9 @@ class CatalogStore:
             self._load_databases(image)
             self._load_tables(image)
             self._load_partitions(image)
-        except (RequestError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (errors.RequestError, ValueError, KeyError, TypeError, AttributeError) as error:
             # Whatever cannot be parsed was not written by this program.
-            raise CorruptFileError(f"Cannot read the catalog: {error!r}.") from error
+            raise errors.CorruptFileError(f"Cannot read the catalog: {error!r}.") from error
         return image
 
     def _load_databases(self, image: Image) -> None:
@@ -417,7 +408,7 @@ class CatalogStore:
                 for row in rows
             ]
         except (ValueError, TypeError) as error:
-            raise CorruptFileError(f"Cannot read the permissions: {error!r}.") from error
+            raise errors.CorruptFileError(f"Cannot read the permissions: {error!r}.") from error
 
     def insert_acl(self, acl: Acl) -> None:
         """Insert a permission."""
@@ -435,7 +426,7 @@ class CatalogStore:
         """Read one of the single values of the catalog."""
         found = self.note_if_any(key)
         if found is None:
-            raise CorruptFileError(f"The catalog has no '{key}'.")
+            raise errors.CorruptFileError(f"The catalog has no '{key}'.")
         return found
 
     def note_if_any(self, key: str) -> str | None:

@@ -6,15 +6,9 @@ could read: lists of them are empty, no lease is given, and the data of one is n
 
 from collections.abc import Iterator
 
+from headwater import errors
 from headwater.config.lake import shown_options
 from headwater.config.server import ServerSettings
-from headwater.errors import (
-    InvalidOptionError,
-    InvalidProducerError,
-    NotPrimaryKeyTableError,
-    PartitionMissingError,
-    SnapshotMissingError,
-)
 from headwater.model.acl import Operation
 from headwater.model.bucket import TableBucket
 from headwater.model.table import TableInfo
@@ -67,7 +61,7 @@ async def alter_cluster_configs(
 ) -> pb.AlterClusterConfigsResponse:
     """Refuse changes: settings hold from start to stop."""
     names = ", ".join(f"'{change.config_key[:80]}'" for change in request.alter_configs[:5])
-    raise InvalidOptionError(
+    raise errors.InvalidOptionError(
         f"The settings of a running server cannot be changed: {names or 'none was named'}.",
         hint="Restart it with others: headwater serve --help.",
     )
@@ -103,7 +97,7 @@ async def register_producer_offsets(
 ) -> pb.RegisterProducerOffsetsResponse:
     """Keep the offsets of a producer, unless it has some already."""
     if request.HasField("ttl_ms") and request.ttl_ms <= 0:
-        raise InvalidProducerError(f"Offsets cannot be kept for {request.ttl_ms} ms.")
+        raise errors.InvalidProducerError(f"Offsets cannot be kept for {request.ttl_ms} ms.")
     ends: dict[TableBucket, int] = {}
     for table in request.table_offsets:
         async for each in in_turns(table.bucket_offsets):
@@ -190,7 +184,7 @@ async def get_kv_snapshot_metadata(
 ) -> pb.GetKvSnapshotMetadataResponse:
     """Refuse: states are not saved in a form that clients read."""
     table = context.catalog.tables.by_id(request.table_id)
-    raise SnapshotMissingError(
+    raise errors.SnapshotMissingError(
         f"{table.path} has no snapshot {request.snapshot_id} that clients can read.",
         hint="Scan the table, or read its changelog from the start.",
     )
@@ -202,7 +196,9 @@ async def list_kv_snapshots(
     """List the snapshots in remote storage: none."""
     table = context.catalog.tables.by_id(request.table_id)
     if not table.is_keyed:
-        raise NotPrimaryKeyTableError(f"{table.path} has no primary key, so it has no snapshots.")
+        raise errors.NotPrimaryKeyTableError(
+            f"{table.path} has no primary key, so it has no snapshots."
+        )
     partition_id = _partition_of(request, table, context)
     return pb.ListKvSnapshotsResponse(table_id=table.table_id, partition_id=partition_id)
 
@@ -223,9 +219,11 @@ def _partition_of(
     """Check the partition that a request names, which partitioned tables need."""
     if not request.HasField("partition_id"):
         if table.is_partitioned:
-            raise PartitionMissingError(f"{table.path} is partitioned, but no partition is named.")
+            raise errors.PartitionMissingError(
+                f"{table.path} is partitioned, but no partition is named."
+            )
         return None
     partition = context.catalog.partitions.by_id(request.partition_id)
     if partition.table_id != table.table_id:
-        raise PartitionMissingError(f"{table.path} has no partition {request.partition_id}.")
+        raise errors.PartitionMissingError(f"{table.path} has no partition {request.partition_id}.")
     return partition.partition_id

@@ -19,15 +19,9 @@ from headwater.server.context import FAULT_DELAY_S, Context, bucket_of
 from headwater.server.readers import SharedReads
 from headwater.tablet.log_tablet import LogTablet
 from headwater.tablet.selection import Selection
+from headwater.wire import fetch
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
-from headwater.wire.fetch import (
-    BucketAnswer,
-    EncodedBucket,
-    EncodedTable,
-    encode_bucket,
-    joined_answer,
-)
 from headwater.wire.messages import Part
 from headwater.wire.predicates import predicate_from_wire
 
@@ -179,7 +173,7 @@ EARLIEST_OFFSET = -2
 class Fetched:
     """The responses for all buckets, and their totals."""
 
-    tables: Sequence[EncodedTable]
+    tables: Sequence[fetch.EncodedTable]
 
     @property
     def size(self) -> int:
@@ -216,7 +210,7 @@ async def read_fetch(tables: list[TableFetch], reads: SharedReads, *, bytes_max:
 
 async def _read_bucket(
     bucket: BucketFetch, reads: SharedReads, *, left: int, is_first: bool
-) -> EncodedBucket:
+) -> fetch.EncodedBucket:
     """Reuse what others have read, or read it.
 
     The name of a read is everything that its result depends on.
@@ -232,7 +226,8 @@ async def _read_bucket(
     if offset == end or not (left or is_first):
         nothing = (bucket.bucket, start, end, offset)
         return reads.find(nothing) or reads.keep(
-            nothing, encode_bucket(BucketAnswer(_told_fields(bucket, offset, (start, end))))
+            nothing,
+            fetch.encode_bucket(fetch.BucketAnswer(_told_fields(bucket, offset, (start, end)))),
         )
     bytes_max = min(bucket.asked.max_fetch_bytes, left)
     name = (bucket.bucket, start, end, offset, bytes_max, is_first, bucket.taken)
@@ -249,7 +244,7 @@ async def _read_bucket(
 
 async def _read(
     bucket: BucketFetch, offset: int, bounds: tuple[int, int], *, bytes_max: int, is_first: bool
-) -> EncodedBucket:
+) -> fetch.EncodedBucket:
     selected = await bucket.tablet.select(
         offset,
         up_to=bounds[1],
@@ -260,7 +255,7 @@ async def _read(
     fields = _told_fields(bucket, offset, bounds)
     if selected.pruned_up_to is not None:
         fields.filtered_end_offset = selected.pruned_up_to
-    return encode_bucket(BucketAnswer(fields, selected.parts))
+    return fetch.encode_bucket(fetch.BucketAnswer(fields, selected.parts))
 
 
 def _tell_lineage(fields: pb.FetchLogBucketResponse, lineage: Lineage, offset: int) -> None:
@@ -290,9 +285,9 @@ def _fields(
     return fields
 
 
-def _failed(fields: pb.FetchLogBucketResponse, fault: HeadwaterError) -> EncodedBucket:
+def _failed(fields: pb.FetchLogBucketResponse, fault: HeadwaterError) -> fetch.EncodedBucket:
     fields.error_code, fields.error_message = fault.code, str(fault)
-    return encode_bucket(BucketAnswer(fields))
+    return fetch.encode_bucket(fetch.BucketAnswer(fields))
 
 
 WAIT_MS_MAX = 60_000
@@ -319,7 +314,7 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
         _unlisten(tablets, wake, context)
     async for code, reason in in_turns(fetched.errors):
         context.bucket_refused(ApiKey.FETCH_LOG, code, reason)
-    return joined_answer(fetched.tables)
+    return fetch.joined_answer(fetched.tables)
 
 
 async def _fetch(
@@ -372,7 +367,7 @@ def _still_allowed(fetched: Fetched, tables: list[TableFetch], context: Context)
     authorizer = context.services.authorizer
     if authorizer is None:
         return fetched
-    answers: list[EncodedTable] = []
+    answers: list[fetch.EncodedTable] = []
     for table, answer in zip(tables, fetched.tables, strict=True):
         try:
             authorizer.require(context.session, Operation.READ, table.table_id)

@@ -6,35 +6,18 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from headwater import errors
 from headwater.config.table_options import LakeOptions
-from headwater.errors import (
-    AccessError,
-    BucketMissingError,
-    HeadwaterError,
-    LakeMissingError,
-    LakeSnapshotMissingError,
-    MissingError,
-    PartitionMissingError,
-    RequestError,
-    TableMissingError,
-)
 from headwater.model.acl import Operation, Resource
 from headwater.model.boundary import LakeBucket
 from headwater.model.bucket import TableBucket
 from headwater.model.path import TablePath
 from headwater.model.table import TableInfo
 from headwater.runtime.tasks import in_turns
+from headwater.server import tiering
 from headwater.server.catalog.lake_entries import ReportedLakeSnapshot, TieredOffsets
 from headwater.server.context import Context, table_path
 from headwater.server.lake import Standing, check_said
-from headwater.server.tiering import (
-    LeasedTurn,
-    TableTiering,
-    TieringRequest,
-    TieringRounds,
-    due_in_ms,
-    state_name,
-)
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
 
@@ -56,17 +39,17 @@ async def check_ends(info: TableInfo, ends: Mapping[LakeBucket, int], context: C
     known = context.catalog.lake.ends(info.table_id)
     for bucket in ends:
         if not 0 <= bucket.bucket < (info.descriptor.bucket_count or 1):
-            raise RequestError(f"{info.path} has no bucket {bucket.bucket}.")
+            raise errors.RequestError(f"{info.path} has no bucket {bucket.bucket}.")
     async for bucket, end in in_turns(live_ends(info, ends, context).items()):
         if end < 0:
-            raise RequestError(f"{_named(bucket, info)} cannot end at offset {end}.")
+            raise errors.RequestError(f"{_named(bucket, info)} cannot end at offset {end}.")
         # What was trusted before stays as it is: a log that was restored since does not invalidate
         # reports about other buckets. A bucket without rows need not be opened either.
         if end in (0, known.get(bucket)):
             continue
         log_end = await _log_end(info, bucket, context)
         if log_end is not None and end > log_end:
-            raise RequestError(
+            raise errors.RequestError(
                 f"{_named(bucket, info)} is reported to be tiered up to offset {end}, but its "
                 f"log ends at {log_end}.",
                 hint="The lake belongs to another table, or the log was restored from an older "
@@ -79,7 +62,7 @@ async def _log_end(info: TableInfo, bucket: LakeBucket, context: Context) -> int
     place = TableBucket(info.table_id, bucket.bucket, bucket.partition_id)
     try:
         return (await context.tablets.tablet(place)).high_watermark
-    except (BucketMissingError, PartitionMissingError):
+    except (errors.BucketMissingError, errors.PartitionMissingError):
         return None  # Dropped since the list was made.
 
 
@@ -99,7 +82,7 @@ async def get_file_system_security_token(
     """Return no token: clients read files through the server."""
     authorizer = context.services.authorizer
     if authorizer is not None and not authorizer.may_anywhere(context.session, Operation.READ):
-        raise AccessError(
+        raise errors.AccessError(
             "A token for files needs READ on something.",
             hint="Ask an operator to grant READ on the tables that you read.",
         )
@@ -114,7 +97,7 @@ async def get_lake_snapshot(
 ) -> pb.GetLakeSnapshotResponse:
     """Return how far a snapshot of the lake goes: the newest, one by its id, or a readable one."""
     if request.readable and request.HasField("snapshot_id"):
-        raise RequestError("Ask for a snapshot by its id or for a readable one, not both.")
+        raise errors.RequestError("Ask for a snapshot by its id or for a readable one, not both.")
     table = context.catalog.tables.info(table_path(request.table_path))
     snapshot, offsets = _asked_for(request, table, context)
     return pb.GetLakeSnapshotResponse(
@@ -134,7 +117,7 @@ def _asked_for(
 ) -> tuple[ReportedLakeSnapshot, TieredOffsets]:
     known = context.catalog.lake.snapshots(table.table_id)
     if not known and not LakeOptions.of(table.descriptor.properties).enabled:
-        raise LakeMissingError(f"No lake is configured for {table.path}.")
+        raise errors.LakeMissingError(f"No lake is configured for {table.path}.")
     if request.HasField("snapshot_id"):
         found = context.catalog.lake.find(table.table_id, request.snapshot_id)
         return found, found.tiered
@@ -143,7 +126,7 @@ def _asked_for(
             return each, each.tiered
         if each.readable is not None:
             return each, each.readable
-    raise LakeSnapshotMissingError(f"{table.path} has not been tiered yet.")
+    raise errors.LakeSnapshotMissingError(f"{table.path} has not been tiered yet.")
 
 
 # ---- reports of tiering services
@@ -179,7 +162,7 @@ async def _prepared(
         offsets = TieredOffsets(table_id=info.table_id, ends=ends, replaces=replaces)
         path = await asyncio.to_thread(context.lake.files.write, offsets)
         return pb.PreparedLakeTable(table_id=table.table_id, lake_table_offsets_path=path)
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         context.bucket_refused(ApiKey.PREPARE_LAKE_TABLE_SNAPSHOT, fault.code, str(fault))
         return pb.PreparedLakeTable(
             table_id=table.table_id, error_code=fault.code, error_message=str(fault)
@@ -193,7 +176,7 @@ async def _check_lineage(table: pb.TableOffsets, context: Context) -> None:
             partition_id = each.partition_id if each.HasField("partition_id") else None
             bucket = TableBucket(table.table_id, each.bucket_id, partition_id)
             # A partition that was dropped in the meantime has no log to compare with.
-            with suppress(MissingError):
+            with suppress(errors.MissingError):
                 tablet = await context.tablets.tablet(bucket)
                 tablet.check_same(each.log_end_offset, each.incarnation)
 
@@ -201,7 +184,7 @@ async def _check_lineage(table: pb.TableOffsets, context: Context) -> None:
 def _existing(table: pb.TableOffsets, context: Context) -> TableInfo:
     info = context.catalog.tables.info(table_path(table.table_path))
     if info.table_id != table.table_id:
-        raise TableMissingError(
+        raise errors.TableMissingError(
             f"{info.path} was dropped and created again: its id is {info.table_id}, not "
             f"{table.table_id}."
         )
@@ -230,7 +213,7 @@ async def commit_lake_table_snapshot(
         async for each in in_turns(request.lake_table_snapshot_metadata)
     ]
     if not answers and request.tables_req:
-        raise RequestError(
+        raise errors.RequestError(
             "Offsets must be reported in files.",
             hint="Use the tiering service of Fluss 0.9 or newer.",
         )
@@ -251,7 +234,7 @@ async def _committed(told: pb.LakeTableSnapshotMetadata, context: Context) -> pb
             else None,
         )
         return pb.CommittedLakeTable(table_id=told.table_id)
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         context.bucket_refused(ApiKey.COMMIT_LAKE_TABLE_SNAPSHOT, fault.code, str(fault))
         return pb.CommittedLakeTable(
             table_id=told.table_id, error_code=fault.code, error_message=str(fault)
@@ -345,7 +328,9 @@ async def lake_tiering_heartbeat(
     return answer
 
 
-def _wish(request: pb.LakeTieringHeartbeatRequest, context: Context) -> TieringRequest | None:
+def _wish(
+    request: pb.LakeTieringHeartbeatRequest, context: Context
+) -> tiering.TieringRequest | None:
     """Return which tables a service may be given; None if there are none that it may tier."""
     only = frozenset(map(table_path, request.only_tables))
     if context.services.authorizer is not None and not context.session.is_internal:
@@ -353,7 +338,7 @@ def _wish(request: pb.LakeTieringHeartbeatRequest, context: Context) -> TieringR
         only = frozenset(path for path in wanted if _may_tier(path, context))
         if not only:
             return None
-    return TieringRequest(only=only, ignores_freshness=request.ignore_freshness)
+    return tiering.TieringRequest(only=only, ignores_freshness=request.ignore_freshness)
 
 
 def _may_tier(path: TablePath, context: Context) -> bool:
@@ -362,20 +347,23 @@ def _may_tier(path: TablePath, context: Context) -> bool:
 
 
 def _told(
-    table: pb.HeartbeatReqForTable, step: Callable[[LeasedTurn], None], context: Context
+    table: pb.HeartbeatReqForTable, step: Callable[[tiering.LeasedTurn], None], context: Context
 ) -> pb.HeartbeatRespForTable:
     """Take one step for a table; a stale service of one table must not affect the others."""
     answer = pb.HeartbeatRespForTable(table_id=table.table_id)
     try:
         context.require(Operation.WRITE, table.table_id)
-        step(LeasedTurn(table.table_id, table.coordinator_epoch, table.tiering_epoch))
-    except HeadwaterError as fault:
+        step(tiering.LeasedTurn(table.table_id, table.coordinator_epoch, table.tiering_epoch))
+    except errors.HeadwaterError as fault:
         answer.error.CopyFrom(pb.ErrorResponse(error_code=fault.code, error_message=str(fault)))
     return answer
 
 
 def _finish(
-    rounds: TieringRounds, table: pb.HeartbeatReqForTable, forced: frozenset[int], turn: LeasedTurn
+    rounds: tiering.TieringRounds,
+    table: pb.HeartbeatReqForTable,
+    forced: frozenset[int],
+    turn: tiering.LeasedTurn,
 ) -> None:
     stats = table.lake_tiering_stats
     rounds.finish(
@@ -386,7 +374,7 @@ def _finish(
     )
 
 
-def _assignment(table: TableTiering) -> pb.LakeTieringTableInfo:
+def _assignment(table: tiering.TableTiering) -> pb.LakeTieringTableInfo:
     return pb.LakeTieringTableInfo(
         table_id=table.table_id,
         table_path=_path(table),
@@ -395,16 +383,16 @@ def _assignment(table: TableTiering) -> pb.LakeTieringTableInfo:
     )
 
 
-def _state(table: TableTiering, context: Context) -> pb.LakeTieringState:
+def _state(table: tiering.TableTiering, context: Context) -> pb.LakeTieringState:
     now_ms, record = context.lake.rounds.now_ms, table.record
     snapshot = context.catalog.lake.latest(table.table_id)
     return pb.LakeTieringState(
         table_path=_path(table),
         table_id=table.table_id,
-        state=state_name(table, now_ms=now_ms),
+        state=tiering.state_name(table, now_ms=now_ms),
         tiering_epoch=record.turn,
         freshness_ms=table.freshness_ms,
-        due_in_ms=due_in_ms(table, now_ms=now_ms),
+        due_in_ms=tiering.due_in_ms(table, now_ms=now_ms),
         last_tiered_ms=record.last_tiered_ms,
         last_duration_ms=record.last_duration_ms,
         snapshot_id=None if snapshot is None else snapshot.snapshot_id,
@@ -415,5 +403,5 @@ def _state(table: TableTiering, context: Context) -> pb.LakeTieringState:
     )
 
 
-def _path(table: TableTiering) -> pb.TablePath:
+def _path(table: tiering.TableTiering) -> pb.TablePath:
     return pb.TablePath(database_name=table.path.database, table_name=table.path.table)

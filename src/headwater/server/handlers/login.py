@@ -15,15 +15,7 @@ from headwater.server.context import Context
 from headwater.server.logins import Logins
 from headwater.server.tokens import Identity
 from headwater.wire import fluss_pb2 as pb
-from headwater.wire.sasl import (
-    NONCE_BYTES,
-    OAUTHBEARER,
-    PLAIN,
-    Challenge,
-    ClientFirst,
-    challenge,
-    mechanism_refused,
-)
+from headwater.wire import sasl
 
 MECHANISM_SHOWN_MAX = 32
 _BEARER = "bearer "
@@ -48,7 +40,7 @@ async def authenticate(
     if mechanism not in offered:
         _forget(session)
         session.is_over = session.login_steps >= LOGIN_REQUESTS_MAX
-        raise mechanism_refused(request.protocol[:MECHANISM_SHOWN_MAX], offered)
+        raise sasl.mechanism_refused(request.protocol[:MECHANISM_SHOWN_MAX], offered)
     try:
         told = await _checked_step(mechanism, request.token, session, logins)
     except AuthenticationError:
@@ -76,16 +68,18 @@ async def _checked_step(mechanism: str, token: bytes, session: Session, logins: 
     try:
         if expected is not None:
             return await _answered(expected, token, session, logins)
-        if mechanism == PLAIN:
+        if mechanism == sasl.PLAIN:
             return await _plain(token, session, logins)
-        if mechanism == OAUTHBEARER:
+        if mechanism == sasl.OAUTHBEARER:
             return await _bearer(token, session, logins)
         return _challenged(mechanism, token, session, logins)
     finally:
         session.is_logging_in = False
 
 
-async def _answered(expected: Challenge, token: bytes, session: Session, logins: Logins) -> bytes:
+async def _answered(
+    expected: sasl.Challenge, token: bytes, session: Session, logins: Logins
+) -> bytes:
     async with logins.attempt(expected.first.user, address=session.address):
         told = expected.answered(token)
     _remember(session, Identity(expected.first.user), credential=expected.credential)
@@ -107,12 +101,12 @@ async def _plain(token: bytes, session: Session, logins: Logins) -> bytes:
 
 def _challenged(mechanism: str, token: bytes, session: Session, logins: Logins) -> bytes:
     try:
-        first = ClientFirst.parse(token)
+        first = sasl.ClientFirst.parse(token)
     except AuthenticationError as fault:
         raise logins.malformed(str(fault), address=session.address) from None
     verifier, credential = logins.users.verifier(first.user, mechanism, secret=logins.secret)
-    nonce = base64.b64encode(random_bytes(NONCE_BYTES)).decode()
-    session.challenge = challenge(first, verifier, nonce=nonce, credential=credential)
+    nonce = base64.b64encode(random_bytes(sasl.NONCE_BYTES)).decode()
+    session.challenge = sasl.challenge(first, verifier, nonce=nonce, credential=credential)
     return session.challenge.message
 
 

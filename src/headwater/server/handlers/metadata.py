@@ -3,10 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from headwater.errors import (
-    PartitionMissingError,
-    RecordTooLargeError,
-)
+from headwater import errors
 from headwater.model.acl import Operation, Resource
 from headwater.model.table import TableInfo
 from headwater.runtime.tasks import in_turns
@@ -41,7 +38,7 @@ async def get_metadata(request: pb.MetadataRequest, context: Context) -> list[Pa
     """Describe tables and partitions with the leaders of their buckets."""
     try:
         return await _metadata(request, context)
-    except PartitionMissingError:
+    except errors.PartitionMissingError:
         # Writers retry immediately until somebody creates it: slow them down.
         await context.services.clock.sleep(FAULT_DELAY_S)
         raise
@@ -57,7 +54,7 @@ async def _metadata(request: pb.MetadataRequest, context: Context) -> list[Part]
         parts += [bytes_head(number, sum(map(len, encoded))), *encoded]
         left_bytes -= sum(map(len, encoded))
         if left_bytes < 0:
-            raise RecordTooLargeError(
+            raise errors.RecordTooLargeError(
                 f"The metadata takes more than {bytes_max} bytes.",
                 hint="Ask for fewer tables or partitions at a time.",
             )

@@ -15,16 +15,7 @@ from headwater.model.table import TableInfo, descriptor_from_json, descriptor_to
 from headwater.model.type_json import Json, document_of, object_of, type_from_json
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import in_turns
-from headwater.server.catalog.alter import (
-    AddColumn,
-    ColumnPosition,
-    DropColumn,
-    ModifyColumn,
-    RenameColumn,
-    ResetTableOption,
-    SetTableOption,
-    TableChange,
-)
+from headwater.server.catalog import alter
 from headwater.server.catalog.file import DEFAULT_DATABASE
 from headwater.server.catalog.store import DatabaseInfo
 from headwater.server.context import Context, spec_of, table_path
@@ -248,12 +239,12 @@ def _json(data: bytes) -> Json:
         raise InvalidTableError(f"The table descriptor is not JSON: {fault}.") from None
 
 
-async def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
+async def _changes(request: pb.AlterTableRequest) -> list[alter.TableChange]:
     if request.HasField("modify_bucket_count"):
         raise InvalidAlterError("The number of buckets of a table cannot be changed.")
-    changes: list[TableChange] = [_option(change) for change in request.config_changes]
+    changes: list[alter.TableChange] = [_option(change) for change in request.config_changes]
     changes += [
-        AddColumn(
+        alter.AddColumn(
             name=column.column_name,
             type=type_from_json(_json(column.data_type_json)),
             comment=column.comment if column.HasField("comment") else None,
@@ -262,9 +253,9 @@ async def _changes(request: pb.AlterTableRequest) -> list[TableChange]:
         )
         async for column in in_turns(request.add_columns)
     ]
-    changes += [DropColumn(column.column_name) for column in request.drop_columns]
+    changes += [alter.DropColumn(column.column_name) for column in request.drop_columns]
     changes += [
-        RenameColumn(column.old_column_name, column.new_column_name)
+        alter.RenameColumn(column.old_column_name, column.new_column_name)
         for column in request.rename_columns
     ]
     changes += [_modification(column) async for column in in_turns(request.modify_columns)]
@@ -278,24 +269,24 @@ def _aggregate(column: pb.AddColumn) -> AggregateFunction | None:
     return aggregate_of(column.agg_function_type, parameters)
 
 
-def _option(change: pb.AlterConfig) -> TableChange:
+def _option(change: pb.AlterConfig) -> alter.TableChange:
     if change.op_type == SET:
-        return SetTableOption(change.config_key, change.config_value)
+        return alter.SetTableOption(change.config_key, change.config_value)
     if change.op_type == DELETE:
-        return ResetTableOption(change.config_key)
+        return alter.ResetTableOption(change.config_key)
     raise UnsupportedError("Options of a table can only be set and reset.")
 
 
-def _position(number: int) -> ColumnPosition:
+def _position(number: int) -> alter.ColumnPosition:
     try:
-        return ColumnPosition(number)
+        return alter.ColumnPosition(number)
     except ValueError:
         raise InvalidAlterError(f"Unknown column position {number}.") from None
 
 
-def _modification(column: pb.ModifyColumn) -> ModifyColumn:
+def _modification(column: pb.ModifyColumn) -> alter.ModifyColumn:
     has_type = column.HasField("data_type_json")
-    return ModifyColumn(
+    return alter.ModifyColumn(
         name=column.column_name,
         type=type_from_json(_json(column.data_type_json)) if has_type else None,
         comment=column.comment if column.HasField("comment") else None,

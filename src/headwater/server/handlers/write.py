@@ -7,15 +7,7 @@ from contextlib import contextmanager, nullcontext
 from functools import lru_cache, partial
 from typing import Protocol, TypeVar
 
-from headwater.errors import (
-    HeadwaterError,
-    InvalidTableError,
-    RecordTooLargeError,
-    RequestError,
-    TimedOutError,
-    UnsupportedError,
-    error_of_code,
-)
+from headwater import errors
 from headwater.log.writers import NOBODY
 from headwater.model.acl import Operation, Resource
 from headwater.model.bucket import UNKNOWN, TableBucket
@@ -68,7 +60,7 @@ def refusals(answer: BucketAnswer, request: WriteRequest, context: Context) -> I
     try:
         yield
         return
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         answer.error_code, answer.error_message = fault.code, str(fault)
     except TimeoutError:
         late = too_late(request)
@@ -79,9 +71,9 @@ def refusals(answer: BucketAnswer, request: WriteRequest, context: Context) -> I
     context.bucket_refused(api, answer.error_code, f"{where}: {answer.error_message}")
 
 
-def too_late(request: WriteRequest) -> TimedOutError:
+def too_late(request: WriteRequest) -> errors.TimedOutError:
     """Return what a client is told whose rows are not durable in time."""
-    return TimedOutError(f"The rows were not durable after {request.timeout_ms} ms.")
+    return errors.TimedOutError(f"The rows were not durable after {request.timeout_ms} ms.")
 
 
 def user_of(context: Context) -> str:
@@ -117,7 +109,7 @@ async def init_writer(request: pb.InitWriterRequest, context: Context) -> pb.Ini
     """Hand out a writer id that nobody had before, to those who may write to one of the tables."""
     paths = [Resource.table(table_path(path)) for path in request.table_path]
     if not paths and context.services.authorizer is not None and not context.session.is_internal:
-        raise RequestError("A writer must name the tables that it writes to.")
+        raise errors.RequestError("A writer must name the tables that it writes to.")
     if paths and not any(context.may(Operation.WRITE, path) for path in paths):
         context.require(Operation.WRITE, paths[0])
     return pb.InitWriterResponse(
@@ -142,7 +134,7 @@ def refuse_keyed(table_id: int, context: Context) -> None:
     """Refuse to append to a changelog, which only upserts and deletes may write."""
     table = context.services.catalog.tables.by_id(table_id)
     if table.descriptor.schema.primary_key:
-        raise InvalidTableError(
+        raise errors.InvalidTableError(
             f"{table.path} has a primary key, so rows cannot be appended to it.",
             hint="Upsert them.",
         )
@@ -177,7 +169,7 @@ async def _base_offset(
 
 # Writing one small batch without a task: nothing is waited for but the disk.
 
-Told = Callable[[int, HeadwaterError | None], None]
+Told = Callable[[int, errors.HeadwaterError | None], None]
 """Is told the offset of an answer once rows are durable, or why they were not written."""
 
 
@@ -192,20 +184,20 @@ def write_now(request: ProduceRequest | PutRequest, context: Context, told: Told
         if isinstance(request, ProduceRequest):
             return _append_now(request, context, told)
         return _put_now(request, context, told)
-    except HeadwaterError as fault:
+    except errors.HeadwaterError as fault:
         told(-1, fault)
         return True
 
 
 async def _written_alone(
     request: ProduceRequest | PutRequest, context: Context
-) -> tuple[int, HeadwaterError | None] | None:
+) -> tuple[int, errors.HeadwaterError | None] | None:
     """Write one small batch at once and wait for the disk; None if nothing was done."""
-    answered: asyncio.Future[tuple[int, HeadwaterError | None]] = (
+    answered: asyncio.Future[tuple[int, errors.HeadwaterError | None]] = (
         asyncio.get_running_loop().create_future()
     )
 
-    def told(offset: int, fault: HeadwaterError | None) -> None:
+    def told(offset: int, fault: errors.HeadwaterError | None) -> None:
         if not answered.done():  # Whoever asked may be gone.
             answered.set_result((offset, fault))
 
@@ -221,7 +213,7 @@ async def _written_alone(
 
 
 def note_refusal(
-    request: ProduceRequest | PutRequest, fault: HeadwaterError, context: Context
+    request: ProduceRequest | PutRequest, fault: errors.HeadwaterError, context: Context
 ) -> None:
     """Count a batch that was not written, and tell the log."""
     api = ApiKey.PRODUCE_LOG if isinstance(request, ProduceRequest) else ApiKey.PUT_KV
@@ -232,7 +224,7 @@ def note_refusal(
 def write_answer(
     request: ProduceRequest | PutRequest,
     offset: int,
-    fault: HeadwaterError | None,
+    fault: errors.HeadwaterError | None,
     context: Context,
 ) -> pb.ProduceLogResponse | pb.PutKvResponse:
     """Return the answer to a request to write one batch."""
@@ -242,7 +234,7 @@ def write_answer(
 
 
 def produce_answer(
-    request: ProduceRequest, offset: int, fault: HeadwaterError | None, context: Context
+    request: ProduceRequest, offset: int, fault: errors.HeadwaterError | None, context: Context
 ) -> pb.ProduceLogResponse:
     """Return the answer to a request to append one batch."""
     bucket = request.buckets[0]
@@ -259,7 +251,7 @@ def produce_answer(
 
 
 def put_answer(
-    request: PutRequest, offset: int, fault: HeadwaterError | None, context: Context
+    request: PutRequest, offset: int, fault: errors.HeadwaterError | None, context: Context
 ) -> pb.PutKvResponse:
     """Return the answer to a request to put one batch."""
     bucket = request.buckets[0]
@@ -283,14 +275,14 @@ def _writer_before(
 
 async def write_later(
     request: ProduceRequest | PutRequest, context: Context
-) -> tuple[int, HeadwaterError | None]:
+) -> tuple[int, errors.HeadwaterError | None]:
     """Write one batch that has to wait for something; return what `write_now` would tell."""
     if isinstance(request, ProduceRequest):
         (appended,) = (await produce_log(request, context)).buckets_resp
-        fault = error_of_code(appended.error_code, appended.error_message)
+        fault = errors.error_of_code(appended.error_code, appended.error_message)
         return appended.base_offset, fault if appended.error_code else None
     (put,) = (await put_kv(request, context)).buckets_resp
-    fault = error_of_code(put.error_code, put.error_message)
+    fault = errors.error_of_code(put.error_code, put.error_message)
     return put.log_end_offset, fault if put.error_code else None
 
 
@@ -339,7 +331,7 @@ async def put_kv(request: PutRequest, context: Context) -> pb.PutKvResponse:
     """Upsert into buckets and delete from them; each succeeds or fails on its own."""
     check_acks(request.acks)
     if request.agg_mode not in (AGGREGATE, OVERWRITE):
-        raise UnsupportedError(f"Aggregation mode {request.agg_mode} is none of 0 and 1.")
+        raise errors.UnsupportedError(f"Aggregation mode {request.agg_mode} is none of 0 and 1.")
     alone = await _written_alone(request, context)
     if alone is not None:
         return put_answer(request, *alone, context)
@@ -379,7 +371,7 @@ async def _end_offset(
 def _check_size(bucket: BucketRecords, context: Context) -> None:
     size, bytes_max = len(bucket.records), context.services.settings.batch_bytes_max
     if size > bytes_max:
-        raise RecordTooLargeError(
+        raise errors.RecordTooLargeError(
             f"A batch of {size} bytes is larger than the largest allowed, {bytes_max}.",
             hint="Send fewer rows at a time.",
         )
