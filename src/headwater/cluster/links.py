@@ -322,7 +322,7 @@ class TcpConnection(asyncio.BufferedProtocol):
         self._lost.set()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's shape
-        """Return the buffer for the next bytes."""
+        """Lend asyncio the place where the next bytes belong."""
         return self._assembler.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:

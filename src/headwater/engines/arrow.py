@@ -133,7 +133,7 @@ class RowsDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow is untyped
         filter: pc.Expression | None = None,  # noqa: A002 - as pyarrow calls it
         **options: object,
     ) -> int:
-        """Return how many rows there are."""
+        """Count the rows that pass a filter, without reading columns."""
         return self.scanner(columns=[], filter=filter, **options).count_rows()
 
     def get_fragments(

@@ -261,7 +261,7 @@ class CallableNames(list[str]):
     """Be names that can be called for: DataFusion says that it does, and takes them as they are."""
 
     def __call__(self) -> set[str]:
-        """Return the names."""
+        """Give them as a plain set."""
         return set(self)
 
 
@@ -274,11 +274,11 @@ class Storage(CatalogProvider):
 
     @property
     def client(self) -> Client:
-        """Return what reaches the storage."""
+        """The open storage, shared by all who name the same place."""
         return storages.opened(self.at, lake=self.lake)
 
     def schema_names(self) -> set[str]:
-        """Return the names of the databases."""
+        """List the databases, which DataFusion calls schemas."""
         return in_words(lambda: set(self.client.list_databases()))
 
     def schema(self, name: str) -> Schema | None:
@@ -295,7 +295,7 @@ class Database(SchemaProvider):
 
     @property
     def table_names(self) -> CallableNames:
-        """Return the names of the tables."""
+        """The tables of the database, asked for anew each time."""
         return CallableNames(in_words(lambda: self.storage.client.list_tables(self.name)))
 
     def table_exist(self, name: str) -> bool:

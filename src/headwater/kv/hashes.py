@@ -19,7 +19,7 @@ _MASKS = np.array([(1 << 8 * count) - 1 for count in range(8)] + [_ALL], np.uint
 
 
 def hash_keys(keys: RowBytes, *, seed: int) -> Words:
-    """Return the hash of every key."""
+    """Hash every key, all of them at once."""
     lengths = keys.lengths
     hashes = lengths.astype(np.uint64) * np.uint64(_LENGTH_FACTOR) ^ np.uint64(seed)
     words = overlapping_words(keys.data)

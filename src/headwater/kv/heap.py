@@ -34,12 +34,12 @@ def base_location(schema_id: int, segment: int) -> int:
 
 
 def offset_of(locations: Locations) -> Locations:
-    """Return the offsets within segments."""
+    """Take the offsets within segments out of locations."""
     return locations & (SEGMENT_BYTES_LIMIT - 1)
 
 
 def segment_of(locations: Locations) -> Locations:
-    """Return the numbers of the segments."""
+    """Take the numbers of the segments out of locations."""
     return locations >> OFFSET_BITS & (SEGMENT_COUNT_MAX - 1)
 
 
@@ -123,12 +123,12 @@ class Heap:
 
     @property
     def live_bytes(self) -> int:
-        """Return the bytes of records that an index refers to."""
+        """Bytes of the records that an index still refers to."""
         return sum(segment.live_bytes for segment in self.segments.values())
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of all records."""
+        """Bytes of all records, dead ones included."""
         return sum(segment.end - LEAD for segment in self.segments.values())
 
     @property
@@ -214,7 +214,7 @@ class Heap:
         return self.active >= 0 and self._fits(self.segments[self.active], size)
 
     def record_bytes(self, location: int) -> int:
-        """Return what the record at a location takes."""
+        """Measure the record at a location, with its length in front."""
         _, number, offset = unpacked(location)
         return LENGTH_BYTES + int(_LENGTH.unpack_from(self.segments[number].view, offset)[0])
 

@@ -65,7 +65,7 @@ class HashIndex:
 
     @property
     def size_bytes(self) -> int:
-        """Return the memory that the table takes."""
+        """Memory of the table, with its empty slots."""
         return self._table.entries.nbytes
 
     def find(self, hashes: Hashes) -> tuple[Slots, Locations]:
@@ -237,7 +237,7 @@ class PrefixIndex:
 
     @property
     def size_bytes(self) -> int:
-        """Return the memory that the index takes."""
+        """Memory of both columns, those not merged yet included."""
         return 2 * 8 * (len(self._parts[0]) + self._tail_count)
 
     def add(self, prefixes: Hashes, keys: Hashes) -> None:

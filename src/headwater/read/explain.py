@@ -139,12 +139,12 @@ class Explanation:
 
     @property
     def file_bytes(self) -> int:
-        """Return the bytes of those files."""
+        """Bytes of those files in all buckets."""
         return sum(each.file_bytes for each in self.buckets)
 
     @property
     def file_rows(self) -> int:
-        """Return the rows of those files, deleted ones included."""
+        """Rows of those files in all buckets, deleted ones included."""
         return sum(each.file_rows for each in self.buckets)
 
     @property

@@ -171,7 +171,7 @@ class PlaceContent:
 
     @property
     def byte_count(self) -> int:
-        """Return the bytes of the files."""
+        """Bytes of all files of the lake in this place."""
         return sum(file.byte_count for split in self.lake for file in split.files)
 
 

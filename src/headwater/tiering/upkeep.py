@@ -54,7 +54,7 @@ class AgeClock:
         self._is_ahead = ahead_ms > JUMP_MS
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since the epoch."""
+        """Tell the time, never later than the server's."""
         now_ms = self._time.now_ms()
         if self._server_ms is None:
             return now_ms

@@ -36,7 +36,7 @@ class SnapshotExtent:
 
     @property
     def snapshot_id(self) -> int:
-        """Return the id of the snapshot."""
+        """Its number in the lake."""
         return self.snapshot.snapshot_id
 
     def name_of(self, bucket: LakeBucket) -> str | None:
@@ -68,7 +68,7 @@ class LakeView:
 
     @property
     def newest(self) -> SnapshotExtent | None:
-        """Return the newest snapshot."""
+        """The last of the line; None before anything was tiered."""
         return self.line[-1] if self.line else None
 
     def is_live(self, bucket: LakeBucket) -> bool:

@@ -126,12 +126,12 @@ class Engine(Protocol):
 
     @property
     def rule(self) -> Decider:
-        """Return what decides about records."""
+        """What decides which record of a key stays."""
         ...
 
     @property
     def delete_behavior(self) -> DeleteBehavior:
-        """Return what becomes of deletes."""
+        """Whether deletes are taken, ignored or refused."""
         ...
 
     @property

@@ -70,12 +70,12 @@ class FoldedInMemory:
 
     @cached_property
     def key_count(self) -> int:
-        """Return how many keys were changed."""
+        """Keys that the log changed, each counted once."""
         return sum(map(len, self.held))
 
     @cached_property
     def byte_count(self) -> int:
-        """Return the bytes that the changes take."""
+        """Memory that the changes take."""
         return sum(part.byte_count for part in self.held)
 
     def changed_keys(self) -> pa.Table:
@@ -190,7 +190,7 @@ class FoldedInFiles:
 
     @property
     def byte_count(self) -> int:
-        """Return the bytes of the files."""
+        """Bytes of the files of all runs."""
         return sum(sum(run.byte_counts) for run in self.runs)
 
     def changed_keys(self) -> pa.Table:

@@ -122,7 +122,7 @@ class Stretch:
 
     @property
     def last(self) -> Limit:
-        """Return the highest key."""
+        """The highest key, which is in the last row."""
         return [column[len(column) - 1] for column in self.order]
 
     def is_up_to(self, limit: Limit) -> bool:

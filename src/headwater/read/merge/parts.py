@@ -301,7 +301,7 @@ class SpillRun:
 
 
 def partitions_of(hashes: Words) -> Numbers:
-    """Return the partition of each key."""
+    """Share keys out by the highest bits of their hashes."""
     partitions: Numbers = (hashes >> _PARTITION_SHIFT).view(np.int64)
     return partitions
 

@@ -197,7 +197,7 @@ class BatchReader(DataSourceReader):
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def partitions(self) -> list[InputPartition]:
-        """Return what each task reads."""
+        """Plan the read, one partition for each task of Spark."""
         if self._view is not None:
             return [InputPartition(share) for share in shares_of(self._splits, self._options)]
         link = self._reading.link()

@@ -112,7 +112,7 @@ def view_splits(view: TableView, reading: Reading, options: SourceOptions) -> Sh
 
 
 def shares_of(splits: Share, options: SourceOptions) -> tuple[Share, ...]:
-    """Return what each task reads."""
+    """Share splits out to tasks; a limit needs one task alone."""
     if options.limit is not None:
         # One task alone can tell when there are rows enough.
         return (splits,) if splits else ()
