@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from headwater.cli.commands import TERMINATED, app_of
 from headwater.cli.pipelines import script
+from headwater.cli.pipelines.shell import Shell
 from headwater.pipelines.jobs import JobProgress
 from tests.cases import cases
 
@@ -57,6 +58,17 @@ def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
 )
 def test_what_is_typed_is_completed_by_names_and_keywords(typed, found):
     assert script.completions(typed, ["orders", "items", "orders"]) == found
+
+
+@cases("typed", ["quit", "EXIT;", "quit;"])
+def test_a_shell_is_left_without_a_dot_or_a_semicolon(typed, monkeypatch):
+    monkeypatch.setenv("HEADWATER_SQL_HISTORY", "")
+    lines = iter([typed])
+    monkeypatch.setattr("builtins.input", lambda _prompt: next(lines))
+
+    Shell(None, None, script._SHELL).run("")
+
+    assert next(lines, None) is None
 
 
 def test_progress_is_told_in_one_line():

@@ -20,6 +20,7 @@ def _found_readline() -> ModuleType | None:
 
 readline = _found_readline()
 _HISTORY_LINES = 5_000
+_LEAVING = ("quit", "exit")
 
 
 class Statements(Protocol):
@@ -74,6 +75,8 @@ class Shell:
 
     def _go_on(self, text: str) -> bool:
         """Run what was typed; return whether to continue."""
+        if _leaves(text):
+            return False
         if text.lstrip().startswith("."):
             return self._do(text)
         if not is_blank(text):
@@ -120,8 +123,15 @@ class Shell:
                 lines = []
                 continue
             text = "\n".join(lines)
-            if is_blank(text) or self.texts.is_complete(text) or text.lstrip().startswith("."):
+            if is_blank(text) or _leaves(text) or text.lstrip().startswith("."):
                 return text
+            if self.texts.is_complete(text):
+                return text
+
+
+def _leaves(text: str) -> bool:
+    """Tell whether somebody wants to leave, with or without a semicolon."""
+    return text.strip().rstrip(";").lower() in _LEAVING
 
 
 def _history_file(name: str) -> Path | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -93,7 +94,24 @@ def each_micro_batch(
 ) -> StreamingQuery:
     """Start a query that hands each micro-batch to a function."""
     writer = triggered(rows.writeStream.outputMode(start.mode.value), start)
-    return writer.foreachBatch(write).start()
+    return writer.foreachBatch(without_py4j(write)).start()
+
+
+def without_py4j(write: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    """Raise errors of Java without the name of Py4J's error.
+
+    When a query ends, Spark looks for that name with a pattern that overflows Java's stack on long
+    messages, such as that of a micro-batch that is stopped in its middle.
+    """
+
+    def written(rows: DataFrame, number: int) -> None:
+        try:
+            write(rows, number)
+        except Py4JJavaError as error:
+            said = str(error)
+            raise RuntimeError(said.partition("\n: ")[2] or said) from None
+
+    return written
 
 
 def _printer(table: ConnectorTable, mode: OutputMode = OutputMode.APPEND) -> RowPrinter:
