@@ -64,6 +64,12 @@ def test_a_primary_key_makes_its_columns_not_null(client, name):
     assert not table.schema.field("id").nullable
 
 
+def test_no_primary_key_may_be_said_with_none(client, name):
+    table = client.create_table(name, {"id": "INT"}, primary_key=None)
+
+    assert not table.is_keyed
+
+
 def test_a_missing_table_is_told(client, name):
     with pytest.raises(errors.TableMissingError, match=name):
         client.table(name)

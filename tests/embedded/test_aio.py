@@ -26,6 +26,14 @@ def test_every_public_name_is_there(name):
     assert getattr(aio, name) is not None
 
 
+async def test_no_primary_key_may_be_said_with_none(keyed):
+    hw, _ = keyed
+
+    table = await hw.create_table("log", SCHEMA, primary_key=None)
+
+    assert not table.is_keyed
+
+
 async def test_a_tail_of_a_virtual_table_is_entered_and_iterated(keyed):
     hw, _ = keyed
     changelog = await hw.table("k$changelog")

@@ -113,7 +113,7 @@ class AsyncClient:
         path: str | TablePath,
         schema: SchemaLike,
         *,
-        primary_key: str | Sequence[str] = (),
+        primary_key: str | Sequence[str] | None = None,
         partition_by: str | Sequence[str] = (),
         bucket_by: str | Sequence[str] = (),
         buckets: int | None = None,

@@ -348,7 +348,7 @@ _TABLE_PREFIX = "table."
 def descriptor_of(  # noqa: PLR0913 - one argument per trait of a table
     schema: SchemaLike,
     *,
-    primary_key: str | Sequence[str],
+    primary_key: str | Sequence[str] | None,
     partition_by: str | Sequence[str],
     bucket_by: str | Sequence[str],
     buckets: int | None,
@@ -358,7 +358,9 @@ def descriptor_of(  # noqa: PLR0913 - one argument per trait of a table
 ) -> TableDescriptor:
     """Describe a table; whatever the server decides is left unset."""
     described = check_schema(
-        schema_of(schema, primary_key=names(primary_key), auto_increment=names(auto_increment))
+        schema_of(
+            schema, primary_key=names(primary_key or ()), auto_increment=names(auto_increment)
+        )
     )
     if buckets is not None and buckets < 1:
         raise RequestError(f"A table needs at least one bucket, not {buckets}.")

@@ -289,7 +289,7 @@ class Client:
         path: str | TablePath,
         schema: SchemaLike,
         *,
-        primary_key: str | Sequence[str] = (),
+        primary_key: str | Sequence[str] | None = None,
         partition_by: str | Sequence[str] = (),
         bucket_by: str | Sequence[str] = (),
         buckets: int | None = None,
