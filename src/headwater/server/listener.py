@@ -5,6 +5,7 @@ import errno
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Protocol
 
 from headwater.config.server import ServerSettings
 from headwater.errors import AuthenticationError, ConflictError, RequestError
@@ -16,6 +17,7 @@ from headwater.server.connection import (
     Connection,
     Serve,
     ServeNow,
+    Session,
 )
 from headwater.server.memory import Budget
 from headwater.server.quotas import Quotas
@@ -28,6 +30,14 @@ _events = Events("listener")
 ANSWER_WITHIN_S = 5.0
 DROPPED_LINES_MAX = 20
 STUCK_WITHIN_S = 2.0
+
+
+class LoginTrail(Protocol):
+    """Take note of logins for which there is no request."""
+
+    def note_certificate(self, principal: str, *, address: str, refusal: str = "") -> None:
+        """Take note of a login by certificate."""
+        ...
 
 
 class Listener:
@@ -43,6 +53,7 @@ class Listener:
         serve_now: ServeNow = lambda _frame, _session: None,
         quotas: Quotas | None = None,
         certificates: Certificates | None = None,
+        trail: LoginTrail | None = None,
     ) -> None:
         self._serve = serve
         self._serve_now = serve_now
@@ -58,6 +69,7 @@ class Listener:
         )
         self._sparing = Sparing(clock, lines_max=DROPPED_LINES_MAX)
         self._certificates = certificates
+        self._trail = trail
         self._door: Door | None = None
         self._stuck_seen: dict[Connection, tuple[float, int]] = {}
         self._server: asyncio.Server | None = None
@@ -99,6 +111,7 @@ class Listener:
             refusal=refusal_in_clear,
             within_s=settings.login_timeout_s,
             sparing=self._sparing,
+            refused=self._refused_certificate,
         )
         with binding(host, port, option=option):
             await self._door.open(host, port)
@@ -146,7 +159,17 @@ class Listener:
         elif self._needs_login and connection.session.principal is None:
             self.strangers.add(connection)
         else:
+            self._note_certificate(connection.session)
             self._check_count(connection)
+
+    def _note_certificate(self, session: Session) -> None:
+        # Nobody else is known before the first request.
+        if self._trail is not None and session.principal is not None:
+            self._trail.note_certificate(session.principal, address=session.address)
+
+    def _refused_certificate(self, address: str, reason: str) -> None:
+        if self._trail is not None:
+            self._trail.note_certificate("", address=address, refusal=reason)
 
     def logged_in(self, connection: Connection) -> None:
         """Register a login, or close the connection if there are too many."""

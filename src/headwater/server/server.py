@@ -55,6 +55,7 @@ class Server:
             serve_now=self.dispatcher.serve_now,
             quotas=services.quotas,
             certificates=services.certificates,
+            trail=services.trail,
         )
         services.answers.unsent = self.listener.unsent_bytes
         services.answers.drop_slowest = self.listener.drop_slowest

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import ssl
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -18,9 +19,11 @@ from headwater.errors import (
     TlsError,
 )
 from headwater.server.logins import Users
+from headwater.server.permissions.trail import REFUSED_LINES_MAX
 from headwater.server.server import check_exposure
 from headwater.wire import fluss_pb2 as pb
 from tests.cases import cases
+from tests.server.permissions.test_trail import recorded, told
 from tests.server.security.certificates import databases, secured
 from tests.server.support import (
     HOST,
@@ -297,6 +300,36 @@ async def test_the_session_of_a_certificate_ends_with_it(tmp_path, authority):
 
         with pytest.raises(DisconnectedError):
             await databases(client)
+
+
+async def test_logins_by_certificate_are_in_the_audit_trail(tmp_path, authority, other_authority):
+    settings = {**authority.settings, "tls_client_ca_file": authority.ca}
+    async with running(tmp_path, **settings) as server:
+        for client in ({}, other_authority.client("eve"), authority.client("ann")):
+            with suppress(TlsError, DisconnectedError):
+                async with secured(server, authority.trusted(**client)) as connection:
+                    await databases(connection)
+
+        rows = await recorded(server)
+
+    assert [told(row) for row in rows] == [
+        ("", "AUTHENTICATE", "", False),
+        ("", "AUTHENTICATE", "", False),
+        ("ann", "AUTHENTICATE", "", True),
+    ]
+    assert {row["address"] for row in rows} == {HOST}
+    details = [row["detail"] for row in rows]
+    assert "did not return a certificate" in details[0]
+    assert "certificate is not accepted" in details[1]
+
+
+async def test_refused_certificates_do_not_flood_the_trail(tmp_path, authority):
+    settings = {**authority.settings, "tls_client_ca_file": authority.ca}
+    async with running(tmp_path, **settings) as server:
+        for _ in range(REFUSED_LINES_MAX + 50):
+            server.listener._refused_certificate(HOST, "no certificate")
+
+        assert len(await recorded(server)) == REFUSED_LINES_MAX
 
 
 # ---- limits

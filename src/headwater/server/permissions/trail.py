@@ -42,6 +42,9 @@ RECORDS_MAX = 10_000
 """Records that wait to be written."""
 DETAIL_CHARS_MAX = 500
 FLUSH_EVERY_S = 1.0
+REFUSED_LINES_MAX = 100
+"""Certificates refused that are recorded in ten seconds; of the rest the number is."""
+BY_CERTIFICATE = "by certificate"
 _COLUMNS: tuple[tuple[str, DataType], ...] = (
     ("time", TimestampLtzType(precision=3)),
     ("principal", StringType()),
@@ -95,6 +98,7 @@ class AuditTrail:
         self._records: deque[TrailRecord] = deque()
         self._lost = 0
         self._sparing = Sparing(clock, lines_max=1)
+        self._refused = Sparing(clock, lines_max=REFUSED_LINES_MAX)
         self._turn = asyncio.Lock()
         self._tasks = Tasks()
 
@@ -107,7 +111,7 @@ class AuditTrail:
     ) -> None:
         """Take one record for each resource that a request is about."""
         for resource in self._resources(api, request):
-            self._records.append(
+            self._take(
                 TrailRecord(
                     time=self._clock.now_ms(),
                     principal=session.principal or "",
@@ -118,6 +122,33 @@ class AuditTrail:
                     detail=detail[:DETAIL_CHARS_MAX],
                 )
             )
+
+    def note_certificate(self, principal: str, *, address: str, refusal: str = "") -> None:
+        """Take a record of a login by certificate, for which there is no request.
+
+        Handshakes that fail cost a stranger little, so of those only a few are taken at a time.
+        """
+        if AuditKind.LOGIN not in self._kinds:
+            return
+        detail = refusal or BY_CERTIFICATE
+        if refusal:
+            if (left_out := self._refused.turn()) is None:
+                return
+            detail += "".join(f" ({count} more before)" for count in left_out.values())
+        self._take(
+            TrailRecord(
+                time=self._clock.now_ms(),
+                principal=principal,
+                address=address,
+                call=ApiKey.AUTHENTICATE.name,
+                resource="",
+                allowed=not refusal,
+                detail=detail[:DETAIL_CHARS_MAX],
+            )
+        )
+
+    def _take(self, record: TrailRecord) -> None:
+        self._records.append(record)
         while len(self._records) > RECORDS_MAX:
             self._records.popleft()
             self._lost += 1

@@ -108,6 +108,7 @@ class Door:
         refusal: Callable[[bytes], bytes],
         within_s: float,
         sparing: Sparing,
+        refused: Callable[[str, str], None] = lambda _address, _reason: None,
     ) -> None:
         self.make = make
         self.context = context
@@ -116,6 +117,7 @@ class Door:
         self.strangers = strangers
         self.guests: set[Guest] = set()
         self._sparing = sparing
+        self.refused = refused
         self._sockets: list[socket.socket] = []
         self.port = 0
 
@@ -266,10 +268,21 @@ class Guest:
                 ssl_handshake_timeout=self._door.within_s,
             )
         except OSError as fault:
+            reason = f"the TLS handshake failed: {reason_of(fault)}"
             if self in self._door.guests:
-                self._door.tell(self._address, f"the TLS handshake failed: {reason_of(fault)}")
+                self._door.tell(self._address, reason)
+            if is_about_certificate(fault):
+                self._door.refused(self._address, reason)
         finally:
             self.leave()
+
+
+def is_about_certificate(fault: OSError) -> bool:
+    """Tell whether a client was refused for its certificate, or for having none."""
+    return (
+        isinstance(fault, ssl.SSLCertVerificationError)
+        or getattr(fault, "reason", "") == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+    )
 
 
 def reason_of(fault: OSError) -> str:
