@@ -99,7 +99,7 @@ class Strangers:
 class Door:
     """Accept sockets, and let those that speak TLS in."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a door asks of its house
         self,
         make: "Callable[[Guest], asyncio.BaseProtocol]",
         strangers: Strangers,
