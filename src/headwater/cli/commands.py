@@ -124,6 +124,7 @@ COMMANDS = {
     "plan": "read",
     "cursor": "tail",
     "run": "pipelines.run",
+    "doors": "doors.options",
     "tier": "tier",
     "lake": "lake",
     "audit": "audit",

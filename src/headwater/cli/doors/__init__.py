@@ -1,0 +1,1 @@
+"""`headwater doors`: its options, and how it runs."""

@@ -1,0 +1,1 @@
+"""Doors: standard protocols by which other engines read tables, without our client."""

@@ -1,0 +1,78 @@
+"""The Iceberg REST catalog as a door: a port, its certificate, and the application behind it."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import uvicorn
+
+from headwater.doors.conductor import DoorListener, listening_socket
+from headwater.doors.iceberg.app import IcebergCatalogApp
+from headwater.doors.iceberg.loads import HotTables, TailLimits
+from headwater.doors.storage import DoorStorage
+from headwater.runtime.clock import SystemClock
+from headwater.runtime.tasks import Tasks, aside
+from headwater.runtime.tls import TlsFiles, server_context
+
+STOP_WITHIN_S = 10
+STARTED_EVERY_S = 0.01
+
+__all__ = ["IcebergDoor", "TailLimits"]
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the conductor, who has other doors to close as well."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+class IcebergDoor:
+    """Serves the catalog on one port."""
+
+    name = "iceberg"
+
+    def __init__(self, storage: DoorStorage, listener: DoorListener, limits: TailLimits) -> None:
+        self._clock = SystemClock()
+        self._listener = listener
+        self._tables = HotTables(limits, self._clock)
+        self._app = IcebergCatalogApp(storage, self._tables, self._clock)
+        self._server: _Server | None = None
+        self._socket: socket.socket | None = None
+        self._tasks = Tasks()
+
+    async def start(self) -> str:
+        """Listen; returns the address that clients of the catalog are given."""
+        listener = self._listener
+        config = uvicorn.Config(
+            self._app.starlette(),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=STOP_WITHIN_S,
+        )
+        config.load()
+        if listener.certificate is not None:
+            files = TlsFiles(certificate=listener.certificate, key=listener.key)
+            config.ssl = server_context(files, now_ms=self._clock.now_ms())
+        self._socket = listening_socket(listener, option="--iceberg-port")
+        self._server = _Server(config)
+        self._tasks.start(self._server.serve(sockets=[self._socket]), name="iceberg door")
+        while not self._server.started and len(self._tasks):
+            await self._clock.sleep(STARTED_EVERY_S)
+        scheme = "https" if listener.certificate is not None else "http"
+        return f"{scheme}://{listener.host}:{self._socket.getsockname()[1]}"
+
+    async def stop(self) -> None:
+        """Let requests that run come to their end, and remove what nobody can read any more."""
+        if self._server is not None:
+            self._server.should_exit = True
+            await self._tasks.finish(within_s=STOP_WITHIN_S + 1)
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.close()
+        with suppress(asyncio.CancelledError):
+            await aside(self._tables.close)
