@@ -1,8 +1,10 @@
 """The official Java client of Apache Fluss, asked line by line; see `foreign`.
 
-The environment names its jars and the server. Rows are in the form of `tests.interop.lake.coded`.
+The environment names its jars, the server and, as JSON, further settings of the client, such as a
+login. Rows are in the form of `tests.interop.lake.coded`.
 """
 
+import json
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -148,6 +150,71 @@ class Catalog:
     def kv_snapshots(self, table: str) -> Answer:
         found = self._admin.getLatestKvSnapshots(self.path(table)).get()
         return {"buckets": list(found.getBucketIds())}
+
+
+class Permissions:
+    """Grant, list and revoke with the administrator of the Java client.
+
+    A grant is a principal, an operation, and a resource: `cluster`, a database or a table.
+    """
+
+    def __init__(self, gateway: JavaGateway, connection: JavaObject) -> None:
+        self._fluss = gateway.jvm.org.apache.fluss
+        self._acl = self._fluss.security.acl
+        self._admin = connection.getAdmin()
+
+    def grant(self, grants: list[list[str]]) -> Answer:
+        entries = [
+            self._acl.AclBinding(self._resource(resource), self._entry(who, operation))
+            for who, operation, resource in grants
+        ]
+        self._admin.createAcls(entries).all().get()
+        return {}
+
+    def revoke(self, who: str, operation: str, resource: str) -> Answer:
+        entry = self._acl.AccessControlEntryFilter(
+            self._principal(who), None, self._operation(operation), self._acl.PermissionType.ALLOW
+        )
+        named = self._resource(resource)
+        place = self._acl.ResourceFilter(named.getType(), named.getName())
+        dropped = self._admin.dropAcls([self._acl.AclBindingFilter(place, entry)]).all().get()
+        return {"grants": [self._told(each) for each in dropped]}
+
+    def grants(self) -> Answer:
+        found = self._admin.listAcls(self._acl.AclBindingFilter.ANY).get()
+        return {"grants": sorted(self._told(each) for each in found)}
+
+    def _entry(self, who: str, operation: str) -> JavaObject:
+        allow = self._acl.PermissionType.ALLOW
+        return self._acl.AccessControlEntry(
+            self._principal(who), "*", self._operation(operation), allow
+        )
+
+    def _principal(self, who: str) -> JavaObject:
+        kind, name = who.split(":")
+        return self._acl.FlussPrincipal(name, kind)
+
+    def _operation(self, name: str) -> JavaObject:
+        return self._acl.OperationType.valueOf(name)
+
+    def _resource(self, named: str) -> JavaObject:
+        match named.split("."):
+            case ["cluster"]:
+                return self._acl.Resource.cluster()
+            case [database]:
+                return self._acl.Resource.database(database)
+            case [database, table]:
+                return self._acl.Resource.table(database, table)
+        raise ValueError(named)
+
+    def _told(self, each: JavaObject) -> list[str]:
+        entry, resource = each.getAccessControlEntry(), each.getResource()
+        who = entry.getPrincipal()
+        return [
+            f"{who.getType()}:{who.getName()}",
+            str(entry.getOperationType()),
+            f"{resource.getType()} {resource.getName()}",
+        ]
 
 
 class Rows:
@@ -302,16 +369,16 @@ def connected(gateway: JavaGateway, settings: Mapping[str, str]) -> JavaObject:
 def main() -> None:
     with java_gateway(os.environ["JARS"]) as gateway:
         settings = {"bootstrap.servers": os.environ["SERVER"]}
+        settings |= json.loads(os.environ.get("SETTINGS", "{}"))
         connection = connected(gateway, settings)
         catalog = Catalog(gateway, connection)
-        rows = Rows(gateway, connection, catalog)
+        permissions = Permissions(gateway, connection)
+        parts = (catalog, permissions, Rows(gateway, connection, catalog))
         served = {
             name: getattr(part, name)
-            for part, names in (
-                (catalog, [name for name in vars(Catalog) if name[0] != "_"]),
-                (rows, [name for name in vars(Rows) if name[0] != "_"]),
-            )
-            for name in names
+            for part in parts
+            for name in vars(type(part))
+            if name[0] != "_"
         }
         serve(served)
         connection.close()
