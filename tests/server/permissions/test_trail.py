@@ -7,15 +7,23 @@ import pyarrow as pa
 import pytest
 
 from headwater.cluster.links import TcpConnection
-from headwater.errors import AccessError, InvalidOptionError, RetryLaterError, TableMissingError
+from headwater.errors import (
+    AccessError,
+    InvalidOptionError,
+    InvalidTableError,
+    RetryLaterError,
+    TableMissingError,
+)
 from headwater.model.arrow import arrow_schema
+from headwater.model.table import descriptor_from_json
 from headwater.rows.log_batch import iterate, read_sections
 from headwater.server.logins import Users
 from headwater.server.permissions import trail as trail_module
+from headwater.server.permissions.needs import AUDIT_LOG
 from headwater.server.permissions.trail import trail_descriptor
 from headwater.wire import fluss_pb2 as pb
 from tests.cases import cases
-from tests.flows.appending import batch_of, produce
+from tests.flows.appending import batch_of, produce, table_json
 from tests.server.permissions.asking import (
     INSIDER,
     acl,
@@ -32,6 +40,7 @@ ORDERS = pb.TablePath(database_name="shop", table_name="orders")
 TRAIL = pb.TablePath(database_name="headwater", table_name="audit_log")
 INFO = pb.GetTableInfoRequest(table_path=TRAIL)
 DROP = pb.DropTableRequest(table_path=ORDERS, ignore_if_not_exists=True)
+DROP_TRAIL = pb.DropTableRequest(table_path=TRAIL, ignore_if_not_exists=False)
 ROWS = batch_of([(1, 1)])
 
 
@@ -169,18 +178,89 @@ async def test_nobody_writes_the_trail_and_only_super_users_drop_it(tmp_path):
         await ask(server, DROP, session_of("root"))
         await recorded(server)
         table_id = (await ask(server, INFO, INSIDER)).table_id
-        dropping = pb.DropTableRequest(table_path=TRAIL, ignore_if_not_exists=False)
 
         for user, request in (
             ("kim", produce(table_id, 0, ROWS)),
             ("root", produce(table_id, 0, ROWS)),
-            ("kim", dropping),
+            ("kim", DROP_TRAIL),
         ):
             with pytest.raises(AccessError):
                 await ask(server, request, session_of(user))
-        await ask(server, dropping, session_of("root"))
+        await ask(server, DROP_TRAIL, session_of("root"))
 
         assert "DROP_TABLE" in [row["call"] for row in await recorded(server)]
+
+
+ALTER = pb.AlterTableRequest(
+    table_path=TRAIL,
+    ignore_if_not_exists=False,
+    config_changes=[pb.AlterConfig(config_key="table.log.ttl", config_value="1 ms", op_type=0)],
+)
+
+
+async def test_without_an_authorizer_nobody_changes_the_trail_either(tmp_path):
+    everything = pb.DropDatabaseRequest(
+        database_name="headwater", cascade=True, ignore_if_not_exists=False
+    )
+    async with guarded(tmp_path / "data", authorizer_enabled=False, super_users="") as server:
+        await make_table(server, "shop.orders")
+        await ask(server, DROP, session_of("ann"))
+        before = await recorded(server)
+        table_id = (await ask(server, INFO, INSIDER)).table_id
+        written = await ask(server, produce(table_id, 0, ROWS), session_of("ann"))
+
+        for request in (DROP_TRAIL, ALTER, everything):
+            with pytest.raises(AccessError, match="cannot be changed or dropped"):
+                await ask(server, request, session_of("ann"))
+        after = await recorded(server)
+
+    assert written.buckets_resp[0].error_code == AccessError.code
+    assert "Only the server writes" in written.buckets_resp[0].error_message
+    assert [told(row) for row in after[: len(before)]] == [told(row) for row in before]
+    assert {row["allowed"] for row in after[len(before) :]} == {False}
+
+
+@cases("acks", [-1, 0, 1])
+async def test_who_opens_the_directory_itself_reads_and_drops_the_trail_but_never_writes(
+    acks, tmp_path_factory
+):
+    async with guarded(tmp_path_factory.mktemp("server") / "data") as server:
+        await ask(server, DROP, session_of("root"))
+        assert len(await recorded(server)) == 1
+        table_id = (await ask(server, INFO, INSIDER)).table_id
+
+        written = await ask(server, produce(table_id, 0, ROWS, acks=acks), INSIDER)
+        rows = await recorded(server)
+        await ask(server, DROP_TRAIL, INSIDER)
+
+    assert (written.buckets_resp[0].error_code, len(rows)) == (AccessError.code, 1)
+
+
+@cases("user", [INSIDER, session_of("root"), session_of("kim")])
+async def test_nobody_makes_a_table_in_place_of_the_trail(user, tmp_path_factory):
+    async with guarded(tmp_path_factory.mktemp("server") / "data", trail_kinds="acl") as server:
+        await grant(server, acl("User:kim", "ALL", "cluster"))
+        await make_table(server, "headwater.cursors")
+        request = pb.CreateTableRequest(
+            table_path=TRAIL, table_json=table_json(), ignore_if_exists=False
+        )
+
+        with pytest.raises(AccessError, match="Only the server makes"):
+            await ask(server, request, user)
+
+
+async def test_a_table_that_an_older_server_let_others_make_is_not_written_to(tmp_path):
+    async with guarded(tmp_path / "data") as server:
+        catalog = server._services.catalog
+        catalog.databases.create("headwater")
+        catalog.tables.create(AUDIT_LOG, descriptor_from_json(json.loads(table_json())))
+        await ask(server, DROP, session_of("root"))
+
+        with pytest.raises(InvalidTableError, match="not a table of the audit trail"):
+            await server._services.trail.write()
+
+        await ask(server, DROP_TRAIL, session_of("root"))
+        assert len(await recorded(server)) == 2
 
 
 async def test_a_server_without_users_records_nothing(tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headwater.config.auto_partition import format_to_take
 from headwater.config.table_options import TableOptions
-from headwater.errors import InvalidAlterError, InvalidTableError, UnsupportedError
+from headwater.errors import AccessError, InvalidAlterError, InvalidTableError, UnsupportedError
 from headwater.model.acl import Operation, Resource
 from headwater.model.aggregate import AggregateFunction, aggregate_of
 from headwater.model.path import TablePath, complete_spec
@@ -19,6 +19,7 @@ from headwater.server.catalog import alter
 from headwater.server.catalog.file import DEFAULT_DATABASE
 from headwater.server.catalog.store import DatabaseInfo
 from headwater.server.context import Context, spec_of, table_path
+from headwater.server.permissions.needs import AUDIT_LOG
 from headwater.server.quotas import ANONYMOUS
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.limits import check_json
@@ -48,6 +49,8 @@ async def drop_database(
     request: pb.DropDatabaseRequest, context: Context
 ) -> pb.DropDatabaseResponse:
     """Drop a database; with `cascade` its tables too."""
+    if request.database_name == AUDIT_LOG.database and context.catalog.tables.exists(AUDIT_LOG):
+        _keep_trail(AUDIT_LOG, context)
     dropped = context.catalog.databases.drop(
         request.database_name,
         cascade=request.cascade,
@@ -147,6 +150,8 @@ def _database_json(database: DatabaseInfo) -> bytes:
 async def create_table(request: pb.CreateTableRequest, context: Context) -> pb.CreateTableResponse:
     """Create a table."""
     path = table_path(request.table_path)
+    if path == AUDIT_LOG:  # Whoever made it could give it other columns, and have no trail.
+        raise AccessError(f"Only the server makes {AUDIT_LOG}.", hint="Choose another name.")
     descriptor = descriptor_from_json(_json(request.table_json))
     creator = context.session.principal or ANONYMOUS
     context.catalog.tables.create(
@@ -158,9 +163,9 @@ async def create_table(request: pb.CreateTableRequest, context: Context) -> pb.C
 
 async def drop_table(request: pb.DropTableRequest, context: Context) -> pb.DropTableResponse:
     """Drop a table and its data."""
-    dropped = context.catalog.tables.drop(
-        table_path(request.table_path), ignore_if_missing=request.ignore_if_not_exists
-    )
+    path = table_path(request.table_path)
+    _keep_trail(path, context)
+    dropped = context.catalog.tables.drop(path, ignore_if_missing=request.ignore_if_not_exists)
     if dropped is not None:
         await context.tablets.drop_table(dropped.table_id)
     return pb.DropTableResponse()
@@ -216,12 +221,24 @@ async def get_table_schema(
 async def alter_table(request: pb.AlterTableRequest, context: Context) -> pb.AlterTableResponse:
     """Change options and columns of a table in one step."""
     path = table_path(request.table_path)
+    _keep_trail(path, context)
     if request.ignore_if_not_exists and not context.catalog.tables.exists(path):
         return pb.AlterTableResponse()
     altered = context.catalog.tables.alter(path, await _changes(request))
     context.tablets.apply_options(altered.table_id)
     context.services.partitions_due.set()
     return pb.AlterTableResponse()
+
+
+def _keep_trail(path: TablePath, context: Context) -> None:
+    """Let only super users, and who opens the directory itself, change or drop the audit trail."""
+    # Where there are super users, the authorizer has asked for one before.
+    is_checked = context.services.authorizer is not None or context.session.is_internal
+    if path == AUDIT_LOG and not is_checked:
+        raise AccessError(
+            f"{AUDIT_LOG} cannot be changed or dropped through this server.",
+            hint="Start it with --authorizer and --super-users, or open the directory itself.",
+        )
 
 
 def table_json(table: TableInfo, context: Context) -> bytes:

@@ -15,6 +15,7 @@ from headwater.rows.message import PLAIN_BYTES_MAX
 from headwater.runtime.tasks import gathered
 from headwater.server.catalog.ids import ANYBODY
 from headwater.server.context import Context, table_path
+from headwater.server.permissions.needs import AUDIT_LOG
 from headwater.server.tablets import TableAdmission
 from headwater.tablet.log_tablet import ACKS, ACKS_DURABLE, Sender, check_acks
 from headwater.tablet.pk_tablet import PutRules
@@ -130,9 +131,13 @@ async def produce_log(request: ProduceRequest, context: Context) -> pb.ProduceLo
     return pb.ProduceLogResponse(buckets_resp=answers)
 
 
-def refuse_keyed(table_id: int, context: Context) -> None:
-    """Refuse to append to a changelog, which only upserts and deletes may write."""
+def check_appendable(table_id: int, context: Context) -> None:
+    """Refuse to append to a changelog, and to the audit trail, which the server alone writes."""
     table = context.services.catalog.tables.by_id(table_id)
+    if table.path == AUDIT_LOG:
+        raise errors.AccessError(
+            f"Only the server writes to {AUDIT_LOG}.", hint="Write to a table of your own."
+        )
     if table.descriptor.schema.primary_key:
         raise errors.InvalidTableError(
             f"{table.path} has a primary key, so rows cannot be appended to it.",
@@ -157,7 +162,7 @@ async def _base_offset(
 ) -> tuple[int, int]:
     """Write records, and return the offset of the first and who wrote it."""
     table_bucket = TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id)
-    refuse_keyed(request.table_id, context)
+    check_appendable(request.table_id, context)
     context.services.space.refuse_if_full()
     tablet = await context.tablets.tablet(table_bucket)
     async with time_limit(request) if request.acks == ACKS_DURABLE else nullcontext():
@@ -288,7 +293,7 @@ async def write_later(
 
 def _append_now(request: ProduceRequest, context: Context, told: Told) -> bool:
     bucket, services = request.buckets[0], context.services
-    refuse_keyed(request.table_id, context)
+    check_appendable(request.table_id, context)
     services.space.refuse_if_full()
     tablets = services.tablets
     tablet = tablets.opened(TableBucket(request.table_id, bucket.bucket_id, bucket.partition_id))

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from headwater.config.options import LOG_TTL
 from headwater.config.server import ServerSettings
-from headwater.errors import HeadwaterError, RetryLaterError
+from headwater.errors import HeadwaterError, InvalidTableError, RetryLaterError
 from headwater.model.acl import Resource
 from headwater.model.arrow import arrow_schema
 from headwater.model.bucket import TableBucket
@@ -221,7 +221,14 @@ class AuditTrail:
         """Find the table, or make it; somebody may have dropped it."""
         self._catalog.databases.create(AUDIT_LOG.database, ignore_if_exists=True)
         descriptor = trail_descriptor(self._retention)
-        return self._catalog.tables.create(AUDIT_LOG, descriptor, ignore_if_exists=True)
+        table = self._catalog.tables.create(AUDIT_LOG, descriptor, ignore_if_exists=True)
+        names = {column.name for column in table.schema.columns}
+        if table.schema.primary_key or not names.issuperset(name for name, _ in _COLUMNS):
+            raise InvalidTableError(
+                f"{AUDIT_LOG} is not a table of the audit trail.",
+                hint="Drop it as a super user; the server makes it anew.",
+            )
+        return table
 
     def _resources(self, api: ApiKey, request: Request) -> list[str]:
         targets = NEEDS[api].targets
