@@ -6,10 +6,18 @@ from dataclasses import dataclass
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from pyiceberg.catalog import Catalog, load_catalog
+
+import headwater
+from headwater.client.sync.client import Client
 from headwater.doors.conductor import DoorListener
 from headwater.doors.iceberg.door import IcebergDoor, TailLimits
+from headwater.doors.iceberg.snapshots import POSITION
 from headwater.doors.storage import DoorPlace, DoorStorage
+from headwater.lake.iceberg.served import TAILS_FOLDER
 from headwater.runtime.loops import LoopThread
+from headwater.tiering.service import TieringService
+from headwater.tiering.task import LocalRunner
 
 
 @dataclass(frozen=True)
@@ -51,3 +59,63 @@ def opened_door(at, *, limits=None, **place):
     finally:
         loop.close()
         storage.close()
+
+
+# Tables behind a door, read by pyiceberg and compared with what a client reads at the position.
+
+LAKE = {"table.datalake.enabled": True, "table.datalake.format": "iceberg"}
+
+
+async def tier_all(client):
+    service = TieringService(client, LocalRunner(client), lakes=client.cluster.lakes)
+    await service.run_once()
+
+
+def rest_catalog(door, **properties):
+    return load_catalog("door", type="rest", uri=door.address, **properties)
+
+
+def sorted_rows(rows):
+    return sorted(rows.to_pylist(), key=repr)
+
+
+@dataclass
+class Shop:
+    """A storage, a door in front of it, and a client of the catalog."""
+
+    hw: Client
+    door: OpenedDoor
+    catalog: Catalog
+
+    def tier(self):
+        self.hw.run(tier_all)
+
+    def load(self, name):
+        return self.catalog.load_table(("fluss", name))
+
+    def loaded(self, name):
+        """Load a table, check that it has the rows of its position, and return it."""
+        table = self.load(name)
+        path, _, _ = name.partition("@")
+        token = table.current_snapshot().summary[POSITION]
+        wanted = self.hw.table(path).view(token=token).scan().to_arrow()
+        found = table.scan().to_arrow().select(wanted.column_names).cast(wanted.schema)
+        assert sorted_rows(found) == sorted_rows(wanted)
+        return table
+
+    def files(self, name):
+        """Return the tail files of the newest load, by what they contain."""
+        table = self.load(name)
+        return {
+            each["file_path"]
+            for each in table.inspect.files().to_pylist()
+            if f"/{TAILS_FOLDER}/" in each["file_path"]
+        }
+
+
+@contextmanager
+def opened_shop(directory, **limits):
+    with headwater.open(directory / "data", listen=True) as hw:
+        chosen = TailLimits(**{"fresh_within_s": 0.0, **limits})
+        with opened_door((hw.address,), limits=chosen) as door:
+            yield Shop(hw, door, rest_catalog(door))

@@ -54,11 +54,28 @@ TailRows = Annotated[
         help="Rows of a table that are not in the lake yet, above which a load is refused.",
     ),
 ]
+TailLease = Annotated[
+    float,
+    typer.Option(
+        parser=command.seconds,
+        metavar="DURATION",
+        help="How long the files of a load stay at least, so that engines can read them.",
+    ),
+]
+TailDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory for the rows of tables that are in no Iceberg lake; readers must see it "
+        "under the same path.",
+        show_default="the warehouse of their lake",
+    ),
+]
 LogLevel = Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")]
 LogFormat = Annotated[str, typer.Option(help="text, or json for machines.")]
 
 FRESH_WITHIN_S = 1.0
 TAIL_ROWS_MAX = 20_000_000
+TAIL_LEASE_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +94,8 @@ class DoorsOptions:
     insecure: bool
     fresh_within_s: float
     tail_rows_max: int
+    tail_lease_s: float
+    tail_directory: Path | None
     log_level: str
     log_format: str
 
@@ -96,6 +115,8 @@ def doors(
     insecure: Insecure = False,
     fresh_within: FreshWithin = FRESH_WITHIN_S,
     tail_rows_max: TailRows = TAIL_ROWS_MAX,
+    tail_lease: TailLease = TAIL_LEASE_S,
+    tail_directory: TailDirectory = None,
     lake: command.Lake = None,
     log_level: LogLevel = "INFO",
     log_format: LogFormat = "text",
@@ -132,6 +153,8 @@ def doors(
             insecure=insecure,
             fresh_within_s=fresh_within,
             tail_rows_max=tail_rows_max,
+            tail_lease_s=tail_lease,
+            tail_directory=tail_directory,
             log_level=log_level.upper(),
             log_format=log_format,
         )

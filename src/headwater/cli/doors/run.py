@@ -14,6 +14,7 @@ from headwater.runtime.events import configure_events
 from headwater.runtime.loops import run
 
 LOG_FORMATS = ("text", "json")
+LEASE_S_MIN = 10.0
 _PACKAGES = ("starlette", "uvicorn", "pyiceberg")
 
 
@@ -24,6 +25,11 @@ def run_doors(options: DoorsOptions) -> None:
     if options.log_level not in logging.getLevelNamesMapping():
         raise InvalidOptionError(
             f"--log-level must be DEBUG, INFO, WARNING or ERROR, not {options.log_level!r}."
+        )
+    if options.tail_lease_s < LEASE_S_MIN:
+        raise InvalidOptionError(
+            f"--tail-lease is {options.tail_lease_s:g} s, which is shorter than queries are.",
+            hint=f"Use {LEASE_S_MIN:g} s or more.",
         )
     place = _place(options)
     for port in options.ports:
@@ -62,7 +68,12 @@ def _iceberg(options: DoorsOptions, storage: DoorStorage) -> OpenDoor:
     door: OpenDoor = module.IcebergDoor(
         storage,
         _listener(options, options.iceberg_port),
-        module.TailLimits(fresh_within_s=options.fresh_within_s, rows_max=options.tail_rows_max),
+        module.TailLimits(
+            fresh_within_s=options.fresh_within_s,
+            rows_max=options.tail_rows_max,
+            lease_s=options.tail_lease_s,
+            directory=options.tail_directory,
+        ),
     )
     return door
 

@@ -87,6 +87,8 @@ def page_of(names: Sequence[str], asked: Mapping[str, str]) -> tuple[list[str], 
 # Who asks.
 
 TOKENS_MAX = 4096
+NO_TOKENS = ("", "None")
+"""What pyiceberg sends where it was given neither credentials nor a token."""
 TOKEN_S = 3600
 
 
@@ -126,6 +128,8 @@ def caller_of(request: Request, tokens: IssuedTokens) -> DoorCaller:
     kind, _, value = header.partition(" ")
     match kind.lower():
         case "":
+            return NOBODY
+        case "bearer" if value.strip() in NO_TOKENS:
             return NOBODY
         case "bearer":
             return tokens.caller(value.strip())

@@ -6,6 +6,7 @@ caller may not see is missing or refused, as the server says.
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from urllib.parse import parse_qs, unquote
 
 from starlette.applications import Starlette
@@ -26,9 +27,12 @@ from headwater.doors.iceberg.answers import (
     refusal,
     refused,
 )
-from headwater.doors.iceberg.loads import HotTable, HotTables
+from headwater.doors.iceberg.held import NEWEST, HotTable, LoadPosition
+from headwater.doors.iceberg.loads import HotTables
 from headwater.doors.storage import DoorCaller, DoorStorage
+from headwater.metrics.exposition import CONTENT_TYPE, Exposition
 from headwater.model import TablePath
+from headwater.read.token import PREFIX
 from headwater.runtime.clock import Clock
 
 BODY_BYTES_MAX = 64 * 1024
@@ -45,6 +49,9 @@ ENDPOINTS = (
     "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
     "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
 )
+AT = "@"
+"""What separates a table and a position in the name of a table."""
+_BY = ("token", "as_of")
 _N, _T = "/namespaces/{namespace}", "/namespaces/{namespace}/tables/{table}"
 
 
@@ -58,6 +65,7 @@ class IcebergCatalogApp:
         self._storage = storage
         self._loads = loads
         self._tokens = IssuedTokens(clock)
+        self._metrics = Exposition(loads.readings)
 
     def starlette(self) -> Starlette:
         """Return the application that a server of HTTP runs."""
@@ -72,14 +80,19 @@ class IcebergCatalogApp:
                 Route(f"/v1{_T}", self._of(_table), methods=["GET", "HEAD"]),
                 Route(f"/v1{_T}/credentials", self._of(_credentials), methods=["GET"]),
                 Route(f"/v1{_T}/metrics", self._of(_metrics), methods=["POST"]),
+                Route("/metrics", self._told, methods=["GET"]),
                 Route("/{path:path}", _elsewhere, methods=["GET", "HEAD", "POST", "DELETE", "PUT"]),
             ]
         )
 
     def load(self, client: Client, request: Request) -> HotTable:
         """Load the table that a request names."""
-        caller = self._storage.known(caller_of(request, self._tokens))
-        return self._loads.load(client, path_of(request), caller=caller.key)
+        path, at = named_of(request)
+        return self._loads.load(client, path, at=at)
+
+    def _told(self, _: Request) -> Response:
+        """Tell Prometheus what loads cost; it names no table."""
+        return Response(self._metrics.text(), media_type=CONTENT_TYPE)
 
     def _of(self, handler: Handler) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
@@ -156,15 +169,46 @@ def database_of(request: Request) -> str:
     return name
 
 
-def path_of(request: Request) -> TablePath:
-    """Return the table that a request names."""
+def named_of(request: Request) -> tuple[TablePath, LoadPosition]:
+    """Return the table that a request names, and the position: `orders@2026-11-18T12:00:00Z`.
+
+    No table has such a name, and every engine can write it between quotes. Clients that make
+    requests by themselves may name a position as a parameter as well.
+    """
     database, name = database_of(request), unquote(request.path_params["table"])
+    name, mark, suffix = name.partition(AT)
+    asked = {each: request.query_params[each] for each in _BY if each in request.query_params}
+    if len(asked) + bool(mark) > 1:
+        raise errors.RequestError("A position is named in two ways.", hint="Name one of them.")
     if "$" in name:
         raise errors.TableMissingError(f"There is no table {database}.{name}.")
     try:
-        return TablePath(database, name)
+        path = TablePath(database, name)
     except errors.InvalidNameError:
         raise errors.TableMissingError(f"There is no table {database}.{name}.") from None
+    if mark:
+        return path, position_of(suffix)
+    return path, position_of(next(iter(asked.values()))) if asked else NEWEST
+
+
+def position_of(text: str) -> LoadPosition:
+    """Return the position that a text names: a token, a moment, or what the lake alone holds."""
+    if text.lower() == "lake":
+        return LoadPosition(mode="lake")
+    if text.startswith(PREFIX):
+        return LoadPosition(token=text)
+    if text.isascii() and text.isdigit():
+        return LoadPosition(as_of=int(text))
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError:
+        raise errors.RequestError(
+            f"{text[:60]!r} is no position.",
+            hint="Name a token, a moment such as 2026-11-18T12:00:00Z or its milliseconds since "
+            "1970, or 'lake'.",
+        ) from None
+    # A moment without a time zone is one of UTC, as everywhere in Iceberg.
+    return LoadPosition(as_of=moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 # Handlers.
@@ -214,7 +258,7 @@ def _known_database(request: Request, client: Client) -> str:
 
 def _table(app: IcebergCatalogApp, request: Request, client: Client) -> Response:
     if request.method == "HEAD":
-        client.table(path_of(request))
+        client.table(named_of(request)[0])
         return Response(status_code=204)
     loaded = app.load(client, request)
     asked = [each.strip() for each in request.headers.get("if-none-match", "").split(",")]
@@ -224,12 +268,12 @@ def _table(app: IcebergCatalogApp, request: Request, client: Client) -> Response
 
 
 def _credentials(_: IcebergCatalogApp, request: Request, client: Client) -> Response:
-    client.table(path_of(request))
+    client.table(named_of(request)[0])
     return JSONResponse({"storage-credentials": []})
 
 
 def _metrics(_: IcebergCatalogApp, request: Request, client: Client) -> Response:
-    client.table(path_of(request))
+    client.table(named_of(request)[0])
     return Response(status_code=204)
 
 

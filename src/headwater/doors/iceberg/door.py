@@ -4,15 +4,19 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import uvicorn
 
 from headwater.doors.conductor import DoorListener, listening_socket
 from headwater.doors.iceberg.app import IcebergCatalogApp
-from headwater.doors.iceberg.loads import HotTables, TailLimits
+from headwater.doors.iceberg.held import TailLimits
+from headwater.doors.iceberg.loads import HotTables
+from headwater.doors.iceberg.origins import OriginPlaces
 from headwater.doors.storage import DoorStorage
+from headwater.lake.lakes import Lakes
 from headwater.runtime.clock import SystemClock
-from headwater.runtime.tasks import Tasks, aside
+from headwater.runtime.tasks import Tasks, aside, repeat
 from headwater.runtime.tls import TlsFiles, server_context
 
 STOP_WITHIN_S = 10
@@ -38,11 +42,12 @@ class IcebergDoor:
     def __init__(self, storage: DoorStorage, listener: DoorListener, limits: TailLimits) -> None:
         self._clock = SystemClock()
         self._listener = listener
-        self._tables = HotTables(limits, self._clock)
+        self._tables = HotTables(limits, self._clock, _places(storage, limits))
         self._app = IcebergCatalogApp(storage, self._tables, self._clock)
         self._server: _Server | None = None
         self._socket: socket.socket | None = None
         self._tasks = Tasks()
+        self._upkeep = Tasks()
 
     async def start(self) -> str:
         """Listen; returns the address that clients of the catalog are given."""
@@ -63,8 +68,17 @@ class IcebergDoor:
         self._tasks.start(self._server.serve(sockets=[self._socket]), name="iceberg door")
         while not self._server.started and len(self._tasks):
             await self._clock.sleep(STARTED_EVERY_S)
+        self._upkeep.start(
+            repeat(
+                self._keep, every_s=self._tables.upkeep_every_s, clock=self._clock, name="tails"
+            ),
+            name="iceberg tails",
+        )
         scheme = "https" if listener.certificate is not None else "http"
         return f"{scheme}://{listener.host}:{self._socket.getsockname()[1]}"
+
+    async def _keep(self) -> None:
+        await aside(self._tables.upkeep)
 
     async def stop(self) -> None:
         """Let requests that run come to their end, and remove what nobody can read any more."""
@@ -74,5 +88,17 @@ class IcebergDoor:
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.close()
+        await self._upkeep.stop()
         with suppress(asyncio.CancelledError):
             await aside(self._tables.close)
+
+
+def _places(storage: DoorStorage, limits: TailLimits) -> OriginPlaces:
+    """Return where tables are: rows of no lake go beside the lakes of a data directory."""
+    directory = limits.directory
+    if directory is None and isinstance(storage.place.at, Path):
+        directory = storage.place.at / "lake" / "iceberg"
+    return OriginPlaces(
+        lakes=Lakes(config=storage.place.lake),
+        directory=None if directory is None else str(directory.absolute()),
+    )

@@ -3,7 +3,7 @@
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from posixpath import normpath
@@ -23,13 +23,14 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, RemoveS
 
 from headwater.errors import LakeMovedError
 from headwater.lake.iceberg.catalog import load_table
-from headwater.lake.iceberg.files import commit_updates, listed, remove
+from headwater.lake.iceberg.files import ListedFile, commit_updates, listed, remove
 from headwater.lake.iceberg.manifests import (
     back_to_boundary,
     entries_of,
     listed_manifests,
     lost_count,
 )
+from headwater.lake.iceberg.served import is_served
 from headwater.lake.inventory import MISSING, NamedFile, NamedFiles, compared
 from headwater.lake.spi import Cleaned, LakeInventory, Retention, StrayFile
 from headwater.model import TablePath
@@ -151,12 +152,7 @@ def remove_orphans(catalog: Catalog, path: TablePath, *, older_than_ms: int) -> 
     is referenced.
     """
     table = load_table(catalog, path)
-    found = [
-        file
-        for place in places_of(table)
-        for file in listed(table.io, place)
-        if file.modified_ms < older_than_ms
-    ]
+    found = [file for file in _own_files(table) if file.modified_ms < older_than_ms]
     table = load_table(catalog, path)
     held = _held(table, reachable_files(table.io, table.metadata.snapshots))
     orphans = [file for file in found if location_key(file.location) not in held]
@@ -167,6 +163,12 @@ def remove_orphans(catalog: Catalog, path: TablePath, *, older_than_ms: int) -> 
         metadata_files=remove(table.io, [file.location for file in rest]),
         byte_count=sum(file.byte_count for file in orphans),
     )
+
+
+def _own_files(table: Table) -> Iterator[ListedFile]:
+    """Yield the files below a table's places, without those that doors lend."""
+    for place in places_of(table):
+        yield from (file for file in listed(table.io, place) if not is_served(file.location))
 
 
 def places_of(table: Table) -> list[str]:
@@ -279,8 +281,7 @@ def inventory_of(
         location_key(each.location): StrayFile(
             each.location, max(now_ms - each.modified_ms, 0), each.byte_count
         )
-        for place in places_of(table)
-        for each in listed(table.io, place)
+        for each in _own_files(table)
     }
 
     def fault_of(named: NamedFile, there: StrayFile | None) -> str | None:

@@ -26,6 +26,7 @@ from headwater.lake.iceberg.inventory import expire, inventory_of, remove_orphan
 from headwater.lake.iceberg.manifests import is_worth_merging, listed_manifests
 from headwater.lake.iceberg.plan import PlannedFile, planned_files
 from headwater.lake.iceberg.read import read_rows
+from headwater.lake.iceberg.served import remove_leftovers, tails_root
 from headwater.lake.iceberg.types import parquet_schema
 from headwater.lake.iceberg.write import WrittenFiles, written_of
 from headwater.model.boundary import BOUNDARY_PROPERTY
@@ -228,9 +229,18 @@ class IcebergKeeper:
             return expire(self.catalog, self.spec.path, retention, now_ms=now_ms)
 
     def remove_orphans(self, *, older_than_ms: int) -> spi.Cleaned:
-        """Delete files below the table's location that no snapshot holds."""
+        """Delete files below the table's location that no snapshot holds, and left-over tails."""
         with reached(f"Removing orphans of {self.spec.path}"):
-            return remove_orphans(self.catalog, self.spec.path, older_than_ms=older_than_ms)
+            found = remove_orphans(self.catalog, self.spec.path, older_than_ms=older_than_ms)
+            table = self._table()
+            left = remove_leftovers(
+                table.io, tails_root(table.location()), now_ms=self.clock.now_ms()
+            )
+        return spi.Cleaned(
+            data_files=found.data_files + left.data_files,
+            metadata_files=found.metadata_files + left.metadata_files,
+            byte_count=found.byte_count + left.byte_count,
+        )
 
     def inventory(self, *, opens_files: bool = False) -> spi.LakeInventory:
         """Compare what all kept snapshots name with the files that exist."""

@@ -424,7 +424,7 @@ class IcebergKeyedWriter:
             bucket=bucket,
             columns=columns,
             files=data_files.IcebergDataFiles.of(place, names, io=io, schema=columns.schema),
-            older=OlderRows(io, _keys(columns, place, spec), list(bucket.held)),
+            older=OlderRows(io, key_fields(columns, place, spec), list(bucket.held)),
             deletes=Deletes(io, names),
         )
 
@@ -494,7 +494,7 @@ class IcebergKeyedWriter:
         return [HeldFile(file, ()) for file in self.files.finish() if file.file_path not in known]
 
 
-def _keys(columns: FileColumns, place: IcebergPlace, spec: LakeTableSpec) -> pa.Schema:
+def key_fields(columns: FileColumns, place: IcebergPlace, spec: LakeTableSpec) -> pa.Schema:
     """The columns that identify rows within one bucket, as in data files."""
     by_id = {field.field_id: at for at, field in enumerate(place.schema.fields)}
     # All rows of a partition share the rest of the key.
