@@ -17,7 +17,7 @@ from headwater.cluster.cluster import Cluster
 from headwater.model import TableInfo
 from headwater.model.path import complete_spec, name_of_spec
 from headwater.read.filters import RowView, Where
-from headwater.read.log_scan import LogScan, RangeScan
+from headwater.read.log_scan import LogScan
 from headwater.read.offsets import Offsets, Start, buckets_of, count_rows
 from headwater.read.position import has_lake, look_at
 from headwater.read.split import Split, rows_max_of
@@ -224,8 +224,7 @@ class _Scans:
         if asked.wish.mode == "log" or not has_lake(self._table):
             return self._log()
         if asked.start not in (None, "earliest"):
-            assert asked.start is not None
-            return RangeScan(self._cluster, self._table, self._log(), start=asked.start)
+            return self._log(is_after_lake=True)
         return self._log() if asked.end == "earliest" else self._union(_position(asked))
 
     def _union(self, wish: PositionQuery) -> UnionScan:
@@ -255,7 +254,7 @@ class _Scans:
             partitions=self._names(),
         )
 
-    def _log(self) -> LogScan:
+    def _log(self, *, is_after_lake: bool = False) -> LogScan:
         asked = self._asked
         return LogScan(
             self._cluster,
@@ -266,6 +265,7 @@ class _Scans:
             where=asked.where,
             limit=asked.limit,
             partitions=self._names(),
+            is_after_lake=is_after_lake,
         )
 
     def _names(self) -> tuple[str, ...] | None:

@@ -1,6 +1,6 @@
 """Read a part of the log of a table, to an end that is fixed before."""
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
@@ -33,7 +33,8 @@ LIMITED_BYTES_MAX = 256 * 1024
 class LogScan:
     """Read the rows between two moments of a log, each once; iterate over it.
 
-    The ends are fixed when reading begins, so it ends however fast others write.
+    The ends are fixed when reading begins, so it ends however fast others write. With
+    `is_after_lake`, a start before what the log still holds is refused.
     """
 
     def __init__(  # noqa: PLR0913 - one argument per choice
@@ -47,6 +48,7 @@ class LogScan:
         where: Where | None = None,
         limit: int | None = None,
         partitions: Collection[str] | None = None,
+        is_after_lake: bool = False,
     ) -> None:
         if limit is not None and limit < 0:
             raise RequestError(f"The limit is {limit}; it must not be negative.")
@@ -55,6 +57,7 @@ class LogScan:
         self._start, self._end = start, end
         self._limit = limit
         self._partitions = partitions
+        self._is_after_lake = is_after_lake
         self._ends: dict[Place, int] = {}
         self.view = RowView.of(table, columns=columns, where=where)
 
@@ -100,7 +103,24 @@ class LogScan:
     async def _bounds(self, buckets: Buckets) -> tuple[dict[Place, int], dict[Place, int]]:
         ends = await start_offsets(self._cluster, self._table, self._end, buckets=buckets)
         starts = await start_offsets(self._cluster, self._table, self._start, buckets=buckets)
+        if self._is_after_lake:
+            await self._check(starts, buckets)
         return starts, {place: max(end, starts[place]) for place, end in ends.items()}
+
+    async def _check(self, starts: Mapping[Place, int], buckets: Buckets) -> None:
+        """Refuse a start that only the lake reaches back to: its rows have no offsets or times."""
+        # After the starts: a log that is cut meanwhile answers a moment with its new first offset.
+        begins = await list_offsets(self._cluster, self._table, "earliest", buckets=buckets)
+        is_vague = isinstance(self._start, datetime)
+        for place, start in starts.items():
+            begin = begins[place]
+            if start < begin or (is_vague and start == begin > 0):
+                raise PositionMissingError(
+                    f"The log of bucket {place.bucket} of {self._table.path} begins at offset"
+                    f" {begin}: what came before is in the lake, whose rows have no offsets and no"
+                    " times.",
+                    hint="Begin later, or leave 'start' out to read the lake, too.",
+                )
 
     def _reader(self) -> LogRanges:
         size = FetchSize.of(self._cluster.settings)
@@ -154,47 +174,3 @@ def _first(batch: LogBatch, count: int) -> LogBatch:
         partition=batch.partition,
         timestamps=times,
     )
-
-
-class RangeScan:
-    """Read a part of a log, after a check that the log holds all of that part."""
-
-    def __init__(self, cluster: Cluster, table: TableInfo, log: LogScan, *, start: Start) -> None:
-        self._cluster = cluster
-        self._table = table
-        self._log = log
-        self._start = start
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Return the schema of the rows."""
-        return self._log.schema
-
-    @property
-    def offsets(self) -> Offsets:
-        """Return where the last read ended in each bucket."""
-        return self._log.offsets
-
-    async def __aiter__(self) -> AsyncGenerator[pa.RecordBatch, None]:
-        """Yield the rows."""
-        await self._check()
-        async with aclosing(aiter(self._log)) as batches:
-            async for batch in batches:
-                yield batch
-
-    async def _check(self) -> None:
-        """Refuse a start that only the lake reaches back to: its rows have no offsets or times."""
-        cluster, table = self._cluster, self._table
-        buckets = await buckets_of(cluster, table)
-        begins = await list_offsets(cluster, table, "earliest", buckets=buckets)
-        starts = await start_offsets(cluster, table, self._start, buckets=buckets)
-        # A moment before the first row of a log is answered with that row.
-        is_vague = isinstance(self._start, datetime)
-        for place, start in starts.items():
-            begin = begins[place]
-            if start < begin or (is_vague and start == begin > 0):
-                raise PositionMissingError(
-                    f"The log of bucket {place.bucket} of {table.path} begins at offset {begin}:"
-                    " what came before is in the lake, whose rows have no offsets and no times.",
-                    hint="Begin later, or leave 'start' out to read the lake, too.",
-                )

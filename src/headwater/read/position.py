@@ -373,8 +373,10 @@ class _Look:
         """Return the first offset of each bucket that was written at a moment or later."""
         moment = as_of if isinstance(as_of, datetime) else _EPOCH + timedelta(milliseconds=as_of)
         found = await list_offsets(self._cluster, self._table, moment, buckets=logs.buckets)
-        ends = _by_id(found, logs.buckets)
-        check_reached(self._table, moment, ends=ends, starts=logs.starts)
+        # After the ends: a log that is cut meanwhile answers a moment with its new first offset.
+        begins = await list_offsets(self._cluster, self._table, "earliest", buckets=logs.buckets)
+        ends, starts = _by_id(found, logs.buckets), _by_id(begins, logs.buckets)
+        check_reached(self._table, moment, ends=ends, starts=starts)
         return ends
 
     def _named_ends(self, offsets: NamedOffsets, logs: _Logs) -> dict[LakeBucket, int]:
