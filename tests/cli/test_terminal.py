@@ -20,7 +20,10 @@ WIDTH = 60
 class Terminal:
     """Run one command with a terminal of its own."""
 
-    def __init__(self, storage: Storage, *arguments: str, stdout: bool = True) -> None:
+    def __init__(
+        self, storage: Storage, *arguments: str, stdout: bool = True, controls: bool = False
+    ) -> None:
+        """`controls`: Ctrl-C typed into it is a signal to the command and all its processes."""
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
         env = {key: value for key, value in storage.env.items() if key != "COLUMNS"}
@@ -30,6 +33,9 @@ class Terminal:
             stdout=theirs if stdout else subprocess.PIPE,
             stderr=theirs,
             env={**env, "TERM": "xterm"},
+            start_new_session=controls,
+            # Only the new process can take the terminal, before it runs the command.
+            preexec_fn=_take_terminal if controls else None,  # noqa: PLW1509 - one thread
         )
         os.close(theirs)
         self.seen = ""
@@ -54,6 +60,10 @@ class Terminal:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
+
+
+def _take_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @pytest.fixture

@@ -112,12 +112,24 @@ def test_a_job_that_is_run_again_has_the_same_checkpoints(tmp_path):
 def test_another_statement_under_the_same_name_is_refused_with_the_old_one(tmp_path):
     store = JobStore(str(tmp_path))
     store.open("job", "mark", INSERT, restart=False).release()
+    (tmp_path / "job" / "run-1" / "sink-1" / "offsets").mkdir(parents=True)
 
     with pytest.raises(JobChangedError, match=r"INSERT INTO sink") as caught:
         store.open("job", "other", "INSERT INTO x SELECT 1", restart=False)
 
     assert "--restart" in str(caught.value)
     assert store.records()[0].statement == INSERT
+
+
+def test_a_job_that_never_began_takes_another_statement(tmp_path):
+    store = JobStore(str(tmp_path))
+    store.open("job", "mark", INSERT, restart=False).release()
+    (tmp_path / "job" / "run-1" / "sink-0").mkdir(parents=True)
+
+    again = store.open("job", "other", "INSERT INTO x SELECT 1", restart=False)
+
+    assert again.record.statement == "INSERT INTO x SELECT 1"
+    again.release()
 
 
 def test_a_restart_begins_with_new_checkpoints_and_the_new_statement(tmp_path):
@@ -181,6 +193,11 @@ def test_jobs_with_different_names_have_different_folders(tmp_path_factory, name
         ("a\nheadwater.errors.tree.TableMissingError: It is gone.\n at x", "It is gone."),
         ("x\nValueError: no number\n", "no number"),
         ("[UNRESOLVED_COLUMN] nothing\nmore", "[UNRESOLVED_COLUMN] nothing"),
+        ("[NO] `a`. SQLSTATE: 42703; line 1 pos 7;\n'Project", "[NO] `a`."),
+        (
+            "An error occurred while calling o1.x.\n: org.a.SparkError: [X] It is gone.\n\tat a",
+            "[X] It is gone.",
+        ),
     ],
 )
 def test_of_a_long_error_the_cause_is_told(told, cause):

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +13,11 @@ from headwater.cli.commands import TERMINATED, app_of
 from headwater.cli.pipelines import script
 from headwater.cli.pipelines.shell import Shell
 from headwater.pipelines.jobs import JobProgress
+from headwater.pipelines.launch import Launcher
+from headwater.pipelines.session import names_of
+from headwater.pipelines.settings import SessionSettings
+from headwater.pipelines.sql.parse import parse
+from headwater.pipelines.state import SessionState
 from tests.cases import cases
 
 ENDLESS = """
@@ -58,6 +64,45 @@ def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
 )
 def test_what_is_typed_is_completed_by_names_and_keywords(typed, found):
     assert script.completions(typed, ["orders", "items", "orders"]) == found
+
+
+@cases(
+    "typed, found",
+    [("execution.run", "execution.runtime-mode"), ("rows-per", "rows-per-second"), ("pr", "price")],
+)
+def test_settings_options_and_columns_are_completed(typed, found, tmp_path):
+    state = SessionState(None, SessionSettings(None, {"state.checkpoints.dir": str(tmp_path)}))
+    definition = parse("CREATE TABLE t (id INT, price INT) WITH ('connector' = 'blackhole')")[
+        0
+    ].definition
+    state.put_temporary(state.full(("t",)), definition)
+    names = names_of(SimpleNamespace(state=state, launcher=Launcher(state.settings, None)))
+
+    assert script.completions(typed, names)[0] == found
+
+
+def test_a_statement_of_several_lines_is_one_line_of_the_history(monkeypatch):
+    readline = pytest.importorskip("readline")
+    monkeypatch.setenv("HEADWATER_SQL_HISTORY", "")
+    typed = iter(["SELECT id", "  FROM t;", "quit"])
+
+    def line(_prompt):
+        readline.add_history(text := next(typed))
+        return text
+
+    monkeypatch.setattr("builtins.input", line)
+    readline.clear_history()
+    ran = []
+    Shell(SimpleNamespace(run=ran.append), None, script._SHELL).run("")
+
+    kept = [readline.get_history_item(place + 1) for place in range(2)]
+    assert (kept, readline.get_current_history_length()) == (["SELECT id FROM t;", "quit"], 2)
+    assert ran == ["SELECT id\n  FROM t;"]
+
+
+@cases("typed", ["help", "HELP", "clear"])
+def test_help_needs_no_semicolon(typed):
+    assert script._SHELL.is_complete(typed)
 
 
 @cases("typed", ["quit", "EXIT;", "quit;"])

@@ -1,6 +1,7 @@
 """Scripts as Flink users write them, from beginning to end on Spark."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -11,8 +12,9 @@ from headwater.cli.output import Output
 from headwater.cli.pipelines.run import RunOptions
 from headwater.cli.pipelines.script import PipelineConsole
 from headwater.cli.tier import SparkOptions
-from headwater.errors import JobChangedError, StatementError
+from headwater.errors import JobChangedError, JobFailedError, MissingError, StatementError
 from headwater.pipelines import session
+from headwater.pipelines.catalogs.spark import unusable
 from headwater.pipelines.conductor import Conductor
 from headwater.pipelines.jobs import JobStatus
 from headwater.pipelines.launch import JobNames
@@ -237,6 +239,47 @@ def test_a_statement_that_spark_cannot_run_is_shown_with_its_line(make_pipeline)
         pipeline.run("SHOW TABLES;\nSELECT no_such_function(id) FROM made;")
 
     assert "no_such_function" in str(caught.value)
+
+
+def test_a_catalog_without_its_jar_says_which_jar_it_needs(make_pipeline):
+    pipeline = make_pipeline()
+
+    with pytest.raises(MissingError, match="iceberg-spark-runtime") as caught:
+        pipeline.run("CREATE CATALOG lake WITH ('type' = 'iceberg', 'warehouse' = '/x');")
+
+    assert "made for Spark 4.1" in str(caught.value)
+
+
+def test_a_catalog_whose_jar_does_not_fit_says_so():
+    told = "java.lang.IncompatibleClassChangeError: class SparkView can not implement View"
+
+    error = unusable("iceberg", told, version="4.3.0")
+
+    assert "does not fit Spark 4.3.0" in str(error)
+    assert "does not run on 4.2 or 4.3" in str(error)
+
+
+def test_statements_run_in_a_thread_of_java_that_knows_no_session(make_pipeline):
+    pipeline = make_pipeline()
+    pipeline.run(f"{ORDERS} CREATE TABLE log (id BIGINT);")
+
+    # A thread of ours has one of Java; Ctrl-C gives us another one, too.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(pipeline.run, "INSERT INTO log SELECT id FROM made;").result()
+
+    assert len(pipeline.rows("log")) == 60
+
+
+def test_a_batch_that_fails_as_it_runs_says_why_and_where(make_pipeline):
+    pipeline = make_pipeline()
+
+    with pytest.raises(JobFailedError, match="line 3") as caught:
+        pipeline.run("""SET 'execution.runtime-mode' = 'batch';
+            CREATE TABLE numbers (n INT);
+            INSERT INTO numbers SELECT CAST('x' AS INT);""")
+
+    assert "CAST_INVALID_INPUT" in str(caught.value)
+    assert "An error occurred" not in str(caught.value)
 
 
 def test_a_catalog_of_spark_is_read_and_written(make_pipeline, classic_spark):

@@ -10,21 +10,26 @@ One conductor belongs to one Spark session. For each statement it
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from itertools import count
 
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.cluster.schema_in import columns_of_struct
+from headwater.engines.spark.session import make_current
 from headwater.engines.spark.source import register
+from headwater.errors import JobFailedError, StatementError
 from headwater.pipelines.definitions import create_table, define, is_there
 from headwater.pipelines.jobs import PipelineJob, cause_of, job_name
 from headwater.pipelines.launch import JobNames, Launcher
 from headwater.pipelines.materialized import MaterializedTables
 from headwater.pipelines.results import (
+    Cleared,
     FollowedRows,
     Left,
     Listed,
@@ -72,6 +77,7 @@ from headwater.runtime.clock import Clock, SystemClock
 Planner = Callable[[Statement, Names, str], Plan]
 """Plans a statement, with the names of a session and a label for its views."""
 POLL_S = 0.5
+_NAMED = re.compile(r"`[^`]+`(?:\.`[^`]+`)*")
 HELP = """\
 End a statement with a semicolon.
 
@@ -110,6 +116,7 @@ class Conductor:
         """Run statements one after the other, and yield what each gives."""
         known = names or JobNames()
         for statement in statements:
+            make_current(self.spark)
             plan = self._planned(statement)
             for note in plan.notes:
                 if note not in self._told:
@@ -131,7 +138,10 @@ class Conductor:
             finally:
                 drop_views(self.spark, plan.views)
         except (AnalysisException, ParseException) as error:
-            raise fault(source, f"Spark cannot run this: {cause_of(str(error))}") from error
+            raise _refused(source, cause_of(str(error))) from error
+        except (PySparkException, Py4JJavaError) as error:
+            said = f"The statement of line {source.line} failed: {cause_of(str(error))}"
+            raise JobFailedError(said) from error
 
     def _acted(self, plan: Plan, frames: Frames, source: SourceText, names: JobNames) -> Outcome:
         match plan.action:
@@ -169,7 +179,7 @@ class Conductor:
             case QuitStatement():
                 return Left()
             case HelpStatement() | ClearStatement():
-                return Told(HELP if isinstance(action, HelpStatement) else "")
+                return Told(HELP) if isinstance(action, HelpStatement) else Cleared()
             case _:
                 return define(self.state, action)
 
@@ -264,6 +274,15 @@ class Conductor:
     def stop(self) -> None:
         """Stop all jobs; each goes on where it was when its statement is run again."""
         self.launcher.jobs.stop()
+
+
+def _refused(source: SourceText, cause: str) -> StatementError:
+    """Make an error of Spark's analyzer ours, with the caret at the name that it cannot find."""
+    named = _NAMED.search(cause)
+    name = re.escape(named[0].split(".")[-1].strip("`")) if named else ""
+    found = re.search(rf"(?<!\w){name}(?!\w)", source.text, re.IGNORECASE) if name else None
+    at = found.start() if found else 0
+    return fault(source, f"Spark cannot run this: {cause}", at=at)
 
 
 def columns_of(rows: DataFrame) -> tuple[TableColumn, ...]:

@@ -41,7 +41,7 @@ _SPACES = re.compile(
     r"""(?P<kept>'(?:[^']|'')*'|`(?:[^`]|``)*`|/\*\+.*?\*/)|(?:--[^\n]*|/\*(?!\+).*?\*/|\s)+""",
     re.DOTALL,
 )
-_RECORD, _LOCK = "job.json", "lock"
+_RECORD, _LOCK, _OFFSETS = "job.json", "lock", "offsets"
 # How a server is reached may change without changing what a job does.
 _REACH = ("bootstrap.servers", "client.", "password", "username", "lake.options")
 
@@ -118,7 +118,7 @@ class JobFolder:
 
     def is_new(self, sink: int) -> bool:
         """Tell whether a sink has not written anything in this run."""
-        offsets = f"{self._root}/run-{self.record.run}/sink-{sink}/offsets"
+        offsets = f"{self._root}/run-{self.record.run}/sink-{sink}/{_OFFSETS}"
         return self._files.get_file_info(offsets).type is pafs.FileType.NotFound
 
     def release(self) -> None:
@@ -150,12 +150,21 @@ class JobStore:
             lock,
         )
         try:
-            folder.record = self._agreed(folder.record, self._read(root), restart=restart)
+            held = self._read(root)
+            if held is not None and not restart and not self._has_begun(root, held):
+                held = replace(held, fingerprint=mark)  # what never began has nothing to lose
+            folder.record = self._agreed(folder.record, held, restart=restart)
             self._write(root, folder.record)
         except BaseException:
             folder.release()
             raise
         return folder
+
+    def _has_begun(self, root: str, held: JobRecord) -> bool:
+        selector = pafs.FileSelector(f"{root}/run-{held.run}", allow_not_found=True)
+        sinks = [f"{each.path}/{_OFFSETS}" for each in self._files.get_file_info(selector)]
+        found = self._files.get_file_info(sinks)
+        return any(each.type is not pafs.FileType.NotFound for each in found)
 
     def _agreed(self, new: JobRecord, held: JobRecord | None, *, restart: bool) -> JobRecord:
         if held is None:
@@ -360,6 +369,10 @@ def _behind(latest: object) -> int | None:
 
 
 _OURS = re.compile(r"headwater\.errors\.\w+\.(\w+Error): (.+)")
+# What Py4J says before the words of an error of Java, and what Spark adds to them.
+_PY4J, _CALLED = "An error occurred while calling", "\n: "
+_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+\w+(?:Exception|Error): ")
+_STATE = re.compile(r" *SQLSTATE: \w+(?:; line \d+ pos \d+)?;?\Z")
 _PYTHON = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 
 
@@ -368,7 +381,9 @@ def cause_of(text: str) -> str:
     for pattern in (_OURS, _PYTHON):
         if found := pattern.findall(text):
             return str(found[-1][1]).strip()
-    return text.strip().split("\n", 1)[0]
+    said = text.partition(_CALLED)[2] if text.startswith(_PY4J) else text
+    first = _CLASS.sub("", said.strip().split("\n", 1)[0])
+    return _STATE.sub("", first)
 
 
 class RunningJobs:

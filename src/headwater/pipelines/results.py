@@ -63,11 +63,16 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class Cleared:
+    """The terminal is to be cleared."""
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """The script or shell is to be left."""
 
 
-Outcome = Told | Listed | SelectedRows | FollowedRows | Started | Left
+Outcome = Told | Listed | SelectedRows | FollowedRows | Started | Cleared | Left
 
 
 def listed(**columns: Iterable[object]) -> Listed:

@@ -1,15 +1,18 @@
 """SQL on a Spark session from Python: `headwater.spark.sql` and `headwater.spark.run`."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.pipelines.conductor import Conductor
+from headwater.pipelines.connectors.spi import FIELD, connector, connector_names
 from headwater.pipelines.jobs import PipelineJob
 from headwater.pipelines.launch import JobNames
 from headwater.pipelines.results import (
+    Cleared,
     FollowedRows,
     Left,
     Listed,
@@ -19,12 +22,14 @@ from headwater.pipelines.results import (
     Told,
     listed,
 )
-from headwater.pipelines.sql.names import Names
+from headwater.pipelines.sql.names import DeclaredTable, Names, TableName
 from headwater.pipelines.sql.parse import parse
 from headwater.pipelines.sql.plan import plan
+from headwater.pipelines.sql.settings import DECLARED
 from headwater.pipelines.sql.statements import Statement
 from headwater.pipelines.sql.steps import Plan
 
+_COMPLETED_TABLES_MAX = 50  # more would make a key press slow
 _conductors: WeakKeyDictionary[SparkSession, Conductor] = WeakKeyDictionary()
 
 
@@ -59,8 +64,8 @@ def _given(spark: SparkSession, outcome: Outcome) -> DataFrame | PipelineJob:
             return spark.createDataFrame(table)
         case Told(text=text):
             return spark.createDataFrame(listed(result=[text]).rows)
-        case Left():
-            return spark.createDataFrame(listed(result=["Left."]).rows)
+        case Cleared() | Left():
+            return spark.createDataFrame(listed(result=["Nothing to show."]).rows)
 
 
 def run(
@@ -85,11 +90,19 @@ def run(
 
 
 def names_of(conductor: Conductor) -> Iterable[str]:
-    """What may be typed: catalogs, databases, tables and views of the current place."""
+    """What may be typed: names of the current place, then settings, options and jobs."""
     state = conductor.state
-    catalog = state.the_catalog(state.catalog)
+    here = TableName(state.catalog, state.database, "")
+    tables = state.near(here)
+    yield from tables
     yield from state.catalogs
-    yield from catalog.databases()
-    yield from catalog.tables(state.database)
-    yield from catalog.views(state.database)
-    yield from (name.table for name in state.temporary)
+    yield from state.the_catalog(state.catalog).databases()
+    for name in tables[:_COMPLETED_TABLES_MAX]:
+        found = state.find(replace(here, table=name))
+        if isinstance(found, DeclaredTable):
+            yield from (column.name for column in found.columns)
+    yield from DECLARED
+    for name in connector_names():
+        yield name
+        yield from (option.name for option in connector(name).options if FIELD not in option.name)
+    yield from (record.name for record in conductor.launcher.store.records())

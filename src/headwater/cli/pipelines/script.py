@@ -1,6 +1,7 @@
 """Run scripts and what is typed into a shell on Spark, and show what comes of it."""
 
 import logging
+import shutil
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,9 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import typer
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -35,6 +39,7 @@ from headwater.pipelines.sql.steps import CHANGE_COLUMN
 POLL_S = 0.2
 _BATCH_ROWS = 10_000
 _GREETING = "Pipelines on Spark {version}. 'HELP;' shows how to begin, and '.quit' leaves.\n"
+_LINES_AROUND = 4  # what a result has above and below its rows
 _CLEAR = "\x1b[2J\x1b[H"
 _KEYWORDS = """
     ALTER AND AS BEGIN BETWEEN BY CASE CAST CATALOG CREATE DATABASE DELETE DESCRIBE DISTINCT DROP
@@ -43,6 +48,7 @@ _KEYWORDS = """
     SELECT SET SHOW STATEMENT STOP SYSTEM_TIME TABLE TABLES TEMPORARY THEN UNION UPDATE USE VALUES
     VIEW WATERMARK WHEN WHERE WITH
 """
+_WORDS = ("help", "clear")
 KEYWORDS = tuple(_KEYWORDS.split())
 
 
@@ -87,13 +93,22 @@ def _run(options: RunOptions) -> None:
 @contextmanager
 def _spark(options: RunOptions) -> Iterator[SparkSession]:
     given = options.spark
-    made = session(
-        "headwater run", master=given.master, remote=given.remote, config=dict(given.config)
-    )
+    config = dict(given.config)
+    if not options.debug:
+        _quiet(config, is_remote=given.remote is not None)
+    made = session("headwater run", master=given.master, remote=given.remote, config=config)
     try:
         yield made
     finally:
         made.stop()
+
+
+def _quiet(config: dict[str, str], *, is_remote: bool) -> None:
+    """Leave it to us to tell errors: Spark's log has pages of Java for each, also for Ctrl-C."""
+    if not is_remote:
+        config.setdefault("spark.log.level", "FATAL")
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 @contextmanager
@@ -126,11 +141,16 @@ def completions(typed: str, names: Iterable[str]) -> list[str]:
     return fitting + [written(key) for key in KEYWORDS if word and key.lower().startswith(word)]
 
 
+def _is_word(text: str) -> bool:
+    """Tell whether it is a statement of one word that people do not end."""
+    return text.strip().lower() in _WORDS
+
+
 _SHELL = ShellTexts(
     prompt="headwater> ",
     help=HELP,
     history="run_history",
-    is_complete=is_complete,
+    is_complete=lambda text: _is_word(text) or is_complete(text),
     completions=completions,
 )
 
@@ -191,8 +211,8 @@ class PipelineConsole:
             case results.Started(job=job, is_new=is_new):
                 said = "started" if is_new else "goes on where it was"
                 note(f"job {job.name} {said}")
-            case results.Left():
-                pass
+            case _:
+                write(_CLEAR if sys.stdout.isatty() else "")
 
     def _print_listing(self, table: pa.Table) -> None:
         if table.num_columns == 1 and self.options.output is Output.TABLE:
@@ -203,7 +223,11 @@ class PipelineConsole:
         self._print(table)
 
     def _print_rows(self, rows: DataFrame) -> None:
-        self._print(rows.toArrow())
+        try:
+            found = rows.toArrow()
+        except (PySparkException, Py4JJavaError) as error:
+            raise JobFailedError(f"The query failed: {cause_of(str(error))}") from error
+        self._print(found)
 
     def _print(self, table: pa.Table) -> None:
         form = form_of(self.options.output, look())
@@ -282,11 +306,16 @@ class ChangePrinter:
             write(self._form.rows(batch))
 
     def _print_result(self, schema: pa.Schema) -> None:
-        table = results.rows_table(self._changes.result()[: self._limit], schema)
-        write(_CLEAR if sys.stdout.isatty() else "")
+        result = self._changes.result()[: self._limit]
+        is_terminal = sys.stdout.isatty() and self._output is Output.TABLE
+        height = shutil.get_terminal_size().lines - _LINES_AROUND
+        first = max(0, len(result) - max(height, 1)) if is_terminal else 0
         form = form_of(self._output, look())
-        for batch in table.to_batches():
+        write(_CLEAR if is_terminal else "")
+        for batch in results.rows_table(result[first:], schema).to_batches():
             write(form.rows(batch))
+        if first:
+            note(f"the newest {len(result) - first:,} of {len(result):,} rows")
 
 
 # Progress on the terminal.

@@ -110,6 +110,7 @@ class Shell:
     def _typed(self) -> str | None:
         """Read up to the end of a statement; None at the end of input."""
         lines: list[str] = []
+        before = _history_length()
         goes_on = "...> ".rjust(len(self.texts.prompt))
         while True:
             try:
@@ -120,12 +121,13 @@ class Shell:
             except KeyboardInterrupt:
                 # The statement is discarded, as in every shell.
                 write("\n")
-                lines = []
+                lines, before = [], _history_length()
                 continue
             text = "\n".join(lines)
             if is_blank(text) or _leaves(text) or text.lstrip().startswith("."):
                 return text
             if self.texts.is_complete(text):
+                _join_history(lines, since=before)
                 return text
 
 
@@ -143,13 +145,26 @@ def _history_file(name: str) -> Path | None:
     return Path(state).expanduser() / "headwater" / name
 
 
+def _history_length() -> int:
+    return readline.get_current_history_length() if readline is not None else 0
+
+
+def _join_history(lines: Sequence[str], *, since: int) -> None:
+    """Keep a statement of several lines as one, unless a comment would then hide the rest."""
+    if readline is None or not lines[1:] or any("--" in line for line in lines):
+        return
+    for place in reversed(range(since, _history_length())):
+        readline.remove_history_item(place)
+    readline.add_history(" ".join(line.strip() for line in lines))
+
+
 def _begin(history: Path | None, statements: Statements, texts: ShellTexts) -> None:
     if readline is None:
         return
     if history is not None:
         _read(history, readline)
     readline.set_history_length(_HISTORY_LINES)
-    readline.set_completer_delims(" \t\n()[]{},;=<>+-*/'")
+    readline.set_completer_delims(" \t\n()[]{},;=<>+*/'`")
     readline.set_completer(_completer(statements, texts))
     is_libedit = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")

@@ -97,6 +97,16 @@ def _start_java(settings: Mapping[str, str]) -> None:
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(seen))  # noqa: SLF001
 
 
+def make_current(spark: SparkSession) -> None:
+    """Make a session that of this thread, also for Java.
+
+    After Ctrl-C, and in a new thread, calls arrive in a thread of Java that knows no session, and
+    there formats that were registered in one are not found.
+    """
+    if (java := getattr(spark, "_jsparkSession", None)) is not None:
+        SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(java)  # noqa: SLF001
+
+
 def _adjusted(active: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Apply the settings that can still change; the others were fixed when the session began."""
     for key, value in settings.items():

@@ -39,14 +39,23 @@ _TYPE = "type"
 _DEFAULT = "default-database"
 _KEY = "primary-key"
 _TABLE = Option(name="table.name", kind=TEXT, description="The table, by its full name in Spark.")
-# Type of the catalog -> its class, and the jar that has it.
-CLASSES: Mapping[str, tuple[str, str]] = {
+# Type of the catalog -> its class, the jar that has it, and the newest Spark that it is made for.
+CLASSES: Mapping[str, tuple[str, str, str]] = {
     "iceberg": (
         "org.apache.iceberg.spark.SparkCatalog",
         "org.apache.iceberg:iceberg-spark-runtime",
+        "The newest (1.12.0) is made for Spark 4.1, and does not run on 4.2 or 4.3. ",
     ),
-    "paimon": ("org.apache.paimon.spark.SparkCatalog", "org.apache.paimon:paimon-spark"),
-    "jdbc": ("org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog", "Spark itself"),
+    "paimon": (
+        "org.apache.paimon.spark.SparkCatalog",
+        "org.apache.paimon:paimon-spark",
+        "The newest is made for Spark 4.0. ",
+    ),
+    "jdbc": (
+        "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        "Spark itself",
+        "",
+    ),
 }
 # What Flink calls an option -> what Spark calls it.
 _RENAMED: Mapping[str, Mapping[str, str]] = {
@@ -102,8 +111,8 @@ class SparkTables:
     def of(cls, name: str, options: Options, spark: SparkSession) -> "SparkTables":
         """Configure the catalog in the Spark session; raises if its jar is missing."""
         kind = options[_TYPE]
-        class_name, jar = CLASSES[kind]
-        _check_class(spark, class_name, kind=kind, jar=jar)
+        class_name, _, _ = CLASSES[kind]
+        _check_class(spark, kind)
         prefix = f"spark.sql.catalog.{name}"
         spark.conf.set(prefix, class_name)
         for key, text in options.items():
@@ -215,20 +224,33 @@ class SparkTables:
         self.spark.sql(statement)
 
 
-def _check_class(spark: SparkSession, name: str, *, kind: str, jar: str) -> None:
+def _check_class(spark: SparkSession, kind: str) -> None:
     if not hasattr(spark, "_jsparkSession"):
         return  # over Connect only the server knows
     jvm = spark._jvm  # noqa: SLF001 - the only door to the JVM
     assert jvm is not None
+    name = CLASSES[kind][0]
     try:
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         jvm.java.lang.Class.forName(name, True, loader)
-    except Py4JJavaError:
-        raise MissingError(
-            f"Spark has no catalog of the type '{kind}': the class {name} is missing.",
-            hint=f"Give Spark the jar of {jar}: --spark spark.jars=/path/to/it.jar. To read the "
-            "lake of Headwater's own tables, no jar is needed: use a catalog of the type 'fluss'.",
-        ) from None
+    except Py4JJavaError as error:
+        raise unusable(kind, str(error.java_exception.toString()), version=spark.version) from None
+
+
+def unusable(kind: str, told: str, *, version: str) -> MissingError:
+    """Make the error for a catalog whose class Java cannot load: it is missing, or does not fit."""
+    name, jar, made_for = CLASSES[kind]
+    if told.startswith("java.lang.ClassNotFoundException") and name in told:
+        said = f"Spark has no catalog of the type '{kind}': the class {name} is missing."
+        way = f"Give Spark a jar of {jar} that is made for it: --spark spark.jars=/path/to/it.jar. "
+    else:
+        said = f"The jar of the catalog type '{kind}' does not fit Spark {version}: {told}."
+        way = f"Use a jar of {jar} that is made for this Spark. "
+    return MissingError(
+        said,
+        hint=f"{way}{made_for}To read the lake of Headwater's own tables, no jar is needed: use a "
+        "catalog of the type 'fluss'.",
+    )
 
 
 def _properties(options: Options) -> str:
