@@ -109,7 +109,14 @@ def test_a_text_that_names_no_resource_is_refused(text):
         parse_resource(text)
 
 
-@cases("text", ["", "ada", "User:", "Role:ada", "User:*", ":ada"])
+@cases("text", ["shop", "table:shop.orders", "database:shop", "shop.orders"])
+@cases("mark", ["\0", "\x1b[2J", " ", "é", "\u202e"])
+def test_a_name_that_no_table_can_have_is_refused(text, mark):
+    with pytest.raises(RequestError, match="is not the name of a"):
+        parse_resource(text + mark)
+
+
+@cases("text", ["", "ada", "User:", "Role:ada", "User:*", ":ada", "User:ada\0", "User:\x1b[2J"])
 def test_a_text_that_names_nobody_is_refused(text):
     with pytest.raises(RequestError):
         parse_principal(text)

@@ -19,7 +19,18 @@ def record(event="tiered", *, cause=None, **fields):
 
 @cases(
     ("value", "shown"),
-    [(5, "5"), ("plain", "plain"), ("two words", '"two words"'), ("", '""'), ("a\nb", '"a\\nb"')],
+    [
+        (5, "5"),
+        ("plain", "plain"),
+        ("two words", '"two words"'),
+        ("", '""'),
+        ("a\nb", '"a\\nb"'),
+        ("a\rb", '"a\\rb"'),
+        ("\x1b[2Jann", '"\\u001b[2Jann"'),
+        ("\x9b2J", '"\\u009b2J"'),
+        ("\u202eann", '"\\u202eann"'),
+        ("änn", "änn"),
+    ],
 )
 def test_a_field_is_shown_so_that_it_can_be_read_back(value, shown):
     line = TextFormat().format(record(rows=value))
@@ -37,6 +48,14 @@ def test_a_cause_brings_its_traceback():
     assert text.endswith("ValueError: why")
     assert "ValueError: why" in json.loads(line)["trace"]
     assert "\n" not in line
+
+
+def test_a_cause_that_quotes_a_stranger_moves_no_cursor():
+    cause = ValueError("no user \x1b[2J\u202e\rann\n\tbut")
+
+    text = TextFormat().format(record(cause=cause))
+
+    assert text.endswith("ValueError: no user \\x1b[2J\\u202e\\rann\n\tbut")
 
 
 def test_a_record_of_a_library_has_the_same_form():

@@ -97,6 +97,8 @@ def test_a_subject_is_written_as_the_rfc_says():
         {"subject": ((("organizationName", "Shop"),),)},
         {"subject": ((("commonName", "a\nb"),),)},
         {"subject": ((("commonName", "x" * 500),),)},
+        {"subject": ((("commonName", "root"),), (("commonName", "ann"),))},
+        {"subject": ((("commonName", "root"), ("commonName", "ann")),)},
     ],
 )
 def test_a_certificate_without_a_usable_name_names_nobody(found):

@@ -13,7 +13,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from headwater.errors import RequestError
-from headwater.model.path import TablePath
+from headwater.model.path import TablePath, name_fault
 
 ANYTHING = "*"
 """The host of every client, and the name of every database or table."""
@@ -299,6 +299,8 @@ def checked_principal(principal: Principal) -> Principal:
         )
     if not principal.name or len(principal.name) > NAME_LENGTH_MAX:
         raise RequestError("The name of a principal is empty or too long.")
+    if not principal.name.isprintable():
+        raise RequestError(f"Nobody is called {principal.name[:80]!r}.", hint="Write the name.")
     if principal.name == ANYTHING:
         raise RequestError(
             f"{principal} is nobody in particular.", hint="Everybody is written *:*."
@@ -318,12 +320,12 @@ def checked_resource(resource: Resource) -> Resource:
             )
         case ResourceKind.TABLE if resource.name != ANYTHING:
             database, _, table = resource.name.partition(".")
-            is_named = bool(database and table) and ANYTHING not in resource.name
+            is_named = not (name_fault(database) or name_fault(table))
+        case ResourceKind.DATABASE if resource.name != ANYTHING:
+            is_named = not name_fault(resource.name)
         case _:
-            is_named = bool(resource.name) and "." not in resource.name
-            is_named &= resource.name == ANYTHING or ANYTHING not in resource.name
-    is_cluster = resource.kind is ResourceKind.CLUSTER
-    if not (is_named or is_cluster) or len(resource.name) > NAME_LENGTH_MAX:
+            is_named = True
+    if not is_named:
         raise RequestError(
             f"{resource.name[:80]!r} is not the name of a {resource.kind.name.lower()}.",
             hint="Databases are named as they are, tables as DATABASE.TABLE, or * for all of them.",

@@ -136,8 +136,19 @@ def _fields(record: logging.LogRecord) -> dict[str, Field]:
 
 def _shown(value: Field) -> str:
     text = str(value)
-    return json.dumps(text) if not text or any(mark in text for mark in ' "=\n') else text
+    is_plain = text.isprintable() and not any(mark in text for mark in ' "=')
+    return text if text and is_plain else json.dumps(text)
 
 
 def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    return "\n" + formatter.formatException(record.exc_info) if record.exc_info else ""
+    if not record.exc_info:
+        return ""
+    # A fault may quote what a client sent, which is not to move the cursor of a terminal.
+    lines = formatter.formatException(record.exc_info).split("\n")
+    return "".join(f"\n{line if line.isprintable() else _visible(line)}" for line in lines)
+
+
+def _visible(line: str) -> str:
+    return "".join(
+        each if each.isprintable() or each == "\t" else repr(each)[1:-1] for each in line
+    )

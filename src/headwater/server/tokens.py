@@ -107,7 +107,8 @@ class Tokens:
                 f"The claim '{self._settings.token_principal_claim}' of the token is not a name."
             )
         expires = claims["exp"]
-        assert isinstance(expires, int | float), "checked by the library"
+        if not isinstance(expires, int | float):  # The library takes a text as well.
+            raise errors.AuthenticationError("The claim 'exp' of the token is not a number.")
         return Identity(name, self._groups(claims), int((expires + TOKEN_LEEWAY_S) * 1000))
 
     def _groups(self, claims: Mapping[str, object]) -> tuple[str, ...]:

@@ -324,3 +324,24 @@ async def test_a_message_without_a_token_of_its_own_is_refused(tmp_path_factory,
 
         with pytest.raises(AuthenticationError):
             await client.call(request, pb.AuthenticateResponse)
+
+
+def test_a_token_whose_end_is_a_text_is_refused(tmp_path):
+    tokens = checks(tmp_path / "key.pem", public(RSA))
+
+    with pytest.raises(AuthenticationError, match="'exp' of the token is not a number"):
+        tokens.check(token(exp="99999999999"))
+
+
+def test_what_a_token_says_of_its_key_opens_no_file_and_no_address(tmp_path):
+    tokens = checks(tmp_path / "jwks.json", jwks(ours=RSA))
+    tricks = [
+        {"kid": "../../../etc/passwd"},
+        {"kid": "zz", "jku": "http://127.0.0.1:1/jwks", "x5u": "file:///etc/passwd"},
+        {"kid": "zz", "jwk": json.loads(jwks(zz=OTHER_RSA))["keys"][0]},
+        {"kid": "ours", "crit": ["ours-only"], "ours-only": 1},
+    ]
+
+    for headers in tricks:
+        with pytest.raises(AuthenticationError):
+            tokens.check(token(OTHER_RSA, headers=headers))

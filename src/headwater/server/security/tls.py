@@ -102,7 +102,8 @@ class Certificates:
 def identity_of(certificate: Mapping[str, object] | None, *, kind: str) -> Identity | None:
     """Return whom a client's certificate names: its common name, or its whole subject.
 
-    Its organizational units are the groups. None without a certificate, or without such a name.
+    Its organizational units are the groups. None without a certificate, or without such a name, or
+    with several common names: nobody could tell which of them the CA had checked.
     """
     if not certificate:
         return None
@@ -111,7 +112,8 @@ def identity_of(certificate: Mapping[str, object] | None, *, kind: str) -> Ident
     if kind == "subject":
         name = subject_text(subject)
     else:
-        name = next((value for key, value in reversed(pairs) if key == "commonName"), "")
+        names = [value for key, value in pairs if key == "commonName"]
+        name = names[0] if len(names) == 1 else ""
     groups = tuple(value for key, value in pairs if key == "organizationalUnitName")
     if not is_name(name) or len(groups) > GROUPS_MAX or not all(map(is_name, groups)):
         return None
