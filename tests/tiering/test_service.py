@@ -40,6 +40,21 @@ class Stuck(LocalRunner):
         await asyncio.Event().wait()
 
 
+class Reluctant(Stuck):
+    """Take tasks, and when they are to end, take time for that."""
+
+    def __init__(self, client):
+        super().__init__(client)
+        self.is_ending, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def run(self, tasks, *, report):
+        try:
+            await super().run(tasks, report=report)
+        finally:
+            self.is_ending.set()
+            await self.may_end.wait()
+
+
 def service(world, heard=None, *, runner=None, settings=QUICK, lakes=None):
     return TieringService(
         world.hw,
@@ -145,6 +160,22 @@ async def test_a_round_ends_when_the_server_takes_the_table_away(world, hw):
 
     assert isinstance(of(heard, TurnFailed)["t"].fault, TieringFencedError)
     assert world.head(table) is None
+
+
+async def test_a_tierer_that_is_cancelled_while_a_lost_round_ends_does_not_go_on(world, hw):
+    table = await world.table()
+    await table.append(rows(1))
+    runner = Reluctant(hw)
+    work = asyncio.create_task(service(world, runner=runner).run_once())
+    await runner.is_reached.wait()
+    await table.set_options({"table.datalake.enabled": False})
+    await runner.is_ending.wait()
+
+    work.cancel()
+    runner.may_end.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await work
 
 
 async def test_a_tierer_that_is_cancelled_gives_its_table_back(world, hw):

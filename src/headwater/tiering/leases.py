@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from contextlib import suppress
 from typing import TypeVar
 
 from headwater.client.client import AsyncClient
@@ -57,9 +56,7 @@ class Leases:
         finally:
             if not task.done():
                 task.cancel()
-                # Whatever it says at its end, the reason to end it is what counts.
-                with suppress(asyncio.CancelledError, Exception):
-                    await to_the_end(task)
+                await _ended(task)
 
     def finished(
         self, assignment: lake.TieringAssignment, snapshot: LakeSnapshot | None, *, is_forced: bool
@@ -120,3 +117,16 @@ class Leases:
         )
         del self._finished[: len(finished)], self._failed[: len(failed)]
         return answer
+
+
+async def _ended(task: "asyncio.Task[T]") -> None:
+    """Wait for the end of work that was cancelled; the reason to end it is what counts."""
+    try:
+        await to_the_end(task)
+    except asyncio.CancelledError:
+        # The work's own end, unless the caller is to end as well.
+        caller = asyncio.current_task()
+        if caller is not None and caller.cancelling():
+            raise
+    except Exception as fault:  # noqa: BLE001 - whatever it says at its end
+        _events.info("failed after cancellation", reason=f"{type(fault).__name__}: {fault}")
