@@ -125,6 +125,7 @@ COMMANDS = {
     "cursor": "tail",
     "run": "pipelines.run",
     "doors": "doors.options",
+    "console": "doors.console",
     "tier": "tier",
     "lake": "lake",
     "audit": "audit",

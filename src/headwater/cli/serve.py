@@ -19,6 +19,15 @@ _DEFAULTS = ServerSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServeConsole:
+    """The options of a console beside the server."""
+
+    port: int | None
+    host: str
+    may_edit: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
     """The options of `headwater serve`."""
 
@@ -35,6 +44,7 @@ class ServeOptions:
     metrics_host: str
     metrics_port: int | None
     metrics_exposed: bool
+    console: ServeConsole
     memory: str | None
     limits: tuple[str, ...]
     audit_every: str | None
@@ -183,17 +193,50 @@ def _parameter(name: str, description: str) -> inspect.Parameter:
     )
 
 
+_CONSOLE: Mapping[str, tuple[object, object]] = {
+    "console_port": (
+        None,
+        Annotated[
+            int | None,
+            typer.Option(
+                help="Port of the console, pages for a browser; 0 picks a free one.",
+                show_default="off",
+            ),
+        ],
+    ),
+    "console_host": ("127.0.0.1", Annotated[str, typer.Option(help="Address of the console.")]),
+    "console_edit": (
+        False,
+        Annotated[bool, typer.Option("--console-edit", help="Allow changes in the console.")],
+    ),
+}
+
+
+def _console(named: dict[str, object]) -> ServeConsole:
+    port, host = named.pop("console_port"), named.pop("console_host")
+    return ServeConsole(
+        port=port if isinstance(port, int) else None,
+        host=str(host),
+        may_edit=bool(named.pop("console_edit")),
+    )
+
+
 def _secured(function: Callable[..., None]) -> Callable[..., None]:
-    """Add these options to a command, and pass them to it as one argument, `security`."""
+    """Add these options to a command as one argument, `security`, and those of the console."""
     own = inspect.signature(function).parameters.values()
-    shown = [each for each in own if each.name != "security"]
+    shown = [each for each in own if each.name not in ("security", "console")]
+    shown += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (default, kind) in _CONSOLE.items()
+    ]
     descriptions = {name: text for name, _, text in described(ServerSettings)}
     shown += [_parameter(name, descriptions[name]) for name in _SECURITY]
 
     @wraps(function)
     def run(*arguments: object, **named: object) -> None:
         security = {name: named.pop(name) for name in _SECURITY}
-        function(*arguments, **named, security=security)
+        console = _console(named)
+        function(*arguments, **named, security=security, console=console)
 
     run.__dict__["__signature__"] = inspect.Signature(shown)
     run.__annotations__ = {each.name: each.annotation for each in shown}
@@ -218,6 +261,7 @@ def serve(
     metrics_host: MetricsHost = _DEFAULTS.metrics_host,
     metrics_port: MetricsPort = None,
     metrics_exposed: MetricsExposed = False,
+    console: ServeConsole,
     memory: MemorySize = None,
     limit: Limits = None,
     audit_every: AuditEvery = None,
@@ -245,6 +289,7 @@ def serve(
         metrics_host=metrics_host,
         metrics_port=metrics_port,
         metrics_exposed=metrics_exposed,
+        console=console,
         memory=memory,
         limits=tuple(limit or ()),
         audit_every=audit_every,
@@ -254,6 +299,10 @@ def serve(
         log_level=log_level.upper(),
         log_format=log_format,
     )
+    _run(options)
+
+
+def _run(options: ServeOptions) -> None:
     try:
         # Imported here because only this command needs a server.
         import_module("headwater.cli.serve_run").run_server(options)

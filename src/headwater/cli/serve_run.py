@@ -9,11 +9,13 @@ import stat
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Protocol
 
 from headwater.cli.command import named_values, secret_values
 from headwater.cli.serve import ServeOptions
 from headwater.config.server import ServerSettings, limit_named, limits_for, settings_with
 from headwater.config.values import DURATION, MEMORY
+from headwater.doors.conductor import DoorListener
 from headwater.errors import InvalidOptionError, StorageError
 from headwater.runtime.events import Events, configure_events
 from headwater.runtime.loops import keep_from_collections, run
@@ -79,6 +81,7 @@ async def _serve(options: ServeOptions) -> None:
     settings, audit_every_s = _settings(options), _audit_every_s(options)
     quotas = None if options.quotas is None else QuotaFile(options.quotas)
     server = await Server.start(options.directory, settings, users=users, quotas=quotas)
+    console = await _console(options, server, settings)
     keep_from_collections()  # Tables and buckets: thousands of objects.
     schedule = None
     if audit_every_s is not None:
@@ -92,6 +95,8 @@ async def _serve(options: ServeOptions) -> None:
     await watching.stop()
     if schedule is not None:
         await schedule.stop()
+    if console is not None:
+        await console.close()
     await server.stop()
     # Nothing is left to stop, so a further signal must not turn a clean end into a failure.
     for number in SIGNALS:
@@ -99,6 +104,40 @@ async def _serve(options: ServeOptions) -> None:
         signal.signal(number, signal.SIG_IGN)
     if faults:
         raise faults[0]
+
+
+class _Console(Protocol):
+    """The console beside the server."""
+
+    async def open(self, listener: DoorListener, *, may_edit: bool, insecure: bool) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+async def _console(
+    options: ServeOptions, server: Server, settings: ServerSettings
+) -> _Console | None:
+    """Open the console if it is asked for; a server whose console cannot be opened stops."""
+    wanted = options.console
+    if wanted.port is None:
+        return None
+    # Imported here because most servers have none.
+    module = import_module("headwater.cli.doors.console_run")
+    console: _Console = module.ServerConsole(server, settings, options.directory)
+    certificate = settings.tls_certificate_file
+    listener = DoorListener(
+        host=wanted.host,
+        port=wanted.port,
+        certificate=Path(certificate) if certificate else None,
+        key=Path(settings.tls_key_file) if certificate else None,
+    )
+    try:
+        await console.open(listener, may_edit=wanted.may_edit, insecure=options.insecure)
+    except BaseException:
+        await console.close()
+        await server.stop()
+        raise
+    return console
 
 
 async def _stop_if_lost(server: Server, stop: asyncio.Event, faults: list[StorageError]) -> None:

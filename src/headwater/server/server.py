@@ -1,6 +1,7 @@
 """A running server: a data directory, its tablets, and a listener in front of them."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +23,7 @@ from headwater.server.lake import ServerLake
 from headwater.server.listener import Listener
 from headwater.server.logins import Logins, Users
 from headwater.server.memory import Answers, Memory
-from headwater.server.metrics_listener import MetricsListener
+from headwater.server.metrics_listener import MetricsListener, Page
 from headwater.server.permissions.authorizer import authorizer_of
 from headwater.server.permissions.trail import trail_of
 from headwater.server.quotas import QuotaFile, Quotas
@@ -139,10 +140,8 @@ class Server:
         settings = self._services.settings
         if settings.metrics_port is None:
             return
-        # Imported here because most servers are embedded and have no metrics port.
-        pages = import_module("headwater.server.metrics").watched_pages
         self.metrics_listener = MetricsListener(
-            pages(self._services, self.listener),
+            self.watched_pages(),
             host=settings.metrics_host,
             port=settings.metrics_port,
             clock=self._services.clock,
@@ -186,6 +185,15 @@ class Server:
                     options=", ".join(names),
                     hint="'headwater table describe' says what to use; set that, or reset them.",
                 )
+
+    def watched_pages(self) -> Mapping[str, Callable[[], Page]]:
+        """Return the pages of metrics and health by their paths, to be made on this loop."""
+        # Imported here because most servers are embedded and nobody watches them.
+        module = import_module("headwater.server.metrics")
+        pages: Mapping[str, Callable[[], Page]] = module.watched_pages(
+            self._services, self.listener
+        )
+        return pages
 
     @property
     def tallies(self) -> Tallies:

@@ -1,0 +1,1 @@
+"""The pages, one file for each group; a handler collects facts and names a template."""

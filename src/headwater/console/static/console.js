@@ -1,0 +1,143 @@
+// The console's own script: theme, keys, charts, and the SQL editor. Everything else is htmx.
+"use strict";
+
+const token = document.body.dataset.formToken;
+document.body.addEventListener("htmx:configRequest", (event) => {
+  if (event.detail.verb !== "get") event.detail.headers["X-Form-Token"] = token;
+});
+// Nothing is polled for a page that nobody sees.
+document.body.addEventListener("htmx:beforeRequest", (event) => {
+  if (document.hidden && event.detail.requestConfig.triggeringEvent?.type !== "submit"
+      && event.detail.requestConfig.verb === "get" && !event.detail.requestConfig.triggeringEvent) {
+    event.preventDefault();
+  }
+});
+
+// ---- theme
+
+const isDark = () => (document.documentElement.dataset.theme
+  || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+document.querySelector("[data-theme-switch]")?.addEventListener("click", () => {
+  const next = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  localStorage.setItem("theme", next);
+  for (const chart of charts.values()) chart.forget();
+  drawCharts();
+});
+
+// ---- keys
+
+const help = document.getElementById("help");
+document.querySelector("[data-help]")?.addEventListener("click", () => help.showModal());
+let waitsForPage = false;
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (waitsForPage) {
+    waitsForPage = false;
+    const link = document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`);
+    if (link) link.click();
+  } else if (event.key === "g") {
+    waitsForPage = true;
+    setTimeout(() => { waitsForPage = false; }, 1500);
+  } else if (event.key === "/") {
+    const search = document.querySelector("[data-search], input[type=search]");
+    event.preventDefault();
+    if (search) search.focus(); else location.href = "/tables";
+  } else if (event.key === "?") {
+    help.showModal();
+  }
+});
+
+// ---- charts
+
+const shown = (value, unit) => {
+  if (value === null || value === undefined) return "–";
+  if (unit.startsWith("bytes")) {
+    const units = ["B", "kB", "MB", "GB", "TB"];
+    let at = 0;
+    while (value >= 1000 && at < units.length - 1) { value /= 1000; at += 1; }
+    return `${+value.toPrecision(3)} ${units[at]}`;
+  }
+  if (unit === "seconds") return value >= 1 ? `${+value.toPrecision(3)} s` : `${+(value * 1000).toPrecision(3)} ms`;
+  if (value >= 1e6) return `${+(value / 1e6).toPrecision(3)} M`;
+  if (value >= 1e4) return `${+(value / 1e3).toPrecision(3)} k`;
+  return `${+value.toPrecision(4)}`;
+};
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+class Chart {
+  constructor(figure) {
+    this.place = figure.querySelector(".plot");
+    this.unit = figure.dataset.unit || "";
+    this.plot = null;
+    this.labels = "";
+    this.last = null;
+  }
+  forget() {
+    this.plot?.destroy();
+    this.plot = null;
+  }
+  draw(found) {
+    this.last = found;
+    if (!found.columns[0] || found.columns[0].length < 2) {
+      if (!this.place.firstChild) {
+        const note = document.createElement("p");
+        note.className = "empty";
+        note.textContent = "Collecting …";
+        this.place.append(note);
+      }
+      return;
+    }
+    const labels = found.labels.join("\n");
+    if (this.plot && labels === this.labels) return void this.plot.setData(found.columns);
+    this.forget();
+    this.labels = labels;
+    this.place.replaceChildren();
+    this.plot = new uPlot(this.options(found), found.columns, this.place);
+  }
+  options(found) {
+    const axis = { stroke: color("--dim"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    return {
+      width: this.place.clientWidth, height: 160, cursor: { points: { size: 6 } },
+      scales: { x: { time: found.time !== false }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.12 : 1] } },
+      axes: [{ ...axis, space: 80, ...(found.time === false ? {} : { values: (_, ticks) => ticks.map(clock) }) }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => shown(tick, this.unit)) }],
+      legend: { show: found.labels.length > 1 },
+      series: [{}, ...found.labels.map((label, at) => ({
+        label, stroke: color(`--chart-${at % 9 + 1}`), width: 1.6, points: { show: found.columns[0].length < 3 },
+        fill: found.labels.length === 1 ? `${color("--chart-1")}22` : undefined, value: (_, value) => shown(value, this.unit),
+      }))],
+    };
+  }
+}
+
+const charts = new Map();
+const findCharts = () => {
+  for (const figure of document.querySelectorAll("[data-chart]")) {
+    if (!charts.has(figure.dataset.chart)) charts.set(figure.dataset.chart, new Chart(figure));
+  }
+};
+async function drawCharts() {
+  findCharts();
+  if (!charts.size) return;
+  const sources = new Map();
+  for (const figure of document.querySelectorAll("[data-chart]")) {
+    const source = figure.dataset.source || "/live/series";
+    sources.set(source, [...(sources.get(source) || []), figure.dataset.chart]);
+  }
+  for (const [source, names] of sources) {
+    const joined = source.includes("?") ? "&" : "?";
+    const answer = await fetch(`${source}${joined}names=${names.join(",")}`, { credentials: "same-origin" }).catch(() => null);
+    if (!answer?.ok || answer.redirected) continue;
+    const found = await answer.json();
+    for (const name of names) charts.get(name)?.draw(found[name]);
+  }
+}
+if (document.querySelector("[data-chart]")) {
+  drawCharts();
+  setInterval(() => { if (!document.hidden) drawCharts(); }, 4000);
+  addEventListener("resize", () => {
+    for (const chart of charts.values()) if (chart.plot) chart.plot.setSize({ width: chart.place.clientWidth, height: 160 });
+  });
+}
