@@ -219,6 +219,19 @@ class Permissions:
         acls = chain.from_iterable(chain.from_iterable(held))
         return next((acl for acl in acls if _allows(acl, operation, asker)), None)
 
+    def allowing_within(self, asker: Asker, operation: Operation, database: str) -> Acl | None:
+        """Return an entry that allows an operation on some table of a database, if none on all."""
+        every, prefix = Resource(ResourceKind.TABLE, ANYTHING), f"{database}."
+        found = (
+            acl
+            for principal in asker.principals
+            for resource, acls in self._held.get(principal, {}).items()
+            if resource.kind is ResourceKind.TABLE
+            and (resource == every or resource.name.startswith(prefix))
+            for acl in acls
+        )
+        return next((acl for acl in found if _allows(acl, operation, asker)), None)
+
     def matching(self, query: AclQuery) -> list[Acl]:
         """Return the entries that a query means, sorted."""
         return sorted(acl for acl in self.entries if query.matches(acl))

@@ -90,6 +90,11 @@ class Context:
         authorizer = self.services.authorizer
         return authorizer is None or authorizer.may(self.session, operation, target)
 
+    def may_see(self, database: str) -> bool:
+        """Tell whether the client may know of a database."""
+        authorizer = self.services.authorizer
+        return authorizer is None or authorizer.may_see(self.session, database)
+
     def require(self, operation: Operation, target: Target) -> None:
         """Refuse what the client may not do."""
         if self.services.authorizer is not None:

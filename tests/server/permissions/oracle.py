@@ -14,8 +14,9 @@ CALLS = {
     "DROP_DATABASE": ("DROP", "database"),
     "ALTER_DATABASE": ("ALTER", "database"),
     "GET_DATABASE_INFO": ("DESCRIBE", "database"),
-    "LIST_DATABASES": ("DESCRIBE", "database"),
-    "DATABASE_EXISTS": ("DESCRIBE", "database"),
+    # Fluss asks for the database itself; in Headwater one of its tables is enough.
+    "LIST_DATABASES": ("DESCRIBE", "within"),
+    "DATABASE_EXISTS": ("DESCRIBE", "within"),
     "CREATE_TABLE": ("CREATE", "database"),
     "DROP_TABLE": ("DROP", "table"),
     "ALTER_TABLE": ("ALTER", "table"),
@@ -85,6 +86,11 @@ def may_call(entries: list[Entry], principals: list[str], host: str, call: str, 
     if level == "any":
         places = {place for _, _, place, _ in entries}
         return any(may(entries, principals, host, operation, place) for place in places)
+    if level == "within":
+        database = table.split(".", maxsplit=1)[0]
+        places = {place for _, _, place, _ in entries if place.startswith(f"{database}.")}
+        asked = [database, f"{database}.whatever", *places]
+        return any(may(entries, principals, host, operation, place) for place in asked)
     on = {"cluster": "cluster", "database": table.split(".", maxsplit=1)[0], "table": table}[level]
     return may(entries, principals, host, operation, on)
 

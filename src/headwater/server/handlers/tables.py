@@ -65,11 +65,7 @@ async def list_databases(
     request: pb.ListDatabasesRequest, context: Context
 ) -> pb.ListDatabasesResponse:
     """List the databases, by name or with a summary of each."""
-    names = [
-        name
-        for name in context.catalog.databases.list()
-        if context.may(Operation.DESCRIBE, Resource.database(name))
-    ]
+    names = [name for name in context.catalog.databases.list() if context.may_see(name)]
     if not request.include_summary:
         return pb.ListDatabasesResponse(database_name=names)
     return pb.ListDatabasesResponse(
@@ -89,7 +85,7 @@ async def database_exists(
 ) -> pb.DatabaseExistsResponse:
     """Tell whether a database exists that the client may know of."""
     name = request.database_name
-    is_seen = name == DEFAULT_DATABASE or context.may(Operation.DESCRIBE, Resource.database(name))
+    is_seen = name == DEFAULT_DATABASE or context.may_see(name)
     return pb.DatabaseExistsResponse(exists=is_seen and context.catalog.databases.exists(name))
 
 

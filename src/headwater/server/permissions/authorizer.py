@@ -105,6 +105,15 @@ class Authorizer:
             self._acls.permissions.allowing_anywhere(asker, operation) is not None
         )
 
+    def may_see(self, session: Session, database: str) -> bool:
+        """Tell whether a session may know of a database: of itself, or of one of its tables."""
+        if self.may(session, Operation.DESCRIBE, Resource.database(database)):
+            return True
+        asker, permissions = _asker(session), self._acls.permissions
+        return asker is not None and (
+            permissions.allowing_within(asker, Operation.DESCRIBE, database) is not None
+        )
+
     def _decide(self, session: Session, operation: Operation, target: Target) -> bool:
         asker = _asker(session)
         if asker is None:

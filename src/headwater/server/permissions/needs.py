@@ -147,6 +147,7 @@ _C, _D, _T = "cluster", "database", "table"
 _DDL, _ACL, _READ, _WRITE = AuditKind.DDL, AuditKind.ACL, AuditKind.READ, AuditKind.WRITE
 _SEE = AuditKind.DESCRIBE
 _OUT, _EACH = Otherwise.LEFT_OUT, Otherwise.EACH_TABLE
+_A_TABLE_OF_IT = "or on one of its tables"
 _ANY_WRITE = "one of the tables of the request is enough"
 _TIERS = "a tierer needs READ as well, or gets no table to tier"
 
@@ -158,14 +159,16 @@ NEEDS: Mapping[ApiKey, Need] = MappingProxyType(
         ApiKey.DROP_DATABASE: _need(Operation.DROP, _D, _database, _DDL),
         ApiKey.ALTER_DATABASE: _need(Operation.ALTER, _D, _database, _DDL),
         ApiKey.GET_DATABASE_INFO: _need(Operation.DESCRIBE, _D, _database, _SEE),
-        ApiKey.LIST_DATABASES: _need(Operation.DESCRIBE, _D, None, _SEE, otherwise=_OUT),
+        ApiKey.LIST_DATABASES: _need(
+            Operation.DESCRIBE, _D, None, _SEE, otherwise=_OUT, note=_A_TABLE_OF_IT
+        ),
         ApiKey.DATABASE_EXISTS: _need(
             Operation.DESCRIBE,
             _D,
             None,
             _SEE,
             otherwise=Otherwise.FALSE,
-            note="everybody may know of the default database",
+            note=f"{_A_TABLE_OF_IT}; everybody may know of the default database",
         ),
         ApiKey.CREATE_TABLE: _need(Operation.CREATE, _D, _database_of_table, _DDL),
         ApiKey.DROP_TABLE: _need(Operation.DROP, _T, _path, _DDL),
