@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 
 import headwater
@@ -41,6 +42,10 @@ class OpenedDoor:
             with refusal:
                 return _answer(refusal.code, refusal)
 
+    def raw(self, path):
+        with urlopen(self.address + path, timeout=30) as answer:
+            return answer.read()
+
 
 def _answer(status, answer):
     content = answer.read()
@@ -54,8 +59,10 @@ def opened_door(at, *, limits=None, **place):
     try:
         door = IcebergDoor(storage, DoorListener(), limits or TailLimits(fresh_within_s=0.0))
         address = loop.run(door.start())
-        yield OpenedDoor(address, door)
-        loop.run(door.stop())
+        try:
+            yield OpenedDoor(address, door)
+        finally:
+            loop.run(door.stop())
     finally:
         loop.close()
         storage.close()
@@ -72,7 +79,14 @@ async def tier_all(client):
 
 
 def rest_catalog(door, **properties):
-    return load_catalog("door", type="rest", uri=door.address, **properties)
+    known = {"oauth2-server-uri": f"{door.address}/v1/oauth/tokens"}
+    return load_catalog("door", type="rest", uri=door.address, **known, **properties)
+
+
+def in_order(rows):
+    """Sort rows by all columns that have an order."""
+    names = [each.name for each in rows.schema if not pa.types.is_nested(each.type)]
+    return rows.sort_by([(name, "ascending") for name in names]).combine_chunks()
 
 
 def sorted_rows(rows):
@@ -100,7 +114,7 @@ class Shop:
         token = table.current_snapshot().summary[POSITION]
         wanted = self.hw.table(path).view(token=token).scan().to_arrow()
         found = table.scan().to_arrow().select(wanted.column_names).cast(wanted.schema)
-        assert sorted_rows(found) == sorted_rows(wanted)
+        assert in_order(found).equals(in_order(wanted))
         return table
 
     def files(self, name):

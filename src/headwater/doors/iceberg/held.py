@@ -145,6 +145,15 @@ class _Told:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Files in a folder that is not written any more, and until when they are lent."""
+
+    folder: DoorFolder
+    files: set[str]
+    until: float
+
+
 class HeldTable:
     """Loads one table. Whoever loads it has the lock."""
 
@@ -162,16 +171,19 @@ class HeldTable:
         self._taken_at = 0.0
         self._origin: tuple[object, float, TableOrigin] | None = None
         self._files: set[str] = set()
+        self._left: list[_Left] = []
 
     @property
-    def location(self) -> str | None:
-        """The folder in which files of the table are; None if there are none."""
-        return self._folder.location if self._folder is not None and self._files else None
+    def locations(self) -> set[str]:
+        """The folders in which files of the table are."""
+        left = {each.folder.location for each in self._left}
+        own = {self._folder.location} if self._folder is not None and self._files else set()
+        return left | own
 
     @property
     def file_count(self) -> int:
         """How many files are held of the table."""
-        return len(self._files)
+        return len(self._files) + sum(len(each.files) for each in self._left)
 
     def load(self, table: Table, at: LoadPosition, *, began: float) -> tuple[HotTable, LoadCost]:
         """Load the table at a position, and tell what that took.
@@ -212,6 +224,9 @@ class HeldTable:
             if not self._told:
                 self._pieces = {}
             self._sweep()
+            for left in [each for each in self._left if each.until < now]:
+                left.folder.remove(sorted(left.files))
+                self._left.remove(left)
 
     # ---- sharing
 
@@ -248,6 +263,10 @@ class HeldTable:
         """Begin anew if the folder is another one than before, or the columns are."""
         folder = self._folders.of(origin)
         if folder is not self._folder:
+            if self._folder is not None and self._files:
+                # Tiering made the lake table, so that files go there now.
+                until = self._clock.monotonic() + self._limits.lease_s
+                self._left.append(_Left(self._folder, self._files, until))
             self._folder, self._told, self._newest = folder, OrderedDict(), None
             self._files, self._pieces = set(), {}
         ids = origin.place(folder.location).ids

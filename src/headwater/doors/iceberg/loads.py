@@ -179,8 +179,8 @@ class HotTables:
         """Remove what nobody can read any more; what is lent is left to the next start."""
         self.upkeep()
         with self._lock:
-            found = [held.location for held in self._tables.values()]
-        self._folders.close(used={each for each in found if each is not None})
+            used = {each for held in self._tables.values() for each in held.locations}
+        self._folders.close(used=used)
 
     def readings(self) -> Iterator[Reading]:
         """Yield the metrics of all loads."""

@@ -20,6 +20,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from headwater import errors
 from headwater.config.options import DATALAKE_FORMAT
+from headwater.lake.files import decoded
 from headwater.lake.iceberg import layout
 from headwater.lake.iceberg.catalog import load_table, open_catalog, reached
 from headwater.lake.iceberg.files import HeldFile, IcebergPlace, lent, opened_io
@@ -117,7 +118,8 @@ def _of_lake(view: TableView, snapshot_id: int, config: Mapping[str, str]) -> Ta
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise lost_snapshot(view.table, snapshot_id)
-    with reached(f"Reading the file lists of {spec.path}"):
+    what = f"the Iceberg table {spec.path}"
+    with reached(f"Reading the file lists of {what}"), decoded(what, SystemError):
         manifests = tuple(listed_manifests(snapshot, table.io))
         files = planned_files(table, spec, snapshot_id) if view.table.is_keyed else []
     return TableOrigin(
