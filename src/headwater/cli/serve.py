@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from headwater.cli.commands import code_of
+from headwater.cli.remote import options as remotes
 from headwater.config.server import ServerSettings
 from headwater.config.values import described
 from headwater.errors import HeadwaterError
@@ -51,6 +52,7 @@ class ServeOptions:
     audit_deep: bool
     trust_clock: bool
     trust_tierers: str
+    remote: remotes.RemoteChoice
     log_level: str
     log_format: str
 
@@ -222,21 +224,23 @@ def _console(named: dict[str, object]) -> ServeConsole:
 
 
 def _secured(function: Callable[..., None]) -> Callable[..., None]:
-    """Add these options to a command as one argument, `security`, and those of the console."""
+    """Add these options to a command as `security`, and those of console and remote storage."""
     own = inspect.signature(function).parameters.values()
-    shown = [each for each in own if each.name not in ("security", "console")]
+    shown = [each for each in own if each.name not in ("security", "console", "remote")]
     shown += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
         for name, (default, kind) in _CONSOLE.items()
     ]
     descriptions = {name: text for name, _, text in described(ServerSettings)}
+    shown += remotes.PARAMETERS
     shown += [_parameter(name, descriptions[name]) for name in _SECURITY]
 
     @wraps(function)
     def run(*arguments: object, **named: object) -> None:
         security = {name: named.pop(name) for name in _SECURITY}
+        remote = remotes.choice_of({each.name: named.pop(each.name) for each in remotes.PARAMETERS})
         console = _console(named)
-        function(*arguments, **named, security=security, console=console)
+        function(*arguments, **named, security=security, console=console, remote=remote)
 
     run.__dict__["__signature__"] = inspect.Signature(shown)
     run.__annotations__ = {each.name: each.annotation for each in shown}
@@ -268,6 +272,7 @@ def serve(
     audit_deep: AuditDeep = False,
     trust_clock: TrustClock = False,
     trust_tierers: TrustTierers = _DEFAULTS.lake_trusted_tierers,
+    remote: remotes.RemoteChoice,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
     log_format: Annotated[str, typer.Option(help="text, or json for machines.")] = "text",
 ) -> None:
@@ -296,6 +301,7 @@ def serve(
         audit_deep=audit_deep,
         trust_clock=trust_clock,
         trust_tierers=trust_tierers,
+        remote=remote,
         log_level=log_level.upper(),
         log_format=log_format,
     )

@@ -79,6 +79,7 @@ async def _serve(options: ServeOptions) -> None:
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
     settings, audit_every_s = _settings(options), _audit_every_s(options)
+    await asyncio.to_thread(_restore_first, options)
     quotas = None if options.quotas is None else QuotaFile(options.quotas)
     server = await Server.start(options.directory, settings, users=users, quotas=quotas)
     console = await _console(options, server, settings)
@@ -154,13 +155,46 @@ def _audit_every_s(options: ServeOptions) -> float | None:
         if options.audit_deep:
             raise InvalidOptionError("--audit-deep needs --audit-every, such as '1 h'.")
         return None
-    every_ms = DURATION.read(options.audit_every)
-    if not every_ms:
+    return _seconds("--audit-every", options.audit_every)
+
+
+def _seconds(option: str, text: str) -> float:
+    milliseconds = DURATION.read(text)
+    if not milliseconds:
         raise InvalidOptionError(
-            f"{options.audit_every!r} is not a valid value of --audit-every.",
-            hint="Use a duration such as '1 h' or '10 min'.",
+            f"{text!r} is not a valid value of {option}.",
+            hint="Use a duration such as '1 s', '10 min' or '1 h'.",
         )
-    return every_ms / 1000
+    return milliseconds / 1000
+
+
+def _lag_s_max(text: str | None) -> int:
+    return 0 if text is None else max(round(_seconds("--remote-lag-max", text)), 1)
+
+
+def _restore_first(options: ServeOptions) -> None:
+    """Restore the directory from a remote storage, unless it has a storage already."""
+    if not options.remote.restore_from:
+        if options.remote.options and not options.remote.address:
+            raise InvalidOptionError("--remote-option needs --remote or --restore-from.")
+        return
+    if (options.directory / "catalog.sqlite").exists():
+        _events.info("nothing to restore: the directory has a storage", path=str(options.directory))
+        return
+    run = import_module("headwater.cli.remote.run")  # most servers restore nothing
+    given = _remote_options(options)
+    told = run.run_restore(
+        options.remote.restore_from, options.directory, options=given, until=None, progress=_silent
+    )
+    _events.info("restored", told=" ".join(told[:2]))
+
+
+def _remote_options(options: ServeOptions) -> dict[str, str]:
+    return secret_values(options.remote.options, what="remote option")
+
+
+def _silent(_done: int, _total: int) -> None:
+    pass
 
 
 def _limits(options: ServeOptions) -> dict[str, int]:
@@ -193,6 +227,11 @@ def _settings(options: ServeOptions) -> ServerSettings:
         metrics_host=options.metrics_host,
         metrics_port=options.metrics_port,
         metrics_exposed=options.metrics_exposed,
+        remote_data_dir=options.remote.address,
+        remote_options=_remote_options(options) if options.remote.address else {},
+        remote_sync_interval_s=_seconds("--remote-interval", options.remote.interval),
+        remote_history_s=_seconds("--remote-history", options.remote.history),
+        remote_lag_s_max=_lag_s_max(options.remote.lag_max),
         advertised_host=host,
         advertised_port=int(port or 0),
         **options.security,  # type: ignore[arg-type]

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headwater.cli.command import At, Debug
+from headwater.cli.command import At, Debug, secret_values
 from headwater.cli.commands import ending
+from headwater.cli.output import Output
+from headwater.cli.remote.options import Moment, RemoteOptions, is_remote
 from headwater.cli.target import ADDRESS_DEFAULT, DataDirectory, check_directory, parse_target
 from headwater.cli.target import DataDirectory as DirectoryTarget
 from headwater.errors import RequestError
@@ -20,6 +22,8 @@ from headwater.errors import RequestError
 if TYPE_CHECKING:
     from headwater.backup import BackupReport
     from headwater.backup.archive import Progress
+
+_REMOTE = "headwater.cli.remote.run"
 
 # `headwater backup` and `headwater restore`: verified copies of a storage.
 
@@ -29,7 +33,12 @@ WithoutLake = Annotated[
     typer.Option("--without-lake", help="Leave out the lake, if it is below the directory."),
 ]
 Backup = Annotated[
-    Path, typer.Argument(metavar="BACKUP", help="Directory that headwater backup created.")
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="Directory that headwater backup created, or a remote storage: a directory or an "
+        "address such as s3://BUCKET/PREFIX.",
+    ),
 ]
 Restored = Annotated[
     Path | None, typer.Argument(metavar="DIRECTORY", help="New data directory to create.")
@@ -68,9 +77,11 @@ def restore(
     directory: Restored = None,
     *,
     verify_only: VerifyOnly = False,
+    to: Moment = None,
+    remote_option: RemoteOptions = None,
     debug: Debug = False,
 ) -> None:
-    """Create a data directory from a backup, verified byte by byte.
+    """Create a data directory from a backup or a remote storage, verified byte by byte.
 
     An interrupted restore continues where it stopped. Rows written after the backup are not in it:
     clients, cursors and tiering services that have seen them get an error.
@@ -83,18 +94,40 @@ def restore(
                 "Pass either a directory to restore to, or --verify-only.",
                 hint=f"For example: headwater restore {backup} ./data",
             )
-        module = import_module("headwater.backup")
+        if is_remote(backup):
+            _restore_remote(backup, directory, to=to, options=remote_option or [])
+            return
+        if to is not None or remote_option:
+            raise RequestError(
+                f"{backup} is a backup of one moment.",
+                hint="--to and --remote-option are for remote storages.",
+            )
+        module, place = import_module("headwater.backup"), Path(backup)
         with _bar("verify" if directory is None else "restore") as progress:
             if directory is None:
-                report = module.verify(backup, progress=progress)
+                report = module.verify(place, progress=progress)
             else:
-                report = module.restore(backup, directory, progress=progress)
+                report = module.restore(place, directory, progress=progress)
         made = datetime.fromtimestamp(report.made_ms / 1000, UTC).isoformat(" ", "seconds")
         if directory is None:
             _tell(f"{backup} is complete: {_amount(report)}, made {made}.")
         else:
             _tell(f"Restored {directory} as of {made}: {_amount(report)}.")
             _tell(f"Start it with: headwater serve {directory}")
+
+
+def _restore_remote(
+    address: str, directory: Path | None, *, to: str | None, options: list[str]
+) -> None:
+    # Imported here because only this command needs it.
+    run, given = import_module(_REMOTE), secret_values(options, what="remote option")
+    if directory is None:
+        with _bar("verify") as progress:
+            run.run_proof(address, options=given, output=Output.TABLE, progress=progress, until=to)
+        return
+    with _bar("restore") as progress:
+        told = run.run_restore(address, directory, options=given, until=to, progress=progress)
+    _tell("\n".join(told))
 
 
 def _directory(at: str) -> Path:

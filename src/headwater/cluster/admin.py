@@ -10,7 +10,7 @@ from dataclasses import replace
 from headwater import errors
 from headwater.cluster.cluster import Cluster, read_descriptor
 from headwater.cluster.paths import wire_path
-from headwater.config.client import ACKS_ALL
+from headwater.config.client import ACKS_ALL, ACKS_SAFE
 from headwater.config.options import DATALAKE_FORMAT, LakeFormat
 from headwater.model import DataType, TableDescriptor, TableInfo, TablePath
 from headwater.model.path import PartitionSpec, complete_spec, name_of_spec
@@ -220,7 +220,7 @@ async def ensure_table(
     cluster: Cluster, path: TablePath, descriptor: TableDescriptor, *, whose: str
 ) -> TableInfo:
     """Return an internal table, creating it if necessary; `whose` names its users in errors."""
-    if cluster.settings.acks != ACKS_ALL:
+    if cluster.settings.acks not in ACKS_SAFE:
         raise errors.RequestError(
             f"{whose} need to know that their writes are durable.",
             hint=f"Use `acks={ACKS_ALL}` in the settings of the client.",

@@ -7,7 +7,10 @@ from headwater.errors import InvalidAcksError, InvalidOptionError
 
 MIB = 1024**2
 ACKS_ALL = -1
-_ACKS = (ACKS_ALL, 0, 1)
+ACKS_REMOTE = -2
+"""A write returns when its rows are in the remote storage of the server."""
+ACKS_SAFE = (ACKS_ALL, ACKS_REMOTE)
+_ACKS = (*ACKS_SAFE, 0, 1)
 BATCHES_RECOGNISED = 5
 """Batches of a writer that servers remember; they recognise these when they are sent again."""
 _FROM_0 = ("batch_timeout_ms", "union_tail_bytes_max")
@@ -72,7 +75,9 @@ class ClientSettings:
     )
 
     acks: int = integer(
-        ACKS_ALL, "-1: a write returns when its rows are on disk. 0 and 1: earlier."
+        ACKS_ALL,
+        "-1: a write returns when its rows are on disk. -2: when they are in remote storage as "
+        "well; only servers of ours that have one. 0 and 1: earlier.",
     )
     batch_bytes_max: int = integer(
         2 * MIB,
@@ -127,7 +132,7 @@ class ClientSettings:
             if getattr(self, name) < 0:
                 raise InvalidOptionError(f"'{name}' must be 0 or more.")
         if self.acks not in _ACKS:
-            raise InvalidAcksError(f"'acks' must be -1, 0 or 1, not {self.acks}.")
+            raise InvalidAcksError(f"'acks' must be -2, -1, 0 or 1, not {self.acks}.")
         if self.inflight_per_bucket_max > BATCHES_RECOGNISED:
             # With one more in flight, a batch that is sent again could be written twice.
             raise InvalidOptionError(

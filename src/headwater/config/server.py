@@ -49,6 +49,9 @@ _FREE = frozenset(
         "datalake_format",
         "lake_properties",
         "lake_trusted_tierers",
+        "remote_data_dir",
+        "remote_options",
+        "remote_lag_s_max",
         "disk_free_bytes_min",
         "memory_bytes_max",
         # Checked where quotas are: 0 is no limit.
@@ -295,6 +298,26 @@ class ServerSettings:
         "checking the lake: retention deletes rows based on them. * means everybody.",
     )
 
+    remote_data_dir: str = text(
+        "",
+        "Remote storage that everything is shipped to: a directory, or an address such as "
+        "s3://BUCKET/PREFIX. Empty: none.",
+    )
+    remote_options: Mapping[str, str] = properties(
+        "Options of the object store that has the remote storage, such as endpoint or region."
+    )
+    remote_sync_interval_s: float = seconds(
+        1.0, "Time between two moments that are shipped to the remote storage."
+    )
+    remote_lag_s_max: int = integer(
+        0,
+        "Seconds that the remote storage may be behind before writes are rejected for a while. "
+        "0: any number.",
+    )
+    remote_history_s: float = seconds(
+        3600.0, "Time that earlier moments in the remote storage can be restored."
+    )
+
     def __post_init__(self) -> None:
         check_positive(self, free=_FREE)
         for name in ("port", "metrics_port", "tls_port"):
@@ -308,6 +331,8 @@ class ServerSettings:
         _check_choices(self)
         _check_logins(self)
         _check_permissions(self)
+        if self.remote_options and not self.remote_data_dir:
+            raise InvalidOptionError("'remote_options' need 'remote_data_dir'.")
 
     @property
     def trail_kind_names(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from headwater.client.client import AsyncClient
@@ -138,7 +139,7 @@ async def _never_full() -> None:
 LOOPBACK = "127.0.0.1"
 
 
-async def open_storage(
+async def open_storage(  # noqa: PLR0913 - one argument per part that a user may set
     directory: str | Path,
     *,
     listen: bool = False,
@@ -146,17 +147,22 @@ async def open_storage(
     settings: ClientSettings | None = None,
     server_settings: ServerSettings | None = None,
     lake: Mapping[str, str] | None = None,
+    remote: str | None = None,
 ) -> AsyncClient:
     """Open a directory and return a client of it; closing the client closes the storage.
 
     The storage lives on the event loop of the caller. With `listen` other processes of this
     machine can reach it at the client's `address` as long as it is open. `lake` holds options of
-    the lake's catalog that stand above those of the storage.
+    the lake's catalog that stand above those of the storage. With `remote`, a directory or an
+    address such as s3://BUCKET/PREFIX, everything is shipped there, about a second behind.
     """
     path = _place(directory)
+    settings_of_server = server_settings or ServerSettings(host=LOOPBACK, port=port)
+    if remote is not None:
+        settings_of_server = replace(settings_of_server, remote_data_dir=remote)
     server = await Server.start(
         path,
-        server_settings or ServerSettings(host=LOOPBACK, port=port),
+        settings_of_server,
         listens=listen,
     )
     try:
@@ -190,7 +196,7 @@ def _place(directory: str | Path) -> Path:
 # Opening a directory for callers that do not await.
 
 
-def open(  # noqa: A001 - headwater.open reads as it should
+def open(  # noqa: A001, PLR0913 - headwater.open reads as it should, and takes what may be set
     directory: str | Path,
     *,
     listen: bool = False,
@@ -198,13 +204,16 @@ def open(  # noqa: A001 - headwater.open reads as it should
     settings: ClientSettings | None = None,
     server_settings: ServerSettings | None = None,
     lake: Mapping[str, str] | None = None,
+    remote: str | None = None,
 ) -> Client:
     """Open a data directory in this process, making it if it does not exist.
 
     No server has to run, and no port is taken. The directory is the one that `headwater serve`
     serves, and is held by one process at a time. With `listen` other processes of this machine
     reach the storage at the client's `address`, as long as it is open. `lake` holds options of the
-    lake's catalog, such as credentials, that stand above those of the storage.
+    lake's catalog, such as credentials, that stand above those of the storage. With `remote`, a
+    directory or an address such as s3://BUCKET/PREFIX, everything is shipped there as well, about
+    a second behind; options of an object store are in `server_settings`.
 
     >>> import headwater
     >>> with headwater.open(directory / "data") as storage:
@@ -219,5 +228,6 @@ def open(  # noqa: A001 - headwater.open reads as it should
             settings=settings,
             server_settings=server_settings,
             lake=lake,
+            remote=remote,
         )
     )

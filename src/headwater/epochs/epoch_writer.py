@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 
 from headwater.cluster.cluster import Cluster
-from headwater.config.client import ACKS_ALL
+from headwater.config.client import ACKS_ALL, ACKS_SAFE
 from headwater.epochs.batches import Coding, LaneBatches, coding_of
 from headwater.epochs.intake import Epoch, EpochReceipt, HeldRows, Intake, Meaning, PlaceRows
 from headwater.epochs.lane_past import LanePast
@@ -38,7 +38,7 @@ class EpochWriter:
     """Writes epochs of one table."""
 
     def __init__(self, cluster: Cluster, table: TableInfo, writers: WriteContext) -> None:
-        if cluster.settings.acks != ACKS_ALL:
+        if cluster.settings.acks not in ACKS_SAFE:
             raise RequestError(
                 "Epochs need durable writes, but the client does not wait for all "
                 "acknowledgements.",

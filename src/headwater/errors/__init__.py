@@ -24,6 +24,7 @@
     │   │   LakeRewrittenError,
     │   │   BoundaryMovedError, LakeTableDiffersError, LakeNotAllowedError,
     │   │   LakeRowsDeletedError, LogGapError, LakeAheadError, LogDivergedError,
+    │   │   RemoteTakenError,
     │   │   ServerTagExistsError, RebalanceError, JobChangedError
     ├── SequenceError        start again with a new writer id
     │   ├── OutOfOrderSequenceError, DuplicateSequenceError, UnknownWriterError
@@ -31,7 +32,8 @@
     │   ├── DisconnectedError, ServerUnreachableError, TimedOutError, NotLeaderError,
     │   │   LeaderMissingError, NotCoordinatorError, TooFewReplicasError, StoppingError,
     │   │   BackpressureError, DiskFullError, DamagedMessageError, AuthenticationBusyError,
-    │   │   LakeCommitUnknownError, LakeUnreachableError, JobFailedError
+    │   │   LakeCommitUnknownError, LakeUnreachableError, RemoteUnreachableError,
+    │   │   JobFailedError
     ├── AccessError          use other credentials
     │   ├── AuthenticationError, SecurityDisabledError, SecurityTokenError, TlsError
     └── StorageError         have an operator look at the disk, the data or the events
@@ -129,6 +131,8 @@ from headwater.errors.tree import (
     PositionMissingError,
     RecordTooLargeError,
     RemoteLogError,
+    RemoteTakenError,
+    RemoteUnreachableError,
     RequestError,
     RetryLaterError,
     ScannerExpiredError,
@@ -231,6 +235,8 @@ __all__ = [
     "RebalanceMissingError",
     "RecordTooLargeError",
     "RemoteLogError",
+    "RemoteTakenError",
+    "RemoteUnreachableError",
     "RequestError",
     "RetryLaterError",
     "ScannerExpiredError",

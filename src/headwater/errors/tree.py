@@ -1,8 +1,4 @@
-"""The error classes, sorted by what the caller should do.
-
-Errors that this code never raises, and only knows from the codes that other servers send, are rows
-of the table in `codes`.
-"""
+"""The errors, by what the caller should do; codes that are only received are in `codes`."""
 
 import re
 from collections.abc import Mapping
@@ -493,6 +489,13 @@ class LogDivergedError(ConflictError):
     hint = "The log was restored from an older copy: reopen the cursor, or take a new token."
 
 
+class RemoteTakenError(ConflictError):
+    """The remote storage belongs to another storage, or to another server that took it over."""
+
+    code = -1
+    hint = "Restore the newest state from the remote storage, and serve that."
+
+
 # SequenceError: start again with a new writer id.
 
 
@@ -595,6 +598,13 @@ class LakeUnreachableError(RetryLaterError):
 
     code = -1
     hint = "Check the address of the warehouse or catalog, its credentials and its free space."
+
+
+class RemoteUnreachableError(RetryLaterError):
+    """The remote storage cannot be reached or written."""
+
+    code = -1
+    hint = "Check the address of the remote storage, its credentials and its free space."
 
 
 # AccessError: use other credentials.

@@ -196,6 +196,8 @@ class KvStore:
         self._kept: dict[int, Snapshot] = {}
         self._next_serial = 0
         self._is_fenced = False
+        # The newest snapshot with its number, as one value for other threads.
+        self.newest: tuple[int, Snapshot] | None = None
         self.faults: list[str] = []
 
     @property
@@ -228,6 +230,7 @@ class KvStore:
                 self._set_aside(self._path("snapshot", serial), "Its log ends before it.")
             elif found is not None and (loaded is None or found.snapshot.offset >= offset_min):
                 self._kept[serial] = found.snapshot
+                self.newest = self.newest or (serial, found.snapshot)
                 loaded = loaded or found
             elif found is None and loaded is None:
                 self.faults.append(f"Snapshot {serial} is incomplete.")
@@ -271,6 +274,7 @@ class KvStore:
         serial = self._take_serial()
         self._disk.replace(self._path("snapshot", serial), encode_snapshot(snapshot))
         self._kept[serial] = snapshot
+        self.newest = (serial, snapshot)
         for old in sorted(self._kept)[:-SNAPSHOTS_KEPT]:
             del self._kept[old]
         self._remove_unnamed(in_use=in_use)
@@ -339,7 +343,12 @@ class KvStore:
         return serial
 
     def _path(self, kind: str, serial: int) -> str:
-        return f"{self._directory}/{kind}-{serial:016d}"
+        return f"{self._directory}/{file_name(kind, serial)}"
+
+
+def file_name(kind: str, serial: int) -> str:
+    """Return the name of a segment or snapshot."""
+    return f"{kind}-{serial:016d}"
 
 
 def _serials(names: Iterable[str], kind: str) -> set[int]:

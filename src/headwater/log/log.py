@@ -21,6 +21,7 @@ from headwater.log.scan import ReadLimits, StoredBatch
 from headwater.log.segment import (
     CHECKPOINT,
     DeletedSegment,
+    LogShape,
     Mark,
     Segment,
     SegmentName,
@@ -131,6 +132,8 @@ class Log:
         self._lineage = recovered.checkpoint.lineage if recovered.checkpoint else NO_LINEAGE
         self._is_first_append = incarnation != UNKNOWN and not self._lineage.is_of(incarnation)
         self._opened_at = self.end_offset
+        # How often the checkpoint was written by this process.
+        self.checkpoint_count = 0
 
     @classmethod
     def open(
@@ -176,6 +179,26 @@ class Log:
     def synced_offset(self) -> int:
         """Return the offset before which everything survives a crash."""
         return self._state.synced_offset
+
+    @property
+    def durable(self) -> tuple[Segment, Mark]:
+        """Return the last segment that was synced, and how much of it is durable."""
+        return self._state.durable
+
+    @property
+    def shape(self) -> LogShape:
+        """Return the segments as they are now, the active one last."""
+        return self._state.shape
+
+    def has_segment(self, segment: Segment) -> bool:
+        """Tell whether a segment is still part of the log; its file, if it was open before."""
+        with self._state.syncing:  # A rename is visible in the shape by now.
+            return segment in self._state.shape.segments
+
+    @property
+    def directory(self) -> str:
+        """Return where the files are, from the root of the disk."""
+        return self._state.directory
 
     @property
     def lineage(self) -> Lineage:
@@ -488,6 +511,7 @@ class Log:
             content = encode_checkpoint(covered.checkpoint(start_offset, lineage))
             state.disk.replace(f"{state.directory}/{CHECKPOINT}", content)
             self._lineage = lineage
+            self.checkpoint_count += 1
             self._is_first_append = False
             self._checkpointed = (covered.segment.base_offset, covered.tail.position)
 

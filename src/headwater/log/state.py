@@ -56,6 +56,8 @@ class LogState:
         self.shape = LogShape(recovered.start_offset, recovered.segments, recovered.damages)
         self.writers: Writers = recovered.writers
         self.synced_offset = recovered.start_offset
+        # What is durable of the last segment that was synced, as one value for other threads.
+        self.durable: tuple[Segment, Mark] = (self.shape.active, self.shape.active.marks[0])
         self.syncing = threading.RLock()
         self.writing = threading.RLock()
         self.is_closed = False
@@ -98,6 +100,7 @@ class LogState:
             if covered.tail.offset > self.synced_offset or not active.is_named:
                 self._sync_file(active)
             self.synced_offset = max(self.synced_offset, covered.tail.offset)
+            self.durable = (active, covered.tail)
             return covered
 
     def roll(self) -> None:

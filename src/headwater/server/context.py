@@ -22,6 +22,7 @@ from headwater.server.permissions.needs import Target
 from headwater.server.permissions.trail import AuditTrail
 from headwater.server.quotas import Quotas
 from headwater.server.readers import FetchTurns, Scanners, SharedReads
+from headwater.server.remote.copy import RemoteCopy
 from headwater.server.security.tls import Certificates
 from headwater.server.tablets import Tablets
 from headwater.wire import fluss_pb2 as pb
@@ -50,6 +51,8 @@ class Services:
     # None where nothing is limited.
     quotas: Quotas | None = None
     certificates: Certificates | None = None
+    # None where nothing is shipped.
+    remote: RemoteCopy | None = None
     # None where nobody's permissions are checked.
     authorizer: Authorizer | None = None
     # None where nothing is recorded.

@@ -28,6 +28,7 @@ from headwater.server.permissions.authorizer import authorizer_of
 from headwater.server.permissions.trail import trail_of
 from headwater.server.quotas import QuotaFile, Quotas
 from headwater.server.readers import Scanners
+from headwater.server.remote.copy import RemoteCopy, ShippedRows
 from headwater.server.security.tls import Certificates
 from headwater.server.tablets import LogStore, StorageSettings, Tablets
 from headwater.server.upkeep import Upkeep
@@ -79,10 +80,8 @@ class Server:
     ) -> "Server":
         """Lock the directory, recover what is in it, and listen.
 
-        1. open the catalog, which locks the directory
-        2. recover every log
-        3. bind the port, unless only this process is served, and that of the metrics
-        4. start upkeep
+        1. open the catalog, which locks the directory  2. recover every log
+        3. take the remote storage  4. bind the ports that are wanted  5. start upkeep
         """
         check_exposure(settings, users)
         clock = clock or SystemClock()
@@ -91,7 +90,7 @@ class Server:
         catalog = _catalog(directory, clock, settings, limits)
         store = _log_store(directory, catalog, disk=disk, settings=storage)
         tallies, scanners = Tallies(), Scanners(settings, clock)
-        memory = Memory(settings.memory_bytes_max, clock)
+        memory, shipped = Memory(settings.memory_bytes_max, clock), ShippedRows()
         tablets = Tablets(
             store,
             catalog,
@@ -101,6 +100,7 @@ class Server:
             tally=tallies.writes,
             on_drop=scanners.drop,
             index_room=memory.check_index,
+            when_shipped=shipped.when_shipped if settings.remote_data_dir else None,
         )
         try:
             await tablets.open_all()
@@ -115,6 +115,7 @@ class Server:
                 tallies=tallies,
                 scanners=scanners,
                 memory=memory,
+                remote=_remote(shipped, catalog, tablets, store, settings=settings, clock=clock),
             )
             server = cls(services, executor)
             await server._listen(for_others=listens)
@@ -126,11 +127,16 @@ class Server:
         return server
 
     async def _listen(self, *, for_others: bool) -> None:
+        remote = self._services.remote
         try:
+            if remote is not None:
+                await remote.start(self._services.lost.set)
             if for_others:
                 await self.listener.start()
             await self._show_metrics()
         except BaseException:
+            if remote is not None:
+                remote.give_up()
             await self.listener.stop()
             raise
         if self._services.trail is not None:
@@ -235,6 +241,8 @@ class Server:
             self._services.logins.stop()
         if self._services.trail is not None:
             await self._services.trail.stop()
+        if self._services.remote is not None:
+            await self._services.remote.stop()
         await self._services.tablets.close()
         self._services.catalog.close()
         await asyncio.to_thread(self._executor.shutdown)
@@ -261,6 +269,7 @@ def _services(  # noqa: PLR0913 - one argument per part
     tallies: Tallies,
     scanners: Scanners,
     memory: Memory,
+    remote: RemoteCopy | None,
 ) -> Services:
     logins = _logins(catalog, settings=settings, clock=clock, users=users)
     return Services(
@@ -284,7 +293,26 @@ def _services(  # noqa: PLR0913 - one argument per part
         authorizer=authorizer_of(settings, catalog),
         trail=trail_of(settings, catalog, tablets, clock=clock, has_logins=logins is not None),
         tallies=tallies,
+        remote=remote,
     )
+
+
+def _remote(
+    shipped: ShippedRows,
+    catalog: ServerCatalog,
+    tablets: Tablets,
+    store: LogStore,
+    *,
+    settings: ServerSettings,
+    clock: Clock,
+) -> RemoteCopy | None:
+    if not settings.remote_data_dir:
+        return None
+    if catalog.read_only:
+        _events.warning("nothing is shipped: the storage is read-only")
+        return None
+    disk = store.disk
+    return RemoteCopy(shipped, catalog, tablets, disk=disk, settings=settings, clock=clock)
 
 
 async def _give_up(tablets: Tablets, catalog: ServerCatalog, executor: Executor) -> None:

@@ -34,10 +34,13 @@ from headwater.server.keyed_tablets import KeyedTablets
 from headwater.server.memory import Budget
 from headwater.store.disk import Disk
 from headwater.store.local import make_durably
+from headwater.tablet.group_commit import Answered
 from headwater.tablet.log_tablet import BATCHES_MAX, LogTablet
 from headwater.tablet.pk_tablet import PkTablet
 
 _events = Events("tablets")
+WhenBucketShipped = Callable[[TableBucket, int, Answered], None]
+"""Calls back once everything of a bucket before an offset is in remote storage."""
 PROJECTIONS_KEPT = 1024
 SCHEMAS_KEPT = 1024
 
@@ -119,8 +122,10 @@ class Tablets:
         tally: WriteTally | None = None,
         on_drop: Callable[[TableBucket], None] = lambda _: None,
         index_room: IndexRoom = any_room,
+        when_shipped: WhenBucketShipped | None = None,
     ) -> None:
         """Keep tablets; `on_drop` ends what others have open of a bucket, and its files with it."""
+        self._when_shipped = when_shipped
         self._store = store
         self._on_drop = on_drop
         self._tally = tally or WriteTally()
@@ -195,8 +200,15 @@ class Tablets:
             log = await loop.run_in_executor(self._executor, self._open_log, bucket)
             for fault in log.faults:
                 _events.error("log damaged", bucket=str(bucket), fault=fault)
-            tablet = LogTablet(log, executor=self._executor, clock=self._clock, tally=self._tally)
-            await self.keyed.open(bucket, tablet, _directory_of(bucket))
+            shipped = self._when_shipped
+            tablet = LogTablet(
+                log,
+                executor=self._executor,
+                clock=self._clock,
+                tally=self._tally,
+                when_shipped=None if shipped is None else partial(shipped, bucket),
+            )
+            await self.keyed.open(bucket, tablet, directory_of(bucket))
             log.limit_segments(self._segment_bytes_max(bucket.table_id))
             self._open[bucket] = tablet
             self.unopenable.pop(bucket, None)
@@ -211,7 +223,7 @@ class Tablets:
         store = self._store
         return Log.open(
             store.disk,
-            _directory_of(bucket),
+            directory_of(bucket),
             settings=store.settings.log,
             clock=self._catalog.time,
             incarnation=self._catalog.incarnation,
@@ -219,7 +231,7 @@ class Tablets:
 
     def is_touched(self, partition_id: int) -> bool:
         """Tell whether a bucket of a partition was ever opened."""
-        return any(bucket.partition_id == partition_id for bucket in self._known())
+        return any(bucket.partition_id == partition_id for bucket in self.known())
 
     def has_rows(self, partition_id: int) -> bool:
         """Tell whether a partition has, or may have, rows."""
@@ -304,18 +316,19 @@ class Tablets:
     async def drop_table(self, table_id: int) -> None:
         """Close the tablets of a table and remove its data."""
         await self._drop(
-            [bucket for bucket in self._known() if bucket.table_id == table_id],
+            [bucket for bucket in self.known() if bucket.table_id == table_id],
             self._directory / str(table_id),
         )
 
     async def drop_partition(self, table_id: int, partition_id: int) -> None:
         """Close the tablets of a partition and remove its data."""
         await self._drop(
-            [bucket for bucket in self._known() if bucket.partition_id == partition_id],
+            [bucket for bucket in self.known() if bucket.partition_id == partition_id],
             self._directory / str(table_id) / f"p{partition_id}",
         )
 
-    def _known(self) -> tuple[TableBucket, ...]:
+    def known(self) -> tuple[TableBucket, ...]:
+        """List the buckets that are open, being opened, or cannot be opened."""
         return (*self._open, *self._opening, *self.unopenable)
 
     async def _drop(self, buckets: list[TableBucket], directory: Path) -> None:
@@ -353,7 +366,8 @@ class Tablets:
         self._open.clear()
 
 
-def _directory_of(bucket: TableBucket) -> str:
+def directory_of(bucket: TableBucket) -> str:
+    """Return the folder of a bucket below that of all logs."""
     partition = "" if bucket.partition_id is None else f"p{bucket.partition_id}/"
     return f"{bucket.table_id}/{partition}{bucket.bucket}"
 

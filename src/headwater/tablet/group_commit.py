@@ -94,7 +94,7 @@ class GroupCommit:
         if self._log.synced_offset >= end_offset:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.when_durable(end_offset, partial(_settle, waiter))
+        self.when_durable(end_offset, partial(settle, waiter))
         await waiter
 
     def when_durable(self, end_offset: int, answered: Answered) -> None:
@@ -200,7 +200,8 @@ class GroupCommit:
         self._on_synced()
 
 
-def _settle(waiter: "asyncio.Future[None]", fault: HeadwaterError | None) -> None:
+def settle(waiter: "asyncio.Future[None]", fault: HeadwaterError | None) -> None:
+    """Answer whoever awaits a future, unless they are gone."""
     if waiter.done():
         return
     if fault is None:

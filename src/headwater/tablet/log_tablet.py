@@ -19,11 +19,14 @@ from headwater.rows.log_batch import BatchHeader, iterate, read_header
 from headwater.runtime.clock import Clock
 from headwater.runtime.tasks import to_the_end
 from headwater.store.disk import Part
-from headwater.tablet.group_commit import Answered, GroupCommit
+from headwater.tablet.group_commit import Answered, GroupCommit, settle
 from headwater.tablet.selection import Selected, Selection, select
 
 ACKS_DURABLE = -1
-ACKS = (ACKS_DURABLE, 0, 1)
+# Ours: Apache Fluss refuses it.
+ACKS_REMOTE = -2
+ACKS_WAITING = (ACKS_DURABLE, ACKS_REMOTE)
+ACKS = (*ACKS_WAITING, 0, 1)
 INLINE_BYTES_MAX = 64 << 10
 INLINE_ROWS_MAX = 64
 BATCHES_MAX = 4096
@@ -47,6 +50,8 @@ class Sender:
 ANYONE = Sender()
 Batches = list[tuple[memoryview, BatchHeader]]
 Listener = Callable[[], None]
+WhenShipped = Callable[[int, Answered], None]
+"""Calls back once everything before an offset is in remote storage."""
 T = TypeVar("T")
 
 
@@ -115,9 +120,16 @@ class LogTablet:
     """Take appends for one bucket in the order in which they come."""
 
     def __init__(
-        self, log: Log, *, executor: Executor, clock: Clock, tally: WriteTally | None = None
+        self,
+        log: Log,
+        *,
+        executor: Executor,
+        clock: Clock,
+        tally: WriteTally | None = None,
+        when_shipped: WhenShipped | None = None,
     ) -> None:
         self.log = log
+        self._when_shipped = when_shipped
         self._tally = tally or WriteTally()
         self._executor = executor
         self._clock = clock
@@ -167,7 +179,7 @@ class LogTablet:
         1. split  2. admit, in a thread where that takes long  3. wait for the turn
         4. write  5. wait until durable, or see that it soon will be
         """
-        check_acks(acks)
+        self.check_acks(acks)
         batches = _split(records)
         for _, header in batches:
             sender.check(header.writer_id)
@@ -179,6 +191,15 @@ class LogTablet:
             end_offset, receipt = await self.write(batches, len(records), owner=sender.owner)
         await self.acknowledge(end_offset, acks=acks)
         return receipt
+
+    def check_acks(self, acks: int) -> None:
+        """Refuse a number that says nothing, or asks for a remote storage that there is not."""
+        check_acks(acks)
+        if acks == ACKS_REMOTE and self._when_shipped is None:
+            raise errors.InvalidAcksError(
+                "acks is -2, but this server has no remote storage.",
+                hint="Start it with --remote, or use acks=-1.",
+            )
 
     def append_now(
         self, records: Part, *, admission: Admission, sender: Sender
@@ -222,6 +243,10 @@ class LogTablet:
         """Call back once everything before an offset is durable, or will soon be."""
         if acks == ACKS_DURABLE:
             self._commit.when_durable(end_offset, answered)
+        elif acks == ACKS_REMOTE:
+            self._commit.when_durable(
+                end_offset, partial(self._await_shipped, end_offset, answered)
+            )
         else:
             self._request_commit(end_offset)
             answered(None)
@@ -230,8 +255,21 @@ class LogTablet:
         """Wait until everything before an offset is durable, or see that it soon will be."""
         if acks == ACKS_DURABLE:
             await self._commit.durable(end_offset)
+        elif acks == ACKS_REMOTE:
+            shipped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.when_acknowledged(end_offset, partial(settle, shipped), acks=acks)
+            await shipped
         else:
             self._request_commit(end_offset)
+
+    def _await_shipped(
+        self, end_offset: int, answered: Answered, fault: errors.HeadwaterError | None
+    ) -> None:
+        if fault is not None:
+            answered(fault)
+            return
+        assert self._when_shipped is not None  # `check_acks` has refused it.
+        self._when_shipped(end_offset, answered)
 
     def _request_commit(self, end_offset: int) -> None:
         self._answered = max(self._answered, end_offset)
@@ -459,7 +497,9 @@ class LogTablet:
 def check_acks(acks: int) -> None:
     """Refuse a number that says nothing about durability."""
     if acks not in ACKS:
-        raise errors.InvalidAcksError(f"acks is {acks}, but must be one of -1, 0 and 1.")
+        raise errors.InvalidAcksError(
+            f"acks is {acks}, but must be one of -1, 0 and 1, or -2 for rows in remote storage."
+        )
 
 
 def _split(records: Part) -> Batches:

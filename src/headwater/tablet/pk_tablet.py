@@ -98,7 +98,7 @@ class PkTablet:
         1. begin to read the batch, in a thread where that takes long  2. wait for the turn
         3. merge, append the changelog, apply  4. wait until durable
         """
-        log_tablet.check_acks(acks)
+        self.log.check_acks(acks)
         view = memoryview(records).toreadonly()
         is_small = _is_small(view)
         read = _done(_read(view)) if is_small else self._in_thread(view)

@@ -228,6 +228,11 @@ class StateUpkeep:
             return True
 
     @property
+    def newest_snapshot(self) -> tuple[int, Snapshot] | None:
+        """Return the newest snapshot on disk with its number."""
+        return self._store.newest
+
+    @property
     def _is_saved(self) -> bool:
         """Tell whether the newest snapshot still says where everything is."""
         heap = self._tablet.state.heap

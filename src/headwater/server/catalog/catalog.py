@@ -27,6 +27,9 @@ _LOGIN_SECRET = "login_secret"  # noqa: S105 - the name of a note
 _LOGIN_SECRET_BYTES = 32
 _BELIEVED = "believed_ms"
 _INCARNATION = "incarnation"
+_COPY_NUMBER = "copy_number"
+_REMOTE_OWNERS = "remote_owners"
+_REMOTE_OWNERS_KEPT = 100
 _INCARNATION_BYTES = 8
 _INCARNATION_END = 1 << 62
 # Starts are counted in seconds from 2020 on where the clock agrees, so that a copy counts on from
@@ -136,9 +139,40 @@ class ServerCatalog:
         """Reserve `count` numbers for rows of a table and return the one before the first."""
         return self._row_numbers.reserve(self.tables.by_id(table_id).table_id, count)
 
+    @property
+    def changes(self) -> int:
+        """Return how often the catalog changed since it was opened."""
+        return self._store.changes
+
+    def numbered_copy(self) -> tuple[int, bytes]:
+        """Give the catalog a number that is higher than before, and return it with its bytes.
+
+        Whoever has the bytes knows whether a directory is older than they are.
+        """
+        number = self.copy_number + 1
+        with self._store.transaction(counts=False):
+            self._store.put_note(_COPY_NUMBER, str(number))
+        return number, self._store.content()
+
+    @property
+    def copy_number(self) -> int:
+        """Return the number of the last copy that was made; 0 if there was none."""
+        return int(self._store.note_if_any(_COPY_NUMBER) or 0)
+
+    @property
+    def remote_owners(self) -> tuple[str, ...]:
+        """Return under which names this storage took, or tried to take, its remote storage."""
+        return tuple(filter(None, (self._store.note_if_any(_REMOTE_OWNERS) or "").split(",")))
+
+    def note_remote_owner(self, owner: str) -> None:
+        """Note a name before the remote storage is taken under it."""
+        kept = (owner, *self.remote_owners)[:_REMOTE_OWNERS_KEPT]
+        with self._store.transaction():
+            self._store.put_note(_REMOTE_OWNERS, ",".join(kept))
+
     def remember_time(self) -> None:
         """Note the time that is believed, for the next start."""
-        with self._store.transaction():
+        with self._store.transaction(counts=False):
             _note_time(self._store, self.time)
 
     def close(self) -> None:

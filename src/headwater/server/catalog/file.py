@@ -186,6 +186,8 @@ class CatalogFile:
         self._identity: tuple[int, int] | None = None
         # Why the file is read-only, if it is.
         self.read_only = ""
+        # How often something changed that a copy of the file should have.
+        self.changes = 0
         self._sums = RowSums(connection)
 
     @classmethod
@@ -297,8 +299,11 @@ class CatalogFile:
         return self._connection.execute(statement, cells).lastrowid or 0
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make all changes inside durable together, or none of them."""
+    def transaction(self, *, counts: bool = True) -> Iterator[None]:
+        """Make all changes inside durable together, or none of them.
+
+        What does not count as a change is of use to this process and the next only.
+        """
         self._require_own_file()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -309,7 +314,12 @@ class CatalogFile:
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+        self.changes += counts
         self._move_to_main()
+
+    def content(self) -> bytes:
+        """Return the bytes of the file, with everything that was committed."""
+        return self._connection.serialize()
 
     def _require_own_file(self) -> None:
         """Reject writes to a file that was replaced, or that is read-only."""

@@ -75,6 +75,11 @@ class DirectoryLock:
         if (found.st_dev, found.st_ino) != self._identity:
             self._lose("its lock file was replaced, so another process may have it")
 
+    def lose(self, reason: str) -> None:
+        """Give the directory up for good, because somebody else goes on from a copy of it."""
+        with suppress(DirectoryLostError):
+            self._lose(reason)
+
     def release(self) -> None:
         """Release the directory; a second call does nothing."""
         # The file stays: removing it would let two processes lock two files of one name.

@@ -236,9 +236,18 @@ class CatalogStore:
         """Close the file."""
         self._file.close()
 
-    def transaction(self) -> AbstractContextManager[None]:
+    @property
+    def changes(self) -> int:
+        """How often the catalog changed since it was opened."""
+        return self._file.changes
+
+    def content(self) -> bytes:
+        """Return the bytes of the file, with everything that was committed."""
+        return self._file.content()
+
+    def transaction(self, *, counts: bool = True) -> AbstractContextManager[None]:
         """Make all changes inside durable together, or none of them."""
-        return self._file.transaction()
+        return self._file.transaction(counts=counts)
 
     def load(self) -> Image:
         """Read the whole catalog."""

@@ -17,7 +17,7 @@ from headwater.server.catalog.ids import ANYBODY
 from headwater.server.context import Context, table_path
 from headwater.server.permissions.needs import AUDIT_LOG
 from headwater.server.tablets import TableAdmission
-from headwater.tablet.log_tablet import ACKS, ACKS_DURABLE, Sender, check_acks
+from headwater.tablet.log_tablet import ACKS, ACKS_REMOTE, ACKS_WAITING, Sender, check_acks
 from headwater.tablet.pk_tablet import PutRules
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
@@ -77,6 +77,18 @@ def too_late(request: WriteRequest) -> errors.TimedOutError:
     return errors.TimedOutError(f"The rows were not durable after {request.timeout_ms} ms.")
 
 
+def _check_remote(request: ProduceRequest | PutRequest, context: Context) -> None:
+    """Refuse to wait for a remote storage that there is not, and writes while it is far behind."""
+    remote = context.services.remote
+    if remote is not None:
+        remote.refuse_if_behind()
+    elif request.acks == ACKS_REMOTE:
+        raise errors.InvalidAcksError(
+            "acks is -2, but this server has no remote storage.",
+            hint="Start it with --remote, or use acks=-1.",
+        )
+
+
 def user_of(context: Context) -> str:
     """Return who asks; nobody in particular where a server does not tell users apart."""
     principal = context.session.principal
@@ -122,6 +134,7 @@ async def init_writer(request: pb.InitWriterRequest, context: Context) -> pb.Ini
 async def produce_log(request: ProduceRequest, context: Context) -> pb.ProduceLogResponse:
     """Append to buckets; each succeeds or fails on its own."""
     check_acks(request.acks)
+    _check_remote(request, context)
     alone = await _written_alone(request, context)
     if alone is not None:
         return produce_answer(request, *alone, context)
@@ -165,7 +178,7 @@ async def _base_offset(
     check_appendable(request.table_id, context)
     context.services.space.refuse_if_full()
     tablet = await context.tablets.tablet(table_bucket)
-    async with time_limit(request) if request.acks == ACKS_DURABLE else nullcontext():
+    async with time_limit(request) if request.acks in ACKS_WAITING else nullcontext():
         receipt = await tablet.append(
             bucket.records, acks=request.acks, admission=admission, sender=sender_of(context)
         )
@@ -186,6 +199,8 @@ def write_now(request: ProduceRequest | PutRequest, context: Context, told: Told
     if len(request.buckets) != 1 or request.acks not in ACKS:
         return False
     try:
+        if context.services.remote is not None or request.acks == ACKS_REMOTE:
+            _check_remote(request, context)
         if isinstance(request, ProduceRequest):
             return _append_now(request, context, told)
         return _put_now(request, context, told)
@@ -335,6 +350,7 @@ AGGREGATE, OVERWRITE = 0, 1
 async def put_kv(request: PutRequest, context: Context) -> pb.PutKvResponse:
     """Upsert into buckets and delete from them; each succeeds or fails on its own."""
     check_acks(request.acks)
+    _check_remote(request, context)
     if request.agg_mode not in (AGGREGATE, OVERWRITE):
         raise errors.UnsupportedError(f"Aggregation mode {request.agg_mode} is none of 0 and 1.")
     alone = await _written_alone(request, context)
