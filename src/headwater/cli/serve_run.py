@@ -43,6 +43,7 @@ def run_server(options: ServeOptions) -> None:
     configure_events(level=options.log_level, as_json=options.log_format == "json")
     _allow_files()
     _tell_of_readers(options.directory)
+    _restore_first(options)
     run(_serve(options))
 
 
@@ -79,7 +80,6 @@ async def _serve(options: ServeOptions) -> None:
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.set)
     settings, audit_every_s = _settings(options), _audit_every_s(options)
-    await asyncio.to_thread(_restore_first, options)
     quotas = None if options.quotas is None else QuotaFile(options.quotas)
     server = await Server.start(options.directory, settings, users=users, quotas=quotas)
     console = await _console(options, server, settings)

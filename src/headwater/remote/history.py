@@ -7,6 +7,7 @@ none. That needs no listing, and the first question is answered by a base that i
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 
 from headwater.errors import CorruptFileError, MissingError
 from headwater.remote.objects import Objects
@@ -90,13 +91,18 @@ def commits_after(
     objects: Objects, number: int, *, until_ms: int | None = None
 ) -> Iterator[RemoteCommit]:
     """Yield the commits behind a number in order, up to the newest or to a moment."""
+    for commit in _commits_read(objects, number):
+        if commit is None or (until_ms is not None and commit.at_ms > until_ms):
+            return
+        yield commit
+
+
+def _commits_read(objects: Objects, number: int) -> Iterator[RemoteCommit | None]:
+    """Read commits behind a number for as long as they are taken, several at a time."""
     with ThreadPoolExecutor(READERS, thread_name_prefix="headwater-history") as threads:
         while True:
             numbers = range(number + 1, number + 1 + READERS)
-            for commit in threads.map(lambda each: read_commit(objects, each), numbers):
-                if commit is None or (until_ms is not None and commit.at_ms > until_ms):
-                    return
-                yield commit
+            yield from threads.map(partial(read_commit, objects), numbers)
             number += READERS
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
@@ -113,12 +114,11 @@ class DirectoryObjects:
     def listed(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Walk the directory."""
         for folder, _, names in os.walk(self._directory):
-            for name in names:
-                path = Path(folder) / name
+            for path in (Path(folder) / name for name in names if _DRAFT not in name):
                 key = path.relative_to(self._directory).as_posix()
-                if key.startswith(prefix) and _DRAFT not in name:
-                    with suppress(FileNotFoundError):
-                        yield key, path.stat().st_size
+                with suppress(FileNotFoundError):
+                    found = [(key, path.stat().st_size)] if key.startswith(prefix) else []
+                    yield from found
 
     def _draft(self, key: str, parts: Iterable[bytes]) -> Path:
         place = self._directory / key
@@ -196,10 +196,10 @@ class CloudObjects:
         """List objects page by page."""
         with self._reporting("listed"):
             folder = prefix.rpartition("/")[0]
-            for page in self._library.list(self._store, folder or None):
-                for each in page:
-                    if each["path"].startswith(prefix):
-                        yield each["path"], each["size"]
+            pages = self._library.list(self._store, folder or None)
+            for each in chain.from_iterable(pages):
+                if each["path"].startswith(prefix):
+                    yield each["path"], each["size"]
 
     @contextmanager
     def _reporting(self, what: str) -> Iterator[None]:
