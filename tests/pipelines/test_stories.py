@@ -3,6 +3,7 @@
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 
@@ -12,7 +13,12 @@ from headwater.cli.output import Output
 from headwater.cli.pipelines.run import RunOptions
 from headwater.cli.pipelines.script import PipelineConsole
 from headwater.cli.tier import SparkOptions
-from headwater.errors import JobChangedError, JobFailedError, MissingError, StatementError
+from headwater.errors import (
+    JobChangedError,
+    JobFailedError,
+    MissingError,
+    StatementError,
+)
 from headwater.pipelines import session
 from headwater.pipelines.catalogs.spark import unusable
 from headwater.pipelines.conductor import Conductor
@@ -138,6 +144,66 @@ def test_a_stream_is_enriched_by_key(make_pipeline):
     names = {name for _, name in pipeline.rows("named")}
     assert names == {"Ada", "Bo", None}
     assert len(pipeline.rows("named")) == 60
+
+
+RATES = """
+    CREATE TABLE rates (currency STRING, rate INT, `at` TIMESTAMP_LTZ(3)%s,
+      PRIMARY KEY (currency) NOT ENFORCED) WITH ('bucket.num' = '2');
+    CREATE TABLE sales (id BIGINT, currency STRING, `at` TIMESTAMP_LTZ(3));
+    CREATE TABLE priced (id BIGINT, rate INT, PRIMARY KEY (id) NOT ENFORCED);
+"""
+PRICES = """INSERT INTO priced SELECT s.id, r.rate FROM sales AS s
+    LEFT JOIN rates FOR SYSTEM_TIME AS OF s.`at` AS r ON s.currency = r.currency"""
+
+
+def version_at(changes, currency, moment):
+    """The rate of a currency at a time, looked for in all changes one by one."""
+    found = None
+    for change in changes:
+        kind, is_then = change["_change_type"], change["_commit_timestamp"] <= moment
+        if change["currency"] == currency and is_then and kind != "update_before":
+            found = None if kind == "delete" else change["rate"]
+    return found
+
+
+def test_rows_are_joined_with_the_versions_of_their_own_times(make_pipeline):
+    pipeline = make_pipeline()
+    pipeline.run(RATES % "")
+    rates, sales = (pipeline.client.table(f"{pipeline.database}.{t}") for t in ("rates", "sales"))
+    for turn in range(4):
+        rates.upsert([{"currency": "EUR", "rate": turn}, {"currency": "USD", "rate": 10 + turn}])
+        if turn == 2:
+            rates.delete([{"currency": "USD"}])
+    changes = pipeline.client.table(f"{rates.path}$changelog").scan().to_pylist()
+    times = {change["_commit_timestamp"] for change in changes}
+    moments = [each + timedelta(milliseconds=late) for each in times for late in (-1, 0)]
+    probes = [(c, moment) for moment in moments for c in ("EUR", "USD", "GBP")]
+    rows = [{"id": at, "currency": c, "at": moment} for at, (c, moment) in enumerate(probes)]
+    sales.append(rows)
+
+    pipeline.run(f"SET 'execution.runtime-mode' = 'batch'; {PRICES}")
+
+    expected = [(at, version_at(changes, c, moment)) for at, (c, moment) in enumerate(probes)]
+    assert pipeline.rows("priced") == expected
+    assert {rate for _, rate in expected} >= {None, 0, 3, 13}
+
+
+def test_versions_are_by_the_time_that_their_table_declares_in_a_batch(make_pipeline):
+    pipeline = make_pipeline()
+
+    pipeline.run(
+        RATES % ", WATERMARK FOR `at` AS `at`"
+        + """
+        SET 'execution.runtime-mode' = 'batch';
+        INSERT INTO rates VALUES ('EUR', 2, TIMESTAMP '2026-01-02 00:00:00');
+        INSERT INTO rates VALUES ('EUR', 1, TIMESTAMP '2026-01-01 00:00:00');
+        INSERT INTO sales VALUES (0, 'EUR', TIMESTAMP '2025-12-31 23:59:59'),
+          (1, 'EUR', TIMESTAMP '2026-01-01 00:00:00'), (2, 'EUR', TIMESTAMP '2026-02-01 00:00:00');
+    """
+        + PRICES
+    )
+
+    assert pipeline.rows("priced") == [(0, None), (1, 1), (2, 2)]
 
 
 def test_a_job_goes_on_when_it_is_run_again_and_refuses_another_statement(make_pipeline):

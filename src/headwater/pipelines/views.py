@@ -1,12 +1,12 @@
 """Make the temporary views of a plan on Spark: tables, queries, lookups."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import TimestampNTZType, TimestampType
 
+from headwater.config.options import LOG_TTL
 from headwater.engines.spark.clients import SparkConnection
 from headwater.engines.spark.lookup_join import lookup_join
 from headwater.engines.spark.options import CHANGELOG, SERVERS
@@ -27,7 +27,6 @@ from headwater.pipelines.connectors.spi import (
     read_streaming,
 )
 from headwater.pipelines.sql.names import DeclaredTable
-from headwater.pipelines.sql.statements import Options
 from headwater.pipelines.sql.steps import (
     CHANGE_COLUMN,
     EventTime,
@@ -39,7 +38,6 @@ from headwater.pipelines.sql.steps import (
     ViewStep,
 )
 from headwater.pipelines.tables import connector_table, quoted
-from headwater.runtime.clock import SystemClock
 
 Frames = dict[str, DataFrame]
 _KEY = "__key_{}"
@@ -105,6 +103,8 @@ def _table_rows(spark: SparkSession, step: ReadTable) -> DataFrame:
     options = dict(step.options)
     if step.has_changes:
         options[CHANGELOG.name] = "true"
+    if not step.is_streaming:  # those of a hint are meant for this query, and refused
+        options = {k: v for k, v in options.items() if k in step.hints or k not in of.only_streams}
     needed = step.columns or connector_table(step.table, {}).schema.names[:1]
     table = connector_table(step.table, options, needed=needed)
     read = read_streaming if step.is_streaming else read_batch
@@ -171,12 +171,10 @@ def _with_keys(
 
 def _versioned(spark: SparkSession, probe: DataFrame, step: VersionJoin) -> DataFrame:
     """Add columns of a table as its rows were at a time of the probe, from its changelog."""
+    _check_changelog(step)
     keyed, names = _with_keys(probe, step.table, step.keys)
     versions = _versions(spark, step)
-    time = f.col(quoted(step.time)).cast(TimestampType())
-    if (floor := _begin_of(step.options)) is not None:
-        time = _checked_time(time, floor, str(step.table.name))
-    keyed = keyed.withColumn("__time", time)
+    keyed = keyed.withColumn("__time", f.col(quoted(step.time)).cast(TimestampType()))
     is_same = [keyed[given] == versions[f"__of_{key}"] for given, key in names.items()]
     is_then = (keyed["__time"] >= versions[_FROM]) & (
         versions[_UNTIL].isNull() | (keyed["__time"] < versions[_UNTIL])
@@ -190,8 +188,14 @@ def _versioned(spark: SparkSession, probe: DataFrame, step: VersionJoin) -> Data
 
 
 def _versions(spark: SparkSession, step: VersionJoin) -> DataFrame:
-    """Each version of each row, with the times from and until which it was current."""
+    """Each version of each row, with the times from and until which it was current.
+
+    The time of a change is the column that the table declares a watermark for, or when the change
+    was written. Of changes of one time the last one counts.
+    """
+    mark = step.table.watermark
     wanted = {*step.keys.values(), *step.columns, *step.table.key}
+    wanted |= set() if mark is None else {mark.column}
     options = {
         name: text
         for name, text in step.options.items()
@@ -202,40 +206,27 @@ def _versions(spark: SparkSession, step: VersionJoin) -> DataFrame:
     )
     of = connector_of(step.table)
     changes = read_batch(spark, of, table).filter(f"{CHANGE_COLUMN} <> 'update_before'")
+    time = f.col("_commit_timestamp" if mark is None else quoted(mark.column))
+    changes = changes.withColumn(_FROM, time.cast(TimestampType())).filter(f"{_FROM} IS NOT NULL")
     key = ", ".join(map(quoted, step.table.key))
-    until = f"lead(_commit_timestamp) OVER (PARTITION BY {key} ORDER BY _log_offset)"
+    until = f"lead({_FROM}) OVER (PARTITION BY {key} ORDER BY {_FROM}, _log_offset)"
     versions = changes.withColumn(_UNTIL, f.expr(until)).filter(f"{CHANGE_COLUMN} <> 'delete'")
     columns = [f.col(quoted(name)).alias(f"__of_{name}") for name in sorted(wanted)]
-    return versions.select(*columns, f.col("_commit_timestamp").alias(_FROM), _UNTIL)
+    return versions.select(*columns, _FROM, _UNTIL)
 
 
-def _checked_time(time: Column, floor: datetime, name: str) -> Column:
-    message = (
-        f"The changelog of {name} begins at {floor:%Y-%m-%d %H:%M:%S} UTC, so its rows before that "
-        "are not known."
-    )
-    return f.when(time < f.lit(floor), f.raise_error(f.lit(message))).otherwise(time)
+def _check_changelog(step: VersionJoin) -> None:
+    """Raise if the changelog has lost its beginning.
 
-
-def _begin_of(options: Options) -> datetime | None:
-    """When the changelog begins, if its first changes are gone; None if it has all of them."""
-    reach = {name: text for name, text in options.items() if name.startswith(_REACH)}
-    found = SparkConnection.of(reach).client().table(options[TABLE_NAME.name])
-    cut = {bucket: offset for bucket, offset in found.offsets("earliest").items() if offset}
-    if not cut:
-        return None
-
-    def is_known(moment_ms: int) -> bool:
-        """Tell whether every bucket that lost changes has one from before this time."""
-        offsets = found.offsets(_moment(moment_ms))
-        return all(offsets.get(bucket, 0) > offset for bucket, offset in cut.items())
-
-    low, high = 0, SystemClock().now_ms()
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_known(middle) else (middle + 1, high)
-    return _moment(high)
-
-
-def _moment(millis: int) -> datetime:
-    return datetime.fromtimestamp(millis / 1000, UTC)
+    Without it, rows that have not changed since are not in it at all.
+    """
+    reach = {name: text for name, text in step.options.items() if name.startswith(_REACH)}
+    found = SparkConnection.of(reach).client().table(step.options[TABLE_NAME.name])
+    name = step.table.name
+    if any(found.offsets("earliest").values()):
+        raise UnsupportedError(
+            f"The changelog of {name} has lost its beginning, so which versions its rows had is "
+            "not known.",
+            hint="Join it as it is now: FOR SYSTEM_TIME AS OF a column that is PROCTIME(). A table "
+            f"with '{LOG_TTL.name}' = '0 ms' keeps all its changes.",
+        )

@@ -10,6 +10,7 @@ from headwater.pipelines.sql.statements import InsertStatement
 from headwater.pipelines.sql.steps import InsertRows, ShowRows
 from tests.cases import cases
 from tests.pipelines.sql.corpus import NEXMARK, entries, names_for, nexmark_names
+from tests.pipelines.sql.names import ScriptNames
 from tests.pipelines.sql.nexmark import LAST, write_rows
 from tests.pipelines.sql.runner import FileRunner
 
@@ -88,6 +89,42 @@ def test_a_nexmark_query_gives_the_same_rows_as_a_stream_and_as_a_batch(spark, t
 @cases("query", OTHERS)
 def test_so_do_the_simpler_ones(spark, tmp_path, query):
     check(spark, tmp_path, query)
+
+
+@cases(
+    "order",
+    [
+        "v",
+        "v DESC",
+        "v NULLS LAST",
+        "v DESC NULLS FIRST",
+        "v DESC, w NULLS LAST",
+        "v, w DESC",
+        "v NULLS LAST, w DESC NULLS FIRST",
+    ],
+)
+def test_null_is_numbered_in_a_stream_as_it_is_in_a_batch(spark, tmp_path, order):
+    columns = "k BIGINT, v BIGINT, w BIGINT, id BIGINT"
+    values = [None, 1, 2]
+    rows = [(k, v, w, 0) for k in (1, 2) for v in values for w in values]
+    frame = spark.createDataFrame([(*r[:3], at) for at, r in enumerate(rows)], columns)
+    frame.repartition(3).write.mode("overwrite").parquet(str(tmp_path / "rows" / "t"))
+    names = ScriptNames().run(f"CREATE TABLE t ({columns})")
+    query = (
+        f"SELECT k, id, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {order}, "
+        "id) AS n FROM t) WHERE n <= 4"
+    )
+    found = {}
+
+    for mode in ("streaming", "batch"):
+        names.settings["execution.runtime-mode"] = mode
+        (statement,) = parse(query)
+        made = plan(statement, names, label=f"nulls_{mode}_{len(order)}")
+        place = tmp_path / order / mode
+        found[mode] = sorted(FileRunner(spark, tmp_path / "rows").run(made, place))
+
+    assert found["streaming"] == found["batch"]
+    assert len(found["batch"]) == 8
 
 
 def check(spark, tmp_path, query):

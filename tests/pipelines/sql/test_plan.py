@@ -128,7 +128,8 @@ def test_as_of_an_event_time_the_version_at_that_time_is_joined():
     (step,) = steps(
         planned(
             "SELECT o.order_id, c.name FROM orders AS o JOIN customers"
-            " FOR SYSTEM_TIME AS OF o.ts AS c ON o.customer = c.id"
+            " FOR SYSTEM_TIME AS OF o.ts AS c ON o.customer = c.id",
+            names_for("batch"),
         ),
         VersionJoin,
     )

@@ -10,6 +10,9 @@ from headwater.config.values import DURATION, INT_MAX, TEXT, Option, choice, who
 from headwater.engines.spark.options import (
     CHANGELOG,
     COLUMNS,
+    GROUP_ID,
+    MAX_BYTES,
+    MAX_ROWS,
     SERVERS,
     SINK_OPTIONS,
     SOURCE_OPTIONS,
@@ -140,6 +143,8 @@ FLUSS = Connector(
         *LOOKUP_OPTIONS,
     ),
     required=(SERVERS.name, TABLE_NAME.name),
+    only_streams=frozenset(name for name in _SOURCE_NAMES if name.startswith("scan.startup."))
+    | {GROUP_ID.name, MAX_ROWS.name, MAX_BYTES.name},
     metadata={"offset": "_log_offset", "timestamp": "_commit_timestamp"},
     read=_read,
     read_stream=_read_stream,

@@ -85,6 +85,8 @@ class Connector:
     description: str
     options: tuple[Option[object], ...] = ()
     required: tuple[str, ...] = ()
+    only_streams: frozenset[str] = frozenset()
+    """Options of a table that only streams over it heed, such as where they begin."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """What `METADATA FROM 'key'` gives: a Spark expression over the rows that are read."""
     free: tuple[str, ...] = ()

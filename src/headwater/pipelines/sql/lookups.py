@@ -37,7 +37,7 @@ _NOW = ("PROCTIME", "CURRENT_TIMESTAMP", "NOW", "CURRENT_ROW_TIMESTAMP")
 class LookupExtraction:
     """Takes the lookup joins out of one SELECT."""
 
-    __slots__ = ("_done", "_is_streaming", "_items", "_needed", "_select", "_source", "_steps")
+    __slots__ = ("_done", "_items", "_needed", "_select", "_source", "_steps")
 
     def __init__(
         self,
@@ -45,14 +45,11 @@ class LookupExtraction:
         items: list[FromItem],
         steps: PlanSteps,
         source: SourceText,
-        *,
-        is_streaming: bool,
     ) -> None:
         self._select = select
         self._items = items
         self._steps = steps
         self._source = source
-        self._is_streaming = is_streaming
         self._done: set[str] = set()  # aliases whose columns are under names of their own
         self._needed: dict[str, list[str]] = {item.alias: [] for item in items}
 
@@ -181,8 +178,7 @@ class LookupExtraction:
         else:
             self._steps.steps.append(
                 VersionJoin(view=view, probe=probe, table=table, keys=names, time=time, kind=kind,
-                            columns=columns, options=options, hints=hints,
-                            is_streaming=self._is_streaming)
+                            columns=columns, options=options, hints=hints)
             )  # fmt: skip
         self._done |= {each.alias for each in held} | {item.alias}
         is_whole = set(keys.values()) == set(table.key)
@@ -274,7 +270,33 @@ class LookupExtraction:
             )  # fmt: skip
         if all(owner[0] is not each for each in held):
             raise refusal(self._source, version, "The time must be one of the stream's.", "")
+        self._check_versions(table, version, held)
         return _named(owner[0].alias, owner[1])
+
+    def _check_versions(self, table: DeclaredTable, node: exp.Expr, held: list[FromItem]) -> None:
+        """Raise where the versions of a table are not known as they have to be."""
+        if any(item.relation.is_streaming for item in held):
+            raise refusal(
+                self._source,
+                node,
+                f"Spark reads the changes of {table.name} once, when a stream begins, so that the"
+                " stream would not see later versions.",
+                "Join it AS OF a column that is PROCTIME(), SET 'execution.runtime-mode' ="
+                " 'batch', or CREATE MATERIALIZED TABLE with REFRESH_MODE = FULL.",
+            )
+        mark = table.watermark
+        if mark is None:
+            return
+        if not any(
+            isinstance(each, PhysicalColumn) and each.name == mark.column for each in table.columns
+        ):
+            raise refusal(
+                self._source,
+                node,
+                f"The time '{mark.column}' of {table.name} is computed, and its changelog has only"
+                " what the table holds.",
+                "Declare the WATERMARK for a column that the table holds.",
+            )
 
     def _computed(self, keys: dict[exp.Expr, str]) -> dict[str, exp.Expr]:
         """Keys that are not just a column, under names of their own."""

@@ -207,9 +207,7 @@ class QueryPlanner:
         top = top_rows(select, self._source) if self._is_streaming else None
         items = self._from_items(select, scope, top)
         if any(item.version is not None for item in items):
-            items = LookupExtraction(
-                select, items, self._steps, self._source, is_streaming=self._is_streaming
-            ).extract()
+            items = LookupExtraction(select, items, self._steps, self._source).extract()
         relation = joined(items, self._source)
         window, is_final = self._windows(select, items)
         self._subqueries(select, scope)

@@ -138,7 +138,6 @@ class VersionJoin:
     columns: Mapping[str, str]
     options: Options = field(default_factory=dict)
     hints: Options = field(default_factory=dict)
-    is_streaming: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,10 +146,14 @@ class TopRows:
         keys: list[exp.Expr] = []
         for ordered, name in zip(self.order, self.order_names, strict=True):
             key: exp.Expr = exp.column(name)
+            # Within a struct null is the smallest of all: first for MIN_BY, last for MAX_BY.
+            if bool(ordered.args.get("nulls_first")) is descending:
+                keys.append(exp.Is(this=key.copy(), expression=exp.Null()))
             if bool(ordered.args.get("desc")) != descending:
                 key = self._reversed(key, base.types.get(name.lower()), ordered)
             keys.append(key)
-        by = keys[0] if len(keys) == 1 else exp.Anonymous(this="STRUCT", expressions=keys)
+        # A struct, because both leave out rows whose order itself is null.
+        by = exp.Anonymous(this="STRUCT", expressions=keys)
         return ("MAX_BY" if descending else "MIN_BY"), by
 
     def _reversed(self, key: exp.Expr, kind: DataType | None, node: exp.Expr) -> exp.Expr:

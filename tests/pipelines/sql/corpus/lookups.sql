@@ -21,6 +21,7 @@ SELECT o.order_id, k.url, c.name FROM orders AS o JOIN clicks AS k ON o.customer
 
 SELECT o.order_id, c.name, f.n FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.proctime AS c ON o.customer = c.id JOIN files AS f ON f.k = c.id
 
+-- streaming: refused "would not see later versions"
 SELECT o.order_id, c.name FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.ts AS c ON o.customer = c.id
 
 -- streaming: changes
@@ -45,3 +46,8 @@ SELECT o.order_id FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.procti
 -- streaming: refused "no further conditions"
 -- batch: refused "no further conditions"
 SELECT o.order_id, p.price FROM orders AS o LEFT JOIN prices FOR SYSTEM_TIME AS OF o.proctime AS p ON o.day = p.region AND p.price > 3
+
+-- streaming: refused "would not see later versions"
+SELECT o.order_id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.day = r.currency
+
+SELECT o.order_id, r.rate FROM orders AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.proctime AS r ON o.day = r.currency

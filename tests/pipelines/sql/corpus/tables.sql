@@ -43,6 +43,12 @@ CREATE TABLE first_rows (
   id BIGINT, v BIGINT, PRIMARY KEY (id) NOT ENFORCED
 ) WITH ('table.merge-engine' = 'first_row');
 
+CREATE TABLE rates (
+  currency STRING, rate DECIMAL(10, 2), `at` TIMESTAMP(3),
+  WATERMARK FOR `at` AS `at`,
+  PRIMARY KEY (currency) NOT ENFORCED
+);
+
 CREATE TABLE log_sink (k BIGINT, n BIGINT);
 CREATE TABLE keyed_sink (k BIGINT, n BIGINT, PRIMARY KEY (k) NOT ENFORCED);
 CREATE TABLE named_sink (id BIGINT, name STRING, city STRING, PRIMARY KEY (id) NOT ENFORCED);
