@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater import errors
-from headwater.console.pages import storage
+from headwater.console.pages import rows, storage
 from headwater.console.sessions import ConsoleSession, ConsoleSessions, StaleFormError
 from headwater.console.web import HEADERS, STATIC, ConsoleState, Visit, rendered, told, with_query
 from headwater.doors.storage import DoorCaller, DoorStorage
@@ -41,6 +41,11 @@ PAGES: Mapping[str, Handler] = {
     "/tables/{database}/{table}": storage.show_one,
     "/tables/{database}/{table}/lake": storage.show_lake,
     "/tables/{database}/{table}/count": storage.show_count,
+    "/tables/{database}/{table}/rows": rows.show_rows,
+    "/tables/{database}/{table}/rows/more": rows.show_more,
+    "/tables/{database}/{table}/key": rows.show_key,
+    "/tables/{database}/{table}/sample": rows.show_sample,
+    "/tables/{database}/{table}/plan": rows.show_plan,
 }
 ACTS: Mapping[str, Handler] = {}
 

@@ -100,7 +100,7 @@ class Chart {
   options(found) {
     const axis = { stroke: color("--dim"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     return {
-      width: this.place.clientWidth, height: 160, cursor: { points: { size: 6 } },
+      width: this.place.clientWidth, height: found.labels.length > 1 ? 160 : 184, cursor: { points: { size: 6 } },
       scales: { x: { time: found.time !== false }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.12 : 1] } },
       axes: [{ ...axis, space: 80, ...(found.time === false ? {} : { values: (_, ticks) => ticks.map(clock) }) }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => shown(tick, this.unit)) }],
       legend: { show: found.labels.length > 1 },
@@ -138,6 +138,16 @@ if (document.querySelector("[data-chart]")) {
   drawCharts();
   setInterval(() => { if (!document.hidden) drawCharts(); }, 4000);
   addEventListener("resize", () => {
-    for (const chart of charts.values()) if (chart.plot) chart.plot.setSize({ width: chart.place.clientWidth, height: 160 });
+    for (const chart of charts.values()) if (chart.plot) chart.plot.setSize({ width: chart.place.clientWidth, height: chart.plot.height });
   });
 }
+
+// ---- live rows: only the newest thousand stay on the page
+
+const LIVE_ROWS = 1000;
+document.body.addEventListener("htmx:afterSwap", () => {
+  let left = LIVE_ROWS;
+  for (const part of document.querySelectorAll("tbody[data-live-rows]")) {
+    if (left <= 0 || !part.rows.length) part.remove(); else left -= part.rows.length;
+  }
+});
