@@ -8,11 +8,18 @@ import pytest
 from headwater import aio
 from headwater.config.server import ServerSettings
 from headwater.errors import StorageError
+from headwater.rows import log_batch
+from headwater.server import readers
 from headwater.server.connection import Session
 from headwater.server.readers import (
+    CROWD_CLIENTS_MIN,
     FETCHES_PER_TURN,
+    HOLD_S_MAX,
     KEPT_OVERHEAD_BYTES,
     KEPT_READ_BYTES_MAX,
+    REST_S,
+    SLICE_S,
+    CrowdPace,
     FetchTurns,
     SharedReads,
 )
@@ -253,6 +260,91 @@ async def test_fetches_go_on_a_few_in_each_turn_of_the_loop_one_client_after_the
     assert went.count("modest") == 2
     assert went.count("flooding") == 19
     assert not turns._sessions
+
+
+def worked(pace, *, from_s, until_s):
+    """Ask every tenth of a millisecond whether a crowd may go on, and return when it might."""
+    moments = [from_s + step * 1e-4 for step in range(round((until_s - from_s) * 1e4))]
+    return [now - from_s for now in moments if not pace.pause_s(now)]
+
+
+def test_a_crowd_works_for_a_slice_and_rests():
+    pace = CrowdPace()
+    pace.begin(5.0)
+
+    went = worked(pace, from_s=5.0, until_s=5.1)
+
+    assert went[0] == 0
+    assert max(after - before for before, after in pairwise(went)) <= REST_S + 3e-4
+    assert len(went) * 1e-4 <= 0.1 * (SLICE_S + 2e-4) / (SLICE_S + REST_S)
+
+
+def test_a_crowd_stops_for_a_write_and_waits_no_longer_than_the_limit():
+    pace = CrowdPace()
+    pace.begin(5.0)
+    pace.pause_s(5.0)
+    pace.writes = 1
+
+    went = worked(pace, from_s=5.0, until_s=5.1)
+
+    assert HOLD_S_MAX - 2e-4 <= went[0] <= HOLD_S_MAX + 2e-4
+    assert max(after - before for before, after in pairwise(went)) <= HOLD_S_MAX + 2e-4
+
+
+async def test_a_crowd_goes_on_when_the_last_write_is_done(monkeypatch):
+    monkeypatch.setattr(readers, "HOLD_S_MAX", 3600.0)
+    turns = FetchTurns()
+    turns.hold()
+    turns.hold()
+    crowd = [asyncio.ensure_future(turns.turn(session())) for _ in range(50)]
+    await loop_turns(20)
+    held = sum(not each.done() for each in crowd)
+
+    turns.release()
+    await loop_turns(20)
+    still_held = sum(not each.done() for each in crowd)
+    turns.release()
+    await asyncio.wait_for(asyncio.gather(*crowd), 30)
+
+    assert held == still_held >= len(crowd) - FETCHES_PER_TURN - CROWD_CLIENTS_MIN
+
+
+async def test_an_append_is_answered_before_the_crowd_that_reads_the_one_before(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(readers, "HOLD_S_MAX", 3600.0)
+    async with running(tmp_path) as server, connected(server) as connection:
+        table_id = await create_table(connection)
+        tails = await Crowd(server, table_id, count=200).waiting()
+
+        for number in range(6):
+            await served(server, produce(table_id, 0, batch_of([(0, number)])), session())
+
+        answered = sum(each.done() for each in tails)
+        assert answered <= FETCHES_PER_TURN
+        await asyncio.gather(*tails)
+
+
+async def test_each_of_a_crowd_gets_every_batch_once_and_in_order_beside_writers(tmp_path):
+    async def offsets_read(server, table_id, of):
+        found = [0]
+        while found[-1] < 100:
+            request = fetch_request(table_id, wait_ms=LONG_MS, offset=found[-1])
+            (bucket,) = decode_fetch_answer(await served(server, request, of))[0].buckets
+            for header, _ in log_batch.iterate(b"".join(bucket.records)):
+                assert header.base_offset == found[-1]
+                found.append(header.end_offset)
+        return found
+
+    async with running(tmp_path) as server, connected(server) as connection:
+        table_id = await create_table(connection)
+        crowd = [
+            asyncio.ensure_future(offsets_read(server, table_id, session())) for _ in range(TAILS)
+        ]
+
+        await asyncio.gather(*(append(connection, table_id, rows=1) for _ in range(100)))
+
+        assert await asyncio.gather(*crowd) == [list(range(101))] * TAILS
 
 
 async def test_many_appends_before_its_turn_wake_a_tail_once(tmp_path):

@@ -131,7 +131,10 @@ class Dispatcher:
     async def serve(self, frame: RequestFrame, session: Session) -> Answer:
         """Answer one request; nothing that a client sends gets past this point as an exception."""
         began = self._clock.monotonic()
-        code, answer = await self._served(frame, session)
+        if frame.api_key in _WRITES:
+            code, answer = await self._served_first(frame, session)
+        else:
+            code, answer = await self._served(frame, session)
         api = frame.api_key if frame.api_key in APIS else UNKNOWN_API
         self._tally.took(api, self._clock.monotonic() - began)
         if code:
@@ -200,6 +203,15 @@ class Dispatcher:
         if values is not None:
             self._tally.took(ApiKey.LOOKUP, self._clock.monotonic() - began)
         return values
+
+    async def _served_first(self, frame: RequestFrame, session: Session) -> tuple[int, Answer]:
+        """Answer a write before the crowd of readers that it wakes."""
+        turns = self._services.turns
+        turns.hold()
+        try:
+            return await self._served(frame, session)
+        finally:
+            turns.release()
 
     async def _served(self, frame: RequestFrame, session: Session) -> tuple[int, Answer]:
         try:

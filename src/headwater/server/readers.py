@@ -21,8 +21,15 @@ from headwater.wire.fetch import EncodedBucket
 # client after the other: between two slices the loop takes in other requests, which are therefore
 # served first. A tail that waits for its turn gets everything appended until then in one response.
 
-# A turn of the loop costs a hundredth of a fetch, so small slices cost nothing.
+# A crowd, more clients than go on in a few turns, would keep the loop busy all the time. So it
+# works in slices, rests after each, and holds back while a batch is written: so an append is
+# acknowledged before the answers that it gives rise to. Meanwhile more rows come, which then go out
+# in one answer. However much is written, a crowd waits no longer than `HOLD_S_MAX` for its slice.
+
+# A turn of the loop costs a hundredth of a fetch, so a few fetches in each cost nothing.
 FETCHES_PER_TURN = 2
+CROWD_CLIENTS_MIN = 8
+SLICE_S, REST_S, HOLD_S_MAX = 0.001, 0.001, 0.004
 # Only the end of a log is read by many, and that is little at a time.
 KEPT_READ_BYTES_MAX = 256 * 1024
 KEPT_BYTES_MAX = 8 * 1024 * 1024
@@ -39,7 +46,8 @@ class FetchTurns:
     def __init__(self) -> None:
         self._sessions: deque[Session] = deque()
         self._let_go = 0
-        self._is_planned = False
+        self._planned: asyncio.Handle | None = None
+        self._pace = CrowdPace()
 
     async def turn(self, session: Session) -> None:
         """Wait for a turn; without competition that takes no time."""
@@ -54,21 +62,40 @@ class FetchTurns:
         """Let a waiting fetch continue in its turn."""
         if not session.fetches:
             self._sessions.append(session)
+            if len(self._sessions) == CROWD_CLIENTS_MIN:
+                self._pace.begin(asyncio.get_running_loop().time())
         session.fetches.append(waiting)
         self._plan()
+
+    def hold(self) -> None:
+        """Hold a crowd back for a write, until it is released, or for a few milliseconds."""
+        self._pace.writes += 1
+
+    def release(self) -> None:
+        """Let a crowd go on after a write."""
+        self._pace.writes -= 1
+        if not self._pace.writes and self._sessions:
+            if self._planned is not None:
+                self._planned.cancel()
+                self._planned = None
+            self._plan()
 
     def _count(self) -> None:
         self._let_go += 1
         self._plan()
 
     def _plan(self) -> None:
-        if not self._is_planned:
-            self._is_planned = True
-            asyncio.get_running_loop().call_soon(self._next_turn)
+        if self._planned is None:
+            self._planned = asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
-        self._is_planned = False
+        self._planned = None
         self._let_go = 0
+        if len(self._sessions) >= CROWD_CLIENTS_MIN:
+            loop = asyncio.get_running_loop()
+            if (pause_s := self._pace.pause_s(loop.time())) > 0:
+                self._planned = loop.call_later(pause_s, self._next_turn)
+                return
         while self._sessions and self._let_go < FETCHES_PER_TURN:
             session = self._sessions.popleft()
             waiting = session.fetches.popleft()
@@ -78,6 +105,35 @@ class FetchTurns:
             if not waiting.done():
                 waiting.set_result(None)
                 self._count()
+
+
+class CrowdPace:
+    """Tell when a crowd may work, and when it has to rest."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+        """Batches that are being written."""
+        self._worked_until = 0.0
+        self._slice_began: float | None = None
+        self._is_due = False
+
+    def begin(self, now: float) -> None:
+        """Take note of a new crowd, which need not rest."""
+        self._worked_until, self._slice_began = now - REST_S, None
+
+    def pause_s(self, now: float) -> float:
+        """Return how long the crowd has to pause; 0 lets a few fetches go."""
+        if self._slice_began is not None:
+            # A slice that was held back for long enough is worked to its end.
+            is_over = now - self._slice_began >= SLICE_S or (self.writes > 0 and not self._is_due)
+            if not is_over:
+                return 0.0
+            self._worked_until, self._slice_began = now, None
+        left_s = self._worked_until + (HOLD_S_MAX if self.writes else REST_S) - now
+        if left_s > 0:
+            return left_s
+        self._slice_began, self._is_due = now, self.writes > 0
+        return 0.0
 
 
 class SharedReads:
