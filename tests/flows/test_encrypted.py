@@ -5,6 +5,7 @@ and in the log, so that every reader needs both.
 """
 
 import base64
+import json
 import re
 import ssl
 from collections.abc import Iterator
@@ -123,6 +124,22 @@ def test_a_tierer_logs_in_by_its_certificate_and_engines_read_what_it_wrote(tier
         ]
 
     assert counts == [TIERED + FRESH] * 4
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_a_tierer_on_spark_logs_in_by_its_certificate_on_every_worker(tiered):
+    with tiered.connect("root") as hw:
+        log = hw.create_table("fluss.spark", {"id": "BIGINT"}, buckets=2, options=LAKE)
+        log.append([{"id": number} for number in range(TIERED)])
+        hw.acls.grant("User:tierer", ["READ", "WRITE"], "fluss.spark")
+        tier = ("tier", "fluss.spark", "--once", "--master=local[2]", "-o", "json")
+
+        process = Storage(tiered.at).process(*tier, *tiered.flags("tierer"))
+        told, why = process.communicate(timeout=300)
+
+        assert process.returncode == 0, why
+        assert json.loads(told)["rows"] == len(log.scan(mode="lake").to_arrow()) == TIERED
 
 
 def test_who_may_not_write_tiers_nothing(tiered):

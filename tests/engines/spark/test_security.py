@@ -3,11 +3,12 @@
 import pytest
 from pyspark.errors import PySparkException
 
+from headwater.cli.security import make_certificate
 from headwater.engines.spark.lookup_join import lookup_join
 from headwater.engines.spark.options import security_of
 from headwater.errors import HeadwaterError, InvalidOptionError
 from tests.cases import cases
-from tests.engines.security import ROWS, guarded
+from tests.engines.security import PASSWORD, ROWS, guarded
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,54 @@ def test_what_is_wrong_is_told(spark, server, changed, told):
 
     with pytest.raises((PySparkException, HeadwaterError), match=told):
         spark.read.format("headwater").options(**options).load("shop.people").count()
+
+
+@pytest.fixture(scope="module")
+def other_ca(tmp_path_factory) -> str:
+    directory = tmp_path_factory.mktemp("elsewhere")
+    make_certificate.make_server(directory, ["localhost"], days=2)
+    return str(directory / "ca.pem")
+
+
+def test_a_ca_that_did_not_sign_the_certificate_is_told(spark, server, other_ca, tmp_path):
+    options = {**server.options, "client.security.ssl.ca-file": other_ca}
+    rows = spark.createDataFrame([(200, "new")], "id int, name string")
+    streamed = spark.readStream.format("rate").load().selectExpr("int(value) id", "'x' name")
+
+    for attempt in (
+        lambda: spark.read.format("headwater").options(**options).load("shop.people").count(),
+        lambda: spark.readStream.format("headwater").options(**options).load("shop.people"),
+        lambda: written(rows.write, options).save("shop.people"),
+        lambda: followed(streamed, options, tmp_path / "checkpoint"),
+    ):
+        with pytest.raises((PySparkException, HeadwaterError), match=r"ca-file|tls_ca_file") as why:
+            attempt()
+        assert PASSWORD not in str(why.value)
+
+
+def written(writer, options):
+    return writer.format("headwater").options(**options).mode("append")
+
+
+def followed(frame, options, checkpoint):
+    """Write a stream until it has nothing more."""
+    writer = frame.writeStream.format("headwater").options(**options)
+    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    query.start("shop.people").awaitTermination()
+
+
+def test_a_stream_goes_from_table_to_table(spark, server, tmp_path):
+    with server.connect() as hw:
+        hw.create_table("shop.copies", {"id": "int", "name": "string"}, primary_key="id")
+    source = spark.readStream.format("headwater").options(**server.options)
+    target = {**server.options, "table": "shop.copies"}
+    writer = source.load("shop.people").writeStream.format("headwater").options(**target)
+
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+    with server.connect() as hw:
+        assert hw.table("shop.copies").count() == hw.table("shop.people").count()
 
 
 @cases(
