@@ -234,7 +234,10 @@ def text(default: str, description: str) -> str:
 
 def properties(description: str) -> Mapping[str, str]:
     """Declare a mapping of names to values, empty by default."""
-    setting: Mapping[str, str] = field(default_factory=dict, metadata={"description": description})
+    # Some of them are secrets, so none is shown.
+    setting: Mapping[str, str] = field(
+        default_factory=dict, repr=False, metadata={"description": description}
+    )
     return setting
 
 
