@@ -11,6 +11,7 @@ from headwater.errors import ConflictError, InvalidOptionError, TableMissingErro
 from headwater.metrics.exposition import METRICS, Spread
 from headwater.server import metrics_listener
 from headwater.server.metrics import TABLES_SHOWN_MAX, ServerMetrics, _largest
+from headwater.server.remote import copy as remote_copy
 from tests.flows.appending import fetch, table_json
 from tests.server.support import (
     HOST,
@@ -310,3 +311,29 @@ async def test_a_page_that_fails_is_answered():
         await listener.stop()
 
     assert answer.startswith(b"HTTP/1.1 500 ")
+
+
+async def test_the_remote_copy_is_watched(tmp_path):
+    remote = str(tmp_path / "remote")
+    async with watched(tmp_path / "data", remote_data_dir=remote) as server:
+        async with connected(server) as connection:
+            await create_table(connection)
+            await until(lambda: server._services.remote.tally.commits > 1)
+        found = await metrics(server)
+        assert await get(server, "/health") == (200, "ok\n")
+
+    assert found["headwater_remote_owner",] == 1
+    assert found["headwater_remote_bytes_total",] > 1000
+    assert found["headwater_remote_last_commit_timestamp_seconds",] > 0
+
+
+async def test_a_remote_copy_that_cannot_be_made_is_unwell(tmp_path, monkeypatch):
+    monkeypatch.setattr(remote_copy, "UNWELL_BEHIND_S", 0.1)
+    monkeypatch.setattr(remote_copy, "CLAIM_S_MAX", 0.1)
+    (tmp_path / "file").write_text("in the way")
+    remote = str(tmp_path / "file" / "remote")
+    async with watched(tmp_path / "data", remote_data_dir=remote) as server:
+        await until(server._services.remote.reason_unwell)
+
+        assert "The remote copy is" in (await get(server, "/health"))[1]
+        assert (await metrics(server))["headwater_remote_owner",] == 0

@@ -115,7 +115,7 @@ def audit(
 
 def _remote_of(tables: Sequence[str], at: str) -> str | None:
     """Return the remote storage that is meant, if one is."""
-    named = [each for each in tables if "://" in each]
+    named = [each for each in tables if is_remote(each)]
     if not named:
         return at if is_remote(at) else None
     if len(tables) > 1:

@@ -168,6 +168,29 @@ TIERING_FAILURES = _gauge(
     "table",
 )
 
+# ---- the remote storage
+
+REMOTE_OWNER = _gauge(
+    "headwater_remote_owner",
+    "Which owner of its remote storage this server is; 0: none, so nothing is shipped.",
+)
+REMOTE_BEHIND = _gauge(
+    "headwater_remote_behind_seconds", "How long the oldest change waits to be shipped."
+)
+REMOTE_BEHIND_BYTES = _gauge(
+    "headwater_remote_behind_bytes", "Bytes of logs that wait to be shipped."
+)
+REMOTE_LAST_COMMIT = _gauge(
+    "headwater_remote_last_commit_timestamp_seconds",
+    "Moment of the newest commit with changes; 0: none by this server.",
+)
+REMOTE_COMMITS = _counter("headwater_remote_commits", "Commits made in the remote storage.")
+REMOTE_REQUESTS = _counter("headwater_remote_requests", "Requests to the remote storage.")
+REMOTE_BYTES = _counter("headwater_remote_bytes", "Bytes written to the remote storage.")
+REMOTE_FAILURES = _counter(
+    "headwater_remote_failures", "Requests to the remote storage that failed; they are tried again."
+)
+
 # ---- scheduled audits
 
 AUDIT_LAST_RUN = _gauge(

@@ -279,7 +279,7 @@ def _library(name: str) -> ModuleType:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
+    return str(error).partition("\n")[0].rstrip(".") + "."
 
 
 def _unreachable(address: str, what: str, error: BaseException) -> errors.RemoteUnreachableError:

@@ -21,10 +21,12 @@ from headwater.metrics.exposition import (
 from headwater.metrics.tallies import UNKNOWN_API, AuditTally
 from headwater.model.bucket import TableBucket
 from headwater.model.path import TablePath
+from headwater.remote.shipper import RemoteTally
 from headwater.server.context import Services
 from headwater.server.listener import Listener
 from headwater.server.metrics_listener import Page
 from headwater.server.quotas import Quotas
+from headwater.server.remote.copy import RemoteCopy
 from headwater.server.tablets import Tablets
 from headwater.wire.apis import ApiKey
 
@@ -44,10 +46,16 @@ def reasons_unwell(services: Services) -> list[str]:
         *(f"{_named(each, paths)} is fenced." for each in fenced(tablets)),
         *(f"{_named(each, paths)} cannot be opened." for each in unopenable(tablets)),
         *(f"Rows of {_named(each, paths)} are damaged." for each in damaged(tablets)),
+        *_remote_reasons(services.remote),
         *_audit_reasons(services.tallies.audit),
     ]
     left = len(reasons) - REASONS_SHOWN_MAX
     return [*reasons[:REASONS_SHOWN_MAX], *([f"There are {left} more."] if left > 0 else [])]
+
+
+def _remote_reasons(remote: RemoteCopy | None) -> list[str]:
+    reason = "" if remote is None else remote.reason_unwell()
+    return [reason] if reason else []
 
 
 def _audit_reasons(audit: AuditTally) -> Iterator[str]:
@@ -98,6 +106,7 @@ class ServerMetrics:
         yield from self._written()
         yield from self._requested()
         yield from self._tiered()
+        yield from _shipped(self._services.remote)
         yield from _audited(self._services.tallies.audit)
         yield value(exposition.THREADS, threading.active_count())
         yield value(exposition.TASKS, len(asyncio.all_tasks()))
@@ -181,6 +190,18 @@ def _limited(quotas: Quotas | None) -> Iterator[Reading]:
     }
     yield Values(exposition.THROTTLED_SECONDS, _largest(waited))
     yield Values(exposition.QUOTA_REFUSALS, _largest(refused))
+
+
+def _shipped(remote: RemoteCopy | None) -> Iterator[Reading]:
+    tally = RemoteTally() if remote is None else remote.tally
+    yield value(exposition.REMOTE_OWNER, remote.epoch if remote else 0)
+    yield value(exposition.REMOTE_BEHIND, remote.behind_s if remote else 0)
+    yield value(exposition.REMOTE_BEHIND_BYTES, remote.behind_bytes if remote else 0)
+    yield value(exposition.REMOTE_LAST_COMMIT, remote.last_commit_ms / _MS if remote else 0)
+    yield value(exposition.REMOTE_COMMITS, tally.commits)
+    yield value(exposition.REMOTE_REQUESTS, tally.requests)
+    yield value(exposition.REMOTE_BYTES, tally.size_bytes)
+    yield value(exposition.REMOTE_FAILURES, tally.errors)
 
 
 def _audited(audit: AuditTally) -> Iterator[Reading]:

@@ -50,7 +50,7 @@ def missing(report: RemoteReport, *, now_ms: int, is_newest: bool) -> str:
     if report.is_last:
         return "Nothing is missing: the server had stopped, and everything was there."
     ago_s = max(now_ms - report.at_ms, 0) / _MS
-    rate = f"{report.rows_per_s:,.0f} rows a second" if report.rows_per_s else "no rows"
+    rate = f"{report.rows_per_s:,.1f} rows a second" if report.rows_per_s else "no rows"
     return (
         f"Rows that the server took after that, {ago_s:,.1f} s ago, are missing; when it was last "
         f"heard of, {rate} came in."

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from headwater import errors
 from headwater.config.server import ServerSettings
+from headwater.config.table_options import LakeOptions
 from headwater.log.log import Log
 from headwater.model.bucket import TableBucket
 from headwater.remote.history import newest_tree
@@ -37,6 +38,10 @@ LAST_ROUND_S_MAX = 30.0
 OWNER_CHECK_S = 10.0
 HURRY_S = 0.02
 NAME_BYTES = 8
+RESTORE_HINT = (
+    "Restore the newest state from there and serve that; without --remote, or with another address,"
+    " this directory can still be served."
+)
 UNWELL_BEHIND_S = 60.0
 _events = Events("remote")
 T = TypeVar("T")
@@ -164,6 +169,7 @@ class RemoteCopy:
     async def start(self, on_lost: Callable[[], object]) -> None:
         """Take the remote storage, or go on trying if it cannot be reached now."""
         self._on_lost = on_lost
+        self._tell_of_lake()
         claiming = asyncio.get_running_loop().create_task(self._claim())
         done, _ = await asyncio.wait([claiming], timeout=CLAIM_S_MAX)
         if done:
@@ -213,6 +219,17 @@ class RemoteCopy:
             history_ms=round(self._settings.remote_history_s * 1000),
         )
 
+    def _tell_of_lake(self) -> None:
+        """Warn of a lake that is lost with the disk."""
+        tables = self._catalog.tables.all()
+        has_lake = any(LakeOptions.of(each.descriptor.properties).enabled for each in tables)
+        if has_lake and not self._settings.lake_properties:
+            _events.warning(
+                "the lake below the directory is not shipped",
+                hint="Put it on an object store with --lake; rows that expired from the log are "
+                "only there.",
+            )
+
     # ---- ownership
 
     async def _claim(self) -> None:
@@ -258,7 +275,8 @@ class RemoteCopy:
         if tree.owner not in self._catalog.remote_owners:
             raise errors.RemoteTakenError(
                 f"Another server took over {address}: it was restored from there and went on, so "
-                "rows that are only in this directory are in no copy."
+                "rows that are only in this directory are in no copy.",
+                hint=RESTORE_HINT,
             )
         lacking = [
             bucket
@@ -269,7 +287,8 @@ class RemoteCopy:
             where = f", such as rows of {lacking[0]}" if lacking else ""
             raise errors.RemoteTakenError(
                 f"This directory is older than its copy in {address}: it lacks what was written "
-                f"later{where}."
+                f"later{where}.",
+                hint=RESTORE_HINT,
             )
 
     # ---- rounds
