@@ -190,7 +190,7 @@ FREE_NAMES = (
 
 NO_EFFECT: Mapping[str, str] = {
     options.LOG_LOCAL_TTL.name: "Rows are not read from remote storage: 'table.log.ttl' decides.",
-    options.LOG_TIERED_LOCAL_SEGMENTS.name: "Rows are not read from remote storage, so all segments are local.",
+    options.LOG_TIERED_LOCAL_SEGMENTS.name: "Rows are not read from remote storage.",
     options.KV_STANDBY_REPLICA_ENABLED.name: "There is one server, so there is no standby.",
 }
 """Options of Fluss that are taken for the sake of its clients, and why they do nothing here."""
