@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater import errors
-from headwater.console.pages import rows, storage
+from headwater.console.pages import rows, sql, storage
 from headwater.console.sessions import ConsoleSession, ConsoleSessions, StaleFormError
 from headwater.console.web import HEADERS, STATIC, ConsoleState, Visit, rendered, told, with_query
 from headwater.doors.storage import DoorCaller, DoorStorage
@@ -46,8 +46,14 @@ PAGES: Mapping[str, Handler] = {
     "/tables/{database}/{table}/key": rows.show_key,
     "/tables/{database}/{table}/sample": rows.show_sample,
     "/tables/{database}/{table}/plan": rows.show_plan,
+    "/sql": sql.show_sql,
+    "/sql/words": sql.words,
 }
-ACTS: Mapping[str, Handler] = {}
+ACTS: Mapping[str, Handler] = {
+    "/sql/run": sql.run,
+    "/sql/cancel": sql.cancel,
+    "/sql/export": sql.export,
+}
 
 
 class ConsoleApp:

@@ -11,6 +11,7 @@ from headwater import errors
 from headwater.console.app import ConsoleApp
 from headwater.console.facts.growth import Glances, Growth
 from headwater.console.facts.lags import LagHistory
+from headwater.console.facts.sql import SqlDesk
 from headwater.console.feed import (
     EVERY_S,
     MeasuredServer,
@@ -59,6 +60,7 @@ class ConsoleDoor:
         self._storage = storage
         self._listener = listener
         self._feed = MetricsFeed(measured, self._clock)
+        self._desk = SqlDesk(self._clock)
         state = ConsoleState(
             place=storage.place,
             rules=rules,
@@ -67,6 +69,7 @@ class ConsoleDoor:
             growth=Growth(),
             lags=LagHistory(),
             glances=Glances(self._clock),
+            desk=self._desk,
         )
         self._app = ConsoleApp(storage, state)
         self._server: _Server | None = None
@@ -109,6 +112,7 @@ class ConsoleDoor:
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.close()
+        await aside(self._desk.close)
 
 
 def rules_for(listener: DoorListener, *, may_edit: bool, report: Path | None) -> ConsoleRules:

@@ -83,7 +83,7 @@ class ConsoleSessions:
     def begin(self, caller: DoorCaller = NOBODY) -> ConsoleSession:
         """Begin a session under a new name."""
         now_s = self._clock.monotonic()
-        session = ConsoleSession(_random_name(), _random_name(), caller, now_s, now_s)
+        session = ConsoleSession(random_name(), random_name(), caller, now_s, now_s)
         held, most = (
             (self._members, SESSIONS_MAX) if caller.is_somebody else (self._visitors, VISITORS_MAX)
         )
@@ -100,5 +100,6 @@ class ConsoleSessions:
             self._visitors.pop(session.name, None)
 
 
-def _random_name() -> str:
+def random_name() -> str:
+    """Make a name that nobody can guess."""
     return urlsafe_b64encode(random_bytes(_NAME_BYTES)).decode()

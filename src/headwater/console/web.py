@@ -17,6 +17,7 @@ from headwater.client.sync.client import Client
 from headwater.console.facts.growth import Glances, Growth
 from headwater.console.facts.lags import LagHistory
 from headwater.console.facts.overview import Overview
+from headwater.console.facts.sql import SqlDesk
 from headwater.console.feed import MetricsFeed
 from headwater.console.sessions import ConsoleSession
 from headwater.doors.storage import DoorPlace
@@ -26,7 +27,7 @@ from headwater.runtime.clock import Clock
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
-NAVIGATION = ("/", "/tables")
+NAVIGATION = ("/", "/tables", "/sql")
 """The pages that the menu leads to."""
 UNKNOWN = "\u2013"
 CELL_CHARACTERS_MAX = 300
@@ -163,6 +164,7 @@ class ConsoleState:
     growth: Growth
     lags: LagHistory
     glances: Glances[Overview]
+    desk: SqlDesk
     templates: Environment = field(default_factory=environment)
 
     @property

@@ -151,3 +151,106 @@ document.body.addEventListener("htmx:afterSwap", () => {
     if (left <= 0 || !part.rows.length) part.remove(); else left -= part.rows.length;
   }
 });
+
+// ---- SQL: keys, completion, saved queries, answers as lines
+
+const editor = document.querySelector("[data-sql]");
+if (editor) {
+  const list = document.getElementById("complete");
+  let words = { tables: [], columns: [] }, shownWords = [], chosen = 0, asked = null;
+  const typedWord = () => /[\w.$]*$/.exec(editor.value.slice(0, editor.selectionStart))[0];
+  const hide = () => {
+    list.hidden = true;
+    editor.setAttribute("aria-expanded", "false");
+    editor.removeAttribute("aria-activedescendant");
+  };
+  const mark = () => {
+    [...list.children].forEach((item, at) => item.setAttribute("aria-selected", String(at === chosen)));
+    editor.setAttribute("aria-activedescendant", `word-${chosen}`);
+    list.children[chosen]?.scrollIntoView({ block: "nearest" });
+  };
+  const accept = () => {
+    const word = typedWord(), at = editor.selectionStart;
+    editor.setRangeText(shownWords[chosen], at - word.length, at, "end");
+    hide();
+  };
+  const offer = () => {
+    const word = typedWord().toLowerCase();
+    if (word.length < 2) return hide();
+    const all = [...words.columns, ...words.tables];
+    const starts = all.filter((each) => each.toLowerCase().startsWith(word));
+    const holds = all.filter((each) => !starts.includes(each) && each.toLowerCase().includes(word));
+    shownWords = [...starts, ...holds].filter((each) => each.toLowerCase() !== word).slice(0, 12);
+    if (!shownWords.length) return hide();
+    chosen = 0;
+    list.replaceChildren(...shownWords.map((each, at) => {
+      const item = document.createElement("li");
+      item.id = `word-${at}`;
+      item.role = "option";
+      item.textContent = each;
+      item.addEventListener("mousedown", (event) => { event.preventDefault(); chosen = at; accept(); });
+      return item;
+    }));
+    list.hidden = false;
+    editor.setAttribute("aria-expanded", "true");
+    mark();
+  };
+  const learn = async () => {
+    const answer = await fetch(`/sql/words?text=${encodeURIComponent(editor.value.slice(0, 4000))}`, { credentials: "same-origin" }).catch(() => null);
+    if (answer?.ok && !answer.redirected) words = await answer.json();
+  };
+  learn();
+  editor.addEventListener("input", () => {
+    offer();
+    clearTimeout(asked);
+    asked = setTimeout(learn, 600);
+  });
+  editor.addEventListener("blur", hide);
+  editor.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
+      event.preventDefault();
+      hide();
+      document.querySelector("[data-run]").click();
+    } else if (!list.hidden && (event.key === "Tab" || event.key === "Enter")) {
+      event.preventDefault();
+      accept();
+    } else if (!list.hidden && event.key === "Escape") {
+      hide();
+    } else if (!list.hidden && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+      event.preventDefault();
+      chosen = (chosen + (event.key === "ArrowDown" ? 1 : shownWords.length - 1)) % shownWords.length;
+      mark();
+    }
+  });
+
+  const saved = () => JSON.parse(localStorage.getItem("queries") || "{}");
+  const showSaved = () => {
+    document.querySelector("[data-save-list]").replaceChildren(...Object.entries(saved()).map(([name, text]) => {
+      const item = document.createElement("li"), open = document.createElement("button"), drop = document.createElement("button");
+      open.type = drop.type = "button";
+      open.textContent = name;
+      open.addEventListener("click", () => { editor.value = text; editor.focus(); });
+      drop.textContent = "Remove";
+      drop.className = "quiet";
+      drop.setAttribute("aria-label", `Remove ${name}`);
+      drop.addEventListener("click", () => {
+        const { [name]: _, ...others } = saved();
+        localStorage.setItem("queries", JSON.stringify(others));
+        showSaved();
+      });
+      item.append(open, " ", drop);
+      return item;
+    }));
+  };
+  document.querySelector("[data-save]").addEventListener("click", () => {
+    const field = document.querySelector("[data-save-name]");
+    if (!field.value.trim() || !editor.value.trim()) return field.focus();
+    localStorage.setItem("queries", JSON.stringify({ ...saved(), [field.value.trim()]: editor.value }));
+    field.value = "";
+    showSaved();
+  });
+  showSaved();
+  document.body.addEventListener("htmx:afterSwap", (event) => {
+    for (const figure of event.target.querySelectorAll("[data-answer]")) new Chart(figure).draw(JSON.parse(figure.dataset.answer));
+  });
+}

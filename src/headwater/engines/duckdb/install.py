@@ -1,15 +1,18 @@
 """Install a storage into a connection of DuckDB: its functions, macros and views."""
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import duckdb
 from duckdb.func import FunctionNullHandling
 
+from headwater.client.sync.client import Client
+from headwater.client.sync.scan import View
 from headwater.engines.duckdb.catalog import Views, offsets_sql, snapshots_sql, tables_sql
 from headwater.engines.duckdb.planner import SqlPlanner, Storages
 from headwater.engines.duckdb.request import table_asked, tables_asked
-from headwater.engines.duckdb.sql import name_sql
+from headwater.engines.duckdb.sql import list_sql, name_sql
 from headwater.engines.duckdb.streams import NumberedStreams, Relations, hinted
 from headwater.engines.storages import StoragePlace
 from headwater.errors import HeadwaterError, RequestError
@@ -78,9 +81,42 @@ def install(
     storages = Storages(at, lake)
     if at is not None:
         storages.of(None)
+    _install(con, storages, alias=alias, has_views=at is not None)
+
+
+def install_closed(
+    con: duckdb.DuckDBPyConnection,
+    client: Client,
+    *,
+    alias: str = ALIAS,
+    seen: Callable[[View], None],
+) -> None:
+    """Install the tables of a client, and close the connection to everything else for good.
+
+    For queries of people who must reach nothing but these tables: no file, no network, no
+    extension, no variable of this program, no other storage. `seen` is told of every view that is
+    read. DATABASE.TABLE is found without the name of the catalog.
+    """
+    _install(con, Storages(client, None, is_closed=True), alias=alias, has_views=True, seen=seen)
+    con.execute(f"USE {name_sql(alias)}.main")
+    # The one file that plans name: it is never opened, see `nothing`.
+    con.execute(f"SET allowed_paths = {list_sql([os.devnull])}")
+    for setting in ("python_enable_replacements", "enable_external_access"):
+        con.execute(f"SET {setting} = false")
+    con.execute("SET lock_configuration = true")
+
+
+def _install(
+    con: duckdb.DuckDBPyConnection,
+    storages: Storages,
+    *,
+    alias: str,
+    has_views: bool,
+    seen: Callable[[View], None] | None = None,
+) -> None:
     streams = NumberedStreams()
     relations = Relations(con, streams, alias=alias)
-    planner = SqlPlanner(storages, relations, streams)
+    planner = SqlPlanner(storages, relations, streams, seen=seen)
     views = Views(planner, storages, relations, alias=alias)
     functions: dict[str, Callable[[str], str]] = {
         "plan": planner.plan,
@@ -94,7 +130,7 @@ def install(
         _create_function(con, function_name(alias, name), function)
     with planner.describing():  # A macro without arguments is planned when it is made.
         _create_macros(con, alias)
-    if at is not None:
+    if has_views:
         views.refresh()
 
 

@@ -161,13 +161,25 @@ SHARED_MAX = 64
 class Storages:
     """Find the storage that a query names, or the one that was installed."""
 
-    def __init__(self, installed: StoragePlace | None, lake: Mapping[str, str] | None) -> None:
+    def __init__(
+        self,
+        installed: StoragePlace | None,
+        lake: Mapping[str, str] | None,
+        *,
+        is_closed: bool = False,
+    ) -> None:
         self._installed = installed
         self._lake = dict(lake or {})
+        self._is_closed = is_closed
 
     def of(self, bootstrap: str | None) -> Client:
         """Return a client."""
         if bootstrap is not None:
+            if self._is_closed:
+                raise RequestError(
+                    "Here only the tables of this storage can be read.",
+                    hint="Leave the address out: fluss_read('DATABASE', 'TABLE').",
+                )
             return opened(bootstrap, lake=self._lake)
         if self._installed is None:
             raise RequestError(
@@ -179,9 +191,21 @@ class Storages:
 
 
 class SqlPlanner:
-    """Turn reads of tables into SQL."""
+    """Turn reads of tables into SQL.
 
-    def __init__(self, storages: Storages, relations: Relations, streams: NumberedStreams) -> None:
+    With `seen` no file is read by DuckDB, which then needs no access to any: all rows come from
+    streams, and `seen` is told of the view of every read.
+    """
+
+    def __init__(
+        self,
+        storages: Storages,
+        relations: Relations,
+        streams: NumberedStreams,
+        *,
+        seen: Callable[[View], None] | None = None,
+    ) -> None:
+        self._seen = seen
         self._storages = storages
         self._relations = relations
         self._streams = streams
@@ -259,6 +283,11 @@ class SqlPlanner:
         )
         schema = view.value.table.schema
         check_columns(schema)
+        if self._seen is not None:
+            self._seen(view)
+            plan = NativePlan(groups=(), tail=(), others=view.plan().splits, key=schema.primary_key)
+            rows = _rows(self._views.keep(table, view), schema, plan)
+            return rendered(schema, plan, self._numbers(view.schema, rows=rows))
         plan = native = _native(view, schema)
         if not request.is_elsewhere:
             files = self._keyed if table.is_keyed else self._tails
