@@ -8,7 +8,8 @@ use Headwater as well. On clusters that have a lake, of Iceberg or of Paimon, a 
 of Spark writes, tiers and reads tables, and others read lake and log as one, while tablet servers
 are killed. The tests of Spark run over Spark Connect, on a standalone cluster of Spark, and on the
 older versions that we name. Lake tables that we write are read, and written to, by Paimon in Java,
-by Iceberg's runtime on Spark, and by DuckDB. Catalogs of lakes are kept in PostgreSQL, and by the
+by Iceberg's runtime on Spark, and by DuckDB. Those two and Daft read lake and log as one through
+the door of Iceberg. Catalogs of lakes are kept in PostgreSQL, and by the
 REST catalog that Iceberg's own clients are tested with. All of that runs in named parts, one after
 the other; whatever became of one, the next one runs, and at the end stands what failed.
 """
@@ -46,6 +47,7 @@ WORK = ROOT / ".interop"
 PYFLUSS = "pyfluss==1.0.0"
 CONTRACT_VARIABLE = "HEADWATER_CONTRACT_AT"  # as tests/contract names it
 OTHER_READERS = "tests/interop/lake"
+THROUGH_DOORS = "tests/interop/doors"
 OBJECT_STORES = "tests/interop/object_stores"
 CLUSTERS_WITH_LAKES = ("tests/interop/tiering", "tests/interop/pipeline")
 IN_JAVA = "tests/interop/java"
@@ -103,6 +105,7 @@ def _parts() -> dict[str, Callable[[], int]]:
         "catalogs": run_on_catalogs,
         "java": run_java_against_headwater,
         "spark": run_on_spark,
+        "doors": run_on_doors,
     }
 
 
@@ -145,6 +148,12 @@ def run_on_spark() -> int:
 def run_on_lakes() -> int:
     """Have readers that know nothing of Headwater read the lake tables that it writes."""
     return run_tests("-m", "interop", OTHER_READERS)
+
+
+def run_on_doors() -> int:
+    """Have other engines read through doors while rows are written and tiered."""
+    ensure_java()
+    return run_tests("-m", "interop", THROUGH_DOORS)
 
 
 def run_on_object_store() -> int:

@@ -1,4 +1,4 @@
-"""Other people's readers of lake tables, fetched and run: DuckDB, Iceberg on Spark, Paimon."""
+"""Other people's readers of lake tables and of doors, fetched and run, each in a process."""
 
 import subprocess
 import sys
@@ -11,6 +11,7 @@ from scripts.maven import Artifact, fetch, fetch_all
 
 WORK = Path(__file__).parents[1] / ".interop"
 DUCKDB = "1.5.5"
+DAFT = "0.7.26"
 # The newest Spark that a runtime of Iceberg is published for.
 ICEBERG_SPARK = "4.1.4"
 ICEBERG = Artifact("org.apache.iceberg", "iceberg-spark-runtime-4.1_2.13", "1.12.0")
@@ -37,6 +38,28 @@ def iceberg_reader(catalog: str, directory: Path, *, log: Path) -> AbstractConte
         LAKE=str(directory),
         PYSPARK_PYTHON=sys.executable,
     )
+
+
+def door_reader(engine: str, door: str, *, log: Path) -> AbstractContextManager[Foreign]:
+    """Run an engine that reads tables through the door of Iceberg."""
+    variables = {"ENGINE": engine, "DOOR": door}
+    match engine:
+        case "duckdb":
+            names = ("avro", "httpfs", "iceberg")
+            extensions = (f"duckdb-extension-{name}=={DUCKDB}" for name in names)
+            packages = _installed(f"duckdb-http-{DUCKDB}", f"duckdb=={DUCKDB}", *extensions)
+        case "daft":
+            packages = _installed(f"daft-{DAFT}", f"daft=={DAFT}")
+        case "spark":
+            packages = _installed(f"pyspark-{ICEBERG_SPARK}", f"pyspark=={ICEBERG_SPARK}")
+            variables |= {
+                "JAVA_HOME": str(java_home()),
+                "JARS": str(fetch(ICEBERG)),
+                "PYSPARK_PYTHON": sys.executable,
+            }
+        case _:
+            raise ValueError(f"There is no engine {engine!r}.")
+    return foreign("scripts.door_reader", log=log, packages=packages, **variables)
 
 
 def paimon_reader(warehouse: str, *, log: Path) -> AbstractContextManager[Foreign]:

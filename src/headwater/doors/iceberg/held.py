@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
+from pyiceberg.table.snapshots import Snapshot
+
 from headwater.client.sync.scan import View
 from headwater.client.sync.table import Table
 from headwater.doors.iceberg.origins import OriginPlaces, TableOrigin
@@ -27,6 +29,8 @@ ORIGIN_S_MAX = 60.0
 """Seconds for which the metadata of a lake table is used again while its snapshot is the same."""
 ANSWERS_MAX = 8
 """Answers of one table that are kept for those who ask for the same position again."""
+EARLIER_MAX = 16
+"""Positions told of before that stand in the metadata of the newest."""
 _events = Events("doors.iceberg")
 
 
@@ -139,7 +143,7 @@ class _Told:
     """A position that somebody was told of, and when that was last."""
 
     files: frozenset[str]
-    snapshot_id: int
+    snapshot: Snapshot
     source: str
     answer: HotTable | None
     at: float
@@ -244,7 +248,7 @@ class HeldTable:
         assert told.answer is not None, "looked at before"
         told.at = self._clock.monotonic()
         self._told.move_to_end(token)
-        return told.answer, LoadCost(told.snapshot_id, TailTally(), is_shared=True)
+        return told.answer, LoadCost(told.snapshot.snapshot_id, TailTally(), is_shared=True)
 
     def _origin_of(self, view: View) -> TableOrigin:
         """Return what the view is built on, which is asked again from time to time only."""
@@ -288,22 +292,27 @@ class HeldTable:
         if keeps:
             self._pieces = pieces
         token = view.token()
+        earlier = [told.snapshot for told in self._told.values()][-EARLIER_MAX:] if keeps else []
         writer = SnapshotWriter(
-            origin=origin, location=location, token=token, now_ms=self._clock.now_ms()
+            origin=origin,
+            location=location,
+            token=token,
+            now_ms=self._clock.now_ms(),
+            earlier=earlier,
         )
         served = writer.write(files)
         self._files |= served.files
         tail.written.byte_count += served.byte_count
         self._told[token] = _Told(
             files=served.files,
-            snapshot_id=served.snapshot_id,
+            snapshot=served.snapshot,
             source=origin.source,
             answer=_answer(served),
             at=self._clock.monotonic(),
         )
         for old in list(self._told.values())[:-ANSWERS_MAX]:
             old.answer = None
-        return LoadCost(served.snapshot_id, tail.written)
+        return LoadCost(served.snapshot.snapshot_id, tail.written)
 
     def _sweep(self) -> None:
         """Remove the files that nobody was told of and no later load builds on."""

@@ -22,6 +22,8 @@ from headwater.lake.iceberg.manifests import IcebergManifests, properties_of
 POSITION = "headwater.token"
 """In the summary of a served snapshot: the position, which every other reader takes as well."""
 TAIL_ROWS = "headwater.tail-rows"
+AGE_MS = 60_000
+"""How old a snapshot says that it is when it is made, if the lake has none that is younger."""
 _ID_BYTES = 8
 _ID_MASK = 2**63 - 1
 
@@ -36,7 +38,7 @@ def snapshot_id_of(token: str) -> int:
 class ServedSnapshot:
     """A snapshot that was written for a load, and is not committed."""
 
-    snapshot_id: int
+    snapshot: Snapshot
     metadata: str
     """The metadata of the table as JSON."""
     location: str
@@ -56,6 +58,9 @@ class SnapshotWriter:
     """The folder into which it writes."""
     token: str
     now_ms: int
+    earlier: Sequence[Snapshot] = ()
+    """Snapshots that were served before and are still lent: some engines load a table twice for
+    one query, and look in the second answer for the snapshot of the first."""
     written: list[str] = field(default_factory=list)
 
     def write(self, files: Sequence[DataFile]) -> ServedSnapshot:
@@ -89,24 +94,32 @@ class SnapshotWriter:
                 "snapshot-id": manifests.snapshot_id,
                 "parent-snapshot-id": parent_id,
                 "sequence-number": manifests.sequence_number,
-                "timestamp-ms": max(self.now_ms, held.last_updated_ms),
+                "timestamp-ms": self._time_ms(held),
                 "manifest-list": place,
                 "summary": self._summary(files, before),
                 "schema-id": held.current_schema_id,
             }
         )
-        text = _with_snapshot(held, snapshot).model_dump_json()
+        text = _with_snapshots(held, self.earlier, snapshot).model_dump_json()
         location = f"{folder}/{new_id()}.metadata.json"
         self.written.append(location)
         with manifests.io.new_output(location).create(overwrite=True) as stream:
             stream.write(text.encode())
         return ServedSnapshot(
-            snapshot_id=snapshot.snapshot_id,
+            snapshot=snapshot,
             metadata=text,
             location=location,
             files=frozenset((*self.written, *(file.file_path for file in files))),
             byte_count=sum(len(manifests.io.new_input(each)) for each in self.written),
         )
+
+    def _time_ms(self, held: TableMetadata) -> int:
+        """Return when the snapshot was made, as it says: after all others, and a while ago.
+
+        Engines that keep to one moment in a transaction leave out what is younger than that.
+        """
+        others = [each.timestamp_ms for each in (*held.snapshots, *self.earlier)]
+        return max(self.now_ms - AGE_MS, *(each + 1 for each in others), held.last_updated_ms)
 
     def _summary(self, files: Sequence[DataFile], before: Snapshot | None) -> Summary:
         counts = summary_of(
@@ -126,20 +139,31 @@ def _free(number: int, metadata: TableMetadata) -> int:
     return number
 
 
-def _with_snapshot(metadata: TableMetadata, snapshot: Snapshot) -> TableMetadata:
-    """Return metadata whose newest snapshot is one more; all others stay as they are."""
+def _with_snapshots(
+    metadata: TableMetadata, earlier: Sequence[Snapshot], newest: Snapshot
+) -> TableMetadata:
+    """Return metadata with more snapshots; all that it has stay as they are."""
     entry = SnapshotLogEntry.model_validate(
-        {"snapshot-id": snapshot.snapshot_id, "timestamp-ms": snapshot.timestamp_ms}
+        {"snapshot-id": newest.snapshot_id, "timestamp-ms": newest.timestamp_ms}
     )
     main = SnapshotRef.model_validate(
-        {"snapshot-id": snapshot.snapshot_id, "type": SnapshotRefType.BRANCH}
+        {"snapshot-id": newest.snapshot_id, "type": SnapshotRefType.BRANCH}
     )
+    schemas = {schema.schema_id for schema in metadata.schemas}
+    taken = {newest.snapshot_id, *(each.snapshot_id for each in metadata.snapshots)}
+    known = [
+        each
+        for each in earlier
+        if each.snapshot_id not in taken
+        and each.schema_id in schemas
+        and (each.sequence_number or 0) <= (newest.sequence_number or 0)
+    ]
     return metadata.model_copy(
         update={
-            "snapshots": [*metadata.snapshots, snapshot],
-            "current_snapshot_id": snapshot.snapshot_id,
-            "last_sequence_number": snapshot.sequence_number,
-            "last_updated_ms": snapshot.timestamp_ms,
+            "snapshots": [*metadata.snapshots, *known, newest],
+            "current_snapshot_id": newest.snapshot_id,
+            "last_sequence_number": newest.sequence_number,
+            "last_updated_ms": newest.timestamp_ms,
             "snapshot_log": [*metadata.snapshot_log, entry],
             "refs": {**metadata.refs, MAIN_BRANCH: main},
         }
