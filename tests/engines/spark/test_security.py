@@ -1,5 +1,9 @@
 """Spark over TLS, with a login by SCRAM: reads, writes, lookups, and what is refused."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 from pyspark.errors import PySparkException
 
@@ -91,6 +95,26 @@ def test_a_stream_goes_from_table_to_table(spark, server, tmp_path):
 
     with server.connect() as hw:
         assert hw.table("shop.copies").count() == hw.table("shop.people").count()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_the_ui_of_spark_shows_no_secret(server):
+    with server.connect() as hw:
+        hw.create_table("shop.seen", {"id": "int", "name": "string"}, primary_key="id")
+    lake = {"credential": "id:pl4nted", "uri": "postgresql://ann:pl4nted@db.example.org/lake"}
+    options = json.dumps({**server.options, "lake.options": json.dumps(lake)})
+    job = [sys.executable, "-m", "tests.engines.spark.ui_job", options, "shop.people", "shop.seen"]
+
+    done = subprocess.run(job, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout.splitlines()[-1])
+    assert len(shown["environment"]) > 1000
+    assert sum(page.startswith("query") for page in shown) > 2
+    for page, text in {**shown, "log": done.stderr}.items():
+        assert "pl4nted" not in text, page
+        assert PASSWORD not in text, page
 
 
 @cases(
