@@ -139,6 +139,7 @@ def run_on_spark() -> int:
     """Run the tests of Spark over Connect, on a cluster of two workers, and on older versions."""
     tests = ("-m", "spark and not torture", "tests/engines/spark")
     codes = [run_tests(*tests, f"--spark={mode}") for mode in ("connect", "standalone")]
+    codes.append(run_tests("tests/pipelines/test_stories.py", "--spark=connect"))
     for version in OLDER_SPARKS:
         print(f"Spark {version}", flush=True)
         codes.append(run_tests(*tests, PYTHONPATH=str(fetch_spark(version))))

@@ -47,6 +47,7 @@ OVER_CONNECT = (
     f"{_FOLDER}/test_batch_sink.py::test_a_named_write_lands_once_however_often_the_job_is_run",
     f"{_FOLDER}/test_stream_sink.py::test_every_micro_batch_is_appended",
     f"{_FOLDER}/catalog/test_install.py::test_over_connect_each_table_is_a_view",
+    "tests/pipelines/test_stories.py::test_a_stream_is_enriched_by_key",
 )
 
 

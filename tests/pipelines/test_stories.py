@@ -18,6 +18,7 @@ from headwater.errors import (
     JobFailedError,
     MissingError,
     StatementError,
+    UnsupportedError,
 )
 from headwater.pipelines import session
 from headwater.pipelines.catalogs.spark import unusable
@@ -61,7 +62,7 @@ class Pipeline:
 
 
 @pytest.fixture
-def make_pipeline(classic_spark, served, tmp_path):
+def make_pipeline(spark, served, tmp_path):
     database = f"d{uuid.uuid4().hex[:8]}"
     begin = f"""
         CREATE CATALOG hw WITH ('type' = 'fluss', 'bootstrap.servers' = '{served.address}');
@@ -72,7 +73,7 @@ def make_pipeline(classic_spark, served, tmp_path):
     made = []
 
     def make() -> Pipeline:
-        conductor = Conductor(classic_spark, lambda s, n, label: plan(s, n, label=label))
+        conductor = Conductor(spark, lambda s, n, label: plan(s, n, label=label))
         made.append(Pipeline(conductor, served.client, database, begin))
         made[-1].run(begin)
         return made[-1]
@@ -164,6 +165,25 @@ def version_at(changes, currency, moment):
         if change["currency"] == currency and is_then and kind != "update_before":
             found = None if kind == "delete" else change["rate"]
     return found
+
+
+def test_changes_and_the_lake_are_tables_of_their_own(make_pipeline):
+    pipeline = make_pipeline()
+
+    *_, changes, lake = pipeline.run("""SET 'execution.runtime-mode' = 'batch';
+        CREATE TABLE stock (item STRING, n INT, PRIMARY KEY (item) NOT ENFORCED);
+        INSERT INTO stock VALUES ('tea', 1);
+        INSERT INTO stock VALUES ('tea', 2);
+        SELECT _change_type, n FROM stock$changelog ORDER BY _log_offset;
+        SELECT MAX(after.n) AS n FROM `stock$binlog`;""")
+    declared = pipeline.conductor.state.find(pipeline.conductor.state.full(("stock$lake",)))
+
+    kinds = [tuple(row) for row in changes.rows.collect()]
+    assert kinds == [("insert", 1), ("update_before", 1), ("update_after", 2)]
+    assert [row.n for row in lake.rows.collect()] == [2]
+    assert declared.options["scan.mode"] == "lake"
+    with pytest.raises(StatementError):
+        pipeline.run("INSERT INTO stock$changelog SELECT * FROM stock$changelog;")
 
 
 def test_rows_are_joined_with_the_versions_of_their_own_times(make_pipeline):
@@ -274,18 +294,9 @@ def test_a_materialized_table_follows_its_query(make_pipeline):
     assert pipeline.rows("counts") == [("tea", 2)]
 
 
+@pytest.mark.usefixtures("classic_spark")
 def test_a_streaming_query_prints_what_changes(make_pipeline, capsys):
-    pipeline = make_pipeline()
-    options = RunOptions(
-        texts=[],
-        restart=False,
-        once=False,
-        settings={},
-        spark=SparkOptions(master="local[2]", remote=None),
-        output=Output.CSV,
-        debug=False,
-    )
-    console = PipelineConsole(pipeline.conductor, options)
+    console = console_of(make_pipeline())
 
     console.run(f"{ORDERS} SELECT id, customer FROM made WHERE id < 2;")
     console.run("SELECT MIN(id) AS first FROM made;")
@@ -295,6 +306,29 @@ def test_a_streaming_query_prints_what_changes(make_pipeline, capsys):
     assert [line.split(",")[:2] for line in printed[1:3]] == [["+I", "0"], ["+I", "1"]]
     assert "op,first" in printed
     assert printed[-1].endswith(",0")
+
+
+def test_over_connect_a_streaming_query_says_how_to_see_it(make_pipeline, spark_mode):
+    if spark_mode != "connect":
+        pytest.skip("needs Spark Connect")
+    console = console_of(make_pipeline())
+
+    with pytest.raises(UnsupportedError, match="INSERT INTO a table with the connector 'print'"):
+        console.run(f"{ORDERS} SELECT id FROM made;")
+
+
+def console_of(pipeline):
+    """What runs statements in the command, with rows as CSV."""
+    options = RunOptions(
+        texts=[],
+        restart=False,
+        once=False,
+        settings={},
+        spark=SparkOptions(master="local[2]", remote=None),
+        output=Output.CSV,
+        debug=False,
+    )
+    return PipelineConsole(pipeline.conductor, options)
 
 
 def test_a_statement_that_spark_cannot_run_is_shown_with_its_line(make_pipeline):

@@ -275,7 +275,8 @@ class ChangePrinter:
     """Prints the changes of a streaming result as they come, or the result after each."""
 
     def __init__(self, outcome: results.FollowedRows, shown: ShownAs, output: Output) -> None:
-        names = tuple(name for name in outcome.rows.columns if name != CHANGE_COLUMN)
+        hidden = {CHANGE_COLUMN} if outcome.action.has_changes else set()
+        names = tuple(name for name in outcome.rows.columns if name not in hidden)
         self._changes = results.ResultChanges(outcome.action, names)
         self._limit = outcome.action.limit
         self._shown = shown

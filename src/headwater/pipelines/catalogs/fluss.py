@@ -6,7 +6,7 @@ Flink catalog of Apache Fluss uses, so that both read the other's.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.client.sync.client import Client
 from headwater.client.sync.table import Table
@@ -24,8 +24,10 @@ from headwater.engines.spark.options import (
     DEADLINE,
     LAKE,
     PASSWORD,
+    SCAN_MODE,
     SERVERS,
     USER,
+    ScanMode,
     given_options,
 )
 from headwater.engines.spark.watermarks import (
@@ -39,12 +41,14 @@ from headwater.engines.spark.watermarks import (
 from headwater.errors import InvalidTableError, TableMissingError, UnsupportedError
 from headwater.model.schema import Column, Schema
 from headwater.model.table import TableDescriptor
+from headwater.model.type_text import parse_type, type_text
 from headwater.pipelines.catalogs.spi import TableText, cannot_alter, no_views
 from headwater.pipelines.connectors.fluss import FLUSS, TABLE_NAME
 from headwater.pipelines.connectors.spi import CONNECTOR
 from headwater.pipelines.sql import statements
-from headwater.pipelines.sql.names import DeclaredTable, DeclaredView, TableName
-from headwater.pipelines.tables import abilities, hint_options
+from headwater.pipelines.sql.names import Ability, DeclaredTable, DeclaredView, TableName
+from headwater.pipelines.tables import abilities, hint_options, quoted
+from headwater.read.virtual import VirtualKind, split_virtual
 
 DEFAULT_DATABASE = "fluss"
 _DEFAULT = "default-database"
@@ -52,6 +56,12 @@ _TYPE = "type"
 _REACH = (SERVERS, USER, PASSWORD, DEADLINE, CONNECT_TIMEOUT, LAKE)
 _COLUMN = re.compile(r"schema\.(\d+)\.(name|expr|data-type|comment)\Z")
 _OF_SCHEMA = "schema."
+_LAKE = "$lake"
+_OF_CHANGES = (
+    ("_change_type", "STRING"),
+    ("_log_offset", "BIGINT"),
+    ("_commit_timestamp", "TIMESTAMP_LTZ(3)"),
+)
 _FIRST_ROW = "first_row"
 
 
@@ -111,8 +121,22 @@ class FlussCatalog:
 
     def find(self, name: TableName) -> DeclaredTable | DeclaredView | None:
         """What has this name."""
-        table = self._table(name)
-        return None if table is None else self._declared(name, table.info.descriptor)
+        base, is_lake = name.table.removesuffix(_LAKE), name.table.endswith(_LAKE)
+        if _LAKE in base:
+            raise UnsupportedError(
+                f"{name} would be facts about a lake table, which are not a table here.",
+                hint=f"Read its rows as {base.partition(_LAKE)[0]}{_LAKE}; `headwater lake` tells "
+                "about snapshots.",
+            )
+        held = replace(name, table=base)
+        table = self._table(held)
+        if table is None:
+            return None
+        found = self._declared(held, table.info.descriptor)
+        _, shape = split_virtual(base)
+        if shape is not None:
+            return _in_log(found, shape)
+        return _in_lake(found, name) if is_lake else found
 
     def _table(self, name: TableName) -> Table | None:
         client = self.client
@@ -220,6 +244,37 @@ class FlussCatalog:
         """Raise: a server keeps no views."""
         del name
         raise no_views(self.name)
+
+
+def _in_log(table: DeclaredTable, shape: VirtualKind) -> DeclaredTable:
+    """Make `t$changelog` or `t$binlog` of a table: its changes as new rows."""
+    physical = [each for each in table.columns if isinstance(each, statements.PhysicalColumn)]
+    rows = ", ".join(f"{quoted(each.name)} {type_text(each.type)}" for each in physical)
+    images = [(name, f"ROW<{rows}>") for name in ("before", "after")]
+    told = [*_OF_CHANGES, *(images if shape is VirtualKind.BINLOG else ())]
+    added = [statements.PhysicalColumn(name=name, type=parse_type(kind)) for name, kind in told]
+    return replace(
+        table,
+        columns=(*added, *(physical if shape is VirtualKind.CHANGELOG else ())),
+        key=(),
+        lookup_keys=(),
+        watermark=None,
+        abilities=frozenset({Ability.BATCH_READ, Ability.STREAM_READ}),
+        is_updating=False,
+    )
+
+
+def _in_lake(table: DeclaredTable, name: TableName) -> DeclaredTable:
+    """Make `t$lake` of a table: its rows in the lake, without those that are only in the log."""
+    return replace(
+        table,
+        name=name,
+        lookup_keys=(),
+        watermark=None,
+        options={**table.options, SCAN_MODE.name: ScanMode.LAKE.value},
+        abilities=frozenset({Ability.BATCH_READ}),
+        is_updating=False,
+    )
 
 
 def schema_in(name: TableName, columns: Sequence[statements.TableColumn]) -> Schema:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
@@ -57,6 +57,8 @@ CLASSES: Mapping[str, tuple[str, str, str]] = {
         "",
     ),
 }
+# How Java and Spark say that a class is missing.
+_MISSING = ("ClassNotFoundException", "Cannot find catalog plugin class")
 # What Flink calls an option -> what Spark calls it.
 _RENAMED: Mapping[str, Mapping[str, str]] = {
     "iceberg": {"catalog-type": _TYPE},
@@ -118,7 +120,19 @@ class SparkTables:
         for key, text in options.items():
             if key not in (_TYPE, _DEFAULT):
                 spark.conf.set(f"{prefix}.{_RENAMED[kind].get(key, key)}", text)
-        return cls(name, options, spark)
+        made = cls(name, options, spark)
+        made._check_server(kind, prefix)
+        return made
+
+    def _check_server(self, kind: str, setting: str) -> None:
+        """Raise if the server of Spark Connect cannot load the catalog: only it can tell."""
+        if hasattr(self.spark, "_jsparkSession"):
+            return
+        try:
+            self.databases()
+        except PySparkException as error:
+            self.spark.conf.unset(setting)
+            raise unusable(kind, str(error), version=self.spark.version) from None
 
     @property
     def default_database(self) -> str:
@@ -240,7 +254,7 @@ def _check_class(spark: SparkSession, kind: str) -> None:
 def unusable(kind: str, told: str, *, version: str) -> MissingError:
     """Make the error for a catalog whose class Java cannot load: it is missing, or does not fit."""
     name, jar, made_for = CLASSES[kind]
-    if told.startswith("java.lang.ClassNotFoundException") and name in told:
+    if any(each in told for each in _MISSING) and name in told:
         said = f"Spark has no catalog of the type '{kind}': the class {name} is missing."
         way = f"Give Spark a jar of {jar} that is made for it: --spark spark.jars=/path/to/it.jar. "
     else:

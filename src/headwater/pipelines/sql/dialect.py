@@ -5,7 +5,7 @@ otherwise is in `functions`, and everything else that Spark has passes through. 
 not queries are read by `parse`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from sqlglot import exp
@@ -50,6 +50,19 @@ class FlinkSyntaxError(ParseError):
         super().__init__(message, [{"description": message, "into_expression": None}])
         self.start = start
         self.advice = hint
+
+
+# What has a syntax of its own that Spark lacks, and what to write.
+_OWN_FORMS: Mapping[str, str] = {
+    "MATCH_RECOGNIZE": "Spark has no pattern matching over rows: write LAG and LEAD in a batch.",
+    "JSON_OBJECTAGG": "Write TO_JSON(MAP_FROM_ENTRIES(COLLECT_LIST(STRUCT(key, value)))).",
+    "JSON_ARRAYAGG": "Write TO_JSON(COLLECT_LIST(value)).",
+    "JSON_OBJECT": "Write TO_JSON(NAMED_STRUCT('key', value)).",
+    "JSON_ARRAY": "Write TO_JSON(ARRAY(value, value)).",
+    "JSON_EXISTS": "Write GET_JSON_OBJECT(text, path) IS NOT NULL.",
+    "JSON_QUERY": "Write GET_JSON_OBJECT(text, path).",
+    "JSON_VALUE": "Write JSON_VALUE(text, path), and CAST what it gives.",
+}
 
 
 class FlinkTokenizer(Tokenizer):
@@ -393,8 +406,8 @@ def _parsed(
     start = tokens[0].start if tokens else 0
     try:
         found = parse()
-    except FlinkSyntaxError:
-        raise
+    except FlinkSyntaxError as error:
+        raise _named(error, tokens) from None
     except ParseError as error:
         cause = error.__cause__
         raise (
@@ -403,6 +416,20 @@ def _parsed(
     if not found or found[0] is None:
         raise FlinkSyntaxError(expected, start)
     return found[0]
+
+
+def _named(error: FlinkSyntaxError, tokens: list[Token]) -> FlinkSyntaxError:
+    """Say what is not supported, where a form of its own made the parser stop."""
+    if error.advice:
+        return error
+    found = [
+        each for each in tokens if each.start <= error.start and each.text.upper() in _OWN_FORMS
+    ]
+    if not found:
+        return error
+    word = found[-1].text.upper()
+    said = f"{word} is not supported here as it is written"
+    return FlinkSyntaxError(said, found[-1].start, hint=_OWN_FORMS[word])
 
 
 def spark_sql(tree: exp.Expr) -> str:

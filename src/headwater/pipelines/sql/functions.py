@@ -109,6 +109,7 @@ REFUSED = (
     RefusedFunction("CURRENT_WATERMARK", "Spark does not show its watermark to queries."),
     RefusedFunction("SOURCE_WATERMARK", "Declare WATERMARK FOR ts AS ts - INTERVAL '5' SECOND."),
     RefusedFunction("COLLECT", "Write COLLECT_LIST(x), an array; there are no multisets."),
+    RefusedFunction("TRUNCATE", "Write SIGN(x) * FLOOR(ABS(x), n)."),
     RefusedFunction("HASH_CODE", "Write HASH(x) or XXHASH64(x); the numbers differ from Java's."),
     RefusedFunction("JSON_OBJECT", "Write TO_JSON(NAMED_STRUCT('key', value))."),
     RefusedFunction("JSON_ARRAY", "Write TO_JSON(ARRAY(…))."),

@@ -465,7 +465,16 @@ class LookupExtraction:
             for name, kind in item.relation.types.items()
         }
         changes = [item for item in held if item.relation.has_changes]
-        hidden = tuple(_named(item.alias, CHANGE_COLUMN) for item in changes)
+        # Behind another lookup it has a name of its own already.
+        hidden = tuple(
+            name
+            for item in changes
+            for name in (
+                (_named(item.alias, CHANGE_COLUMN),)
+                if item.alias in self._needed
+                else item.relation.hidden
+            )
+        )
         return replace(
             base, columns=columns, types=types, time=time, process_times=times, window=None,
             hidden=hidden, key=None, table=None,

@@ -63,6 +63,7 @@ _REFUSED = {
     "CALL": "Use the `headwater` command or the Python API instead of a procedure.",
     "ANALYZE": "Statistics come from the storage; nothing has to be collected.",
     "MERGE": "INSERT INTO a table with a primary key updates the rows that are there.",
+    "COMPILE": "Run the statement itself: a job goes on from its checkpoint, without a plan file.",
     "CREATE MODEL": "Call the model in a Python function that is registered with Spark.",
 }
 

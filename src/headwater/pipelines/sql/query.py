@@ -4,7 +4,7 @@ Each query is planned from the inside out. What comes out is a tree that Spark c
 `Relation` that says what its rows are: new rows, changes, or results that replace earlier ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -206,6 +206,7 @@ class QueryPlanner:
         scope = self._ctes(select, scope)
         top = top_rows(select, self._source) if self._is_streaming else None
         items = self._from_items(select, scope, top)
+        self._check_items(items)
         if any(item.version is not None for item in items):
             items = LookupExtraction(select, items, self._steps, self._source).extract()
         relation = joined(items, self._source)
@@ -213,6 +214,7 @@ class QueryPlanner:
         self._subqueries(select, scope)
         if relation.is_streaming:
             self._refuse_order(select)
+            self._refuse_offset(select)
         self._steps.count += 1
         fresh = f"window__{self._steps.count}"
         output = SelectOutput(select, items, relation, self._source, fresh=fresh)
@@ -235,6 +237,34 @@ class QueryPlanner:
         at = node.meta.get("start", 0)
         line = script.count("\n", 0, at) + 1
         return SourceText(text, line, at - script.rfind("\n", 0, at), script)
+
+    def _check_items(self, items: Sequence[FromItem]) -> None:
+        first = items[0] if items else None
+        if first is not None and first.version is not None:
+            raise refusal(
+                self._source,
+                first.version,
+                "FOR SYSTEM_TIME AS OF stands behind the table of a JOIN.",
+                "To read a table as it was, run a batch with"
+                " /*+ OPTIONS('scan.timestamp-millis' = '…') */ behind its name.",
+            )
+        for sample in (each for item in items for each in item.node.find_all(exp.TableSample)):
+            raise refusal(
+                self._source,
+                sample,
+                "TABLESAMPLE is not supported.",
+                "Write WHERE RAND() < 0.1, or LIMIT in a batch.",
+            )
+
+    def _refuse_offset(self, select: exp.Select) -> None:
+        offset = select.args.get("offset")
+        if offset is not None:
+            raise refusal(
+                self._source,
+                offset,
+                "OFFSET leaves out the first rows, and a stream has no order.",
+                "SET 'execution.runtime-mode' = 'batch', with ORDER BY.",
+            )
 
     def _refuse_order(self, node: exp.Expr) -> None:
         order = node.args.get("order")

@@ -209,7 +209,12 @@ def _column(cursor: TokenCursor) -> tuple[TableColumn, bool]:
 
 
 def _column_key(cursor: TokenCursor) -> bool:
-    if cursor.sees("DEFAULT") or cursor.sees("UNIQUE"):
+    if cursor.sees("UNIQUE"):
+        raise cursor.refused(
+            "UNIQUE of a column is not supported.",
+            hint="Write PRIMARY KEY (columns) NOT ENFORCED.",
+        )
+    if cursor.sees("DEFAULT"):
         raise cursor.refused(
             f"{cursor.word} of a column is not supported.",
             hint="Write the value in the INSERT, or COALESCE(column, value) in the SELECT.",
@@ -296,6 +301,7 @@ def _add(cursor: TokenCursor) -> TableChange:
         return AddTablePartition(values=cursor.partition(), if_not_exists=exists)
     if cursor.sees("WATERMARK", "FOR"):
         return SetTableWatermark(watermark=_watermark(cursor))
+    cursor.takes("COLUMN")
     _refuse_key(cursor, "added")
     return AddTableColumns(columns=_placed_columns(cursor))
 
@@ -313,6 +319,7 @@ def _drop(cursor: TokenCursor) -> TableChange:
         return DropTablePartition(values=cursor.partition(), if_exists=exists)
     if cursor.takes("WATERMARK"):
         return SetTableWatermark(watermark=None)
+    cursor.takes("COLUMN")
     _refuse_key(cursor, "dropped")
     if cursor.sees("("):
         return DropTableColumns(columns=_names(cursor))

@@ -51,3 +51,6 @@ SELECT o.order_id, p.price FROM orders AS o LEFT JOIN prices FOR SYSTEM_TIME AS 
 SELECT o.order_id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.day = r.currency
 
 SELECT o.order_id, r.rate FROM orders AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.proctime AS r ON o.day = r.currency
+
+-- streaming: changes
+INSERT INTO named_sink SELECT n.id, c.name, d.city FROM (SELECT *, PROCTIME() AS p FROM named_sink) AS n LEFT JOIN customers FOR SYSTEM_TIME AS OF n.p AS c ON n.id = c.id LEFT JOIN customers FOR SYSTEM_TIME AS OF n.p AS d ON c.id = d.id

@@ -177,3 +177,35 @@ SELECT t.a, t.b FROM (SELECT order_id, customer FROM orders) AS t(a, b)
 
 -- streaming: update
 SELECT t.a, t.b FROM (SELECT customer, COUNT(*) FROM clicks GROUP BY customer) AS t(a, b) WHERE t.b > 2
+
+-- streaming: refused "OFFSET leaves out"
+SELECT order_id FROM orders LIMIT 10 OFFSET 5
+
+-- streaming: refused "behind the table of a JOIN"
+-- batch: refused "behind the table of a JOIN"
+SELECT * FROM orders FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01 00:00:00'
+
+-- streaming: refused "TABLESAMPLE is not supported"
+-- batch: refused "TABLESAMPLE is not supported"
+SELECT o.* FROM orders AS o TABLESAMPLE BERNOULLI (10)
+
+-- streaming: refused "JSON_OBJECTAGG is not supported"
+-- batch: refused "JSON_OBJECTAGG is not supported"
+SELECT JSON_OBJECTAGG(KEY day VALUE price) FROM orders
+
+-- streaming: refused "MATCH_RECOGNIZE is not supported"
+-- batch: refused "MATCH_RECOGNIZE is not supported"
+SELECT T.a FROM orders MATCH_RECOGNIZE (PARTITION BY customer ORDER BY ts MEASURES A.price AS a PATTERN (A B) DEFINE A AS day = 'a') AS T
+
+SELECT order_id FROM orders FETCH FIRST 5 ROWS ONLY
+
+-- streaming: update
+SELECT day, COUNT(DISTINCT customer) AS c, COUNT(*) FILTER (WHERE price > 3) AS n FROM orders GROUP BY day
+
+SELECT TRIM(BOTH ' ' FROM day), SUBSTRING(day FROM 1 FOR 4), POSITION('a' IN day), SPLIT_INDEX(day, '-', 0), OVERLAY(day PLACING 'x' FROM 1 FOR 1) FROM orders
+
+SELECT TIMESTAMPDIFF(DAY, ts, CURRENT_TIMESTAMP), TIMESTAMPADD(HOUR, 1, ts), EXTRACT(YEAR FROM ts), FLOOR(ts TO HOUR), TO_DATE(day) FROM orders
+
+-- streaming: refused "TRUNCATE is not supported"
+-- batch: refused "TRUNCATE is not supported"
+SELECT TRUNCATE(price, 1) FROM orders

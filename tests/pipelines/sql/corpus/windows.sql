@@ -63,3 +63,7 @@ SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE big_orders, DESCRIPTO
 SELECT a.customer, a.s FROM (SELECT customer, TUMBLE_START(ts, INTERVAL '5' MINUTE) AS s, TUMBLE_END(ts, INTERVAL '5' MINUTE) AS e FROM orders GROUP BY customer, TUMBLE(ts, INTERVAL '5' MINUTE)) a JOIN (SELECT customer, TUMBLE_START(ts, INTERVAL '5' MINUTE) AS s FROM clicks GROUP BY customer, TUMBLE(ts, INTERVAL '5' MINUTE)) b ON a.customer = b.customer AND a.s = b.s
 
 SELECT customer, window_start FROM (SELECT customer, window_start, window_end, price FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '5' MINUTE)) WHERE price > 3) GROUP BY customer, window_start, window_end
+
+SELECT window_start, window_end, SUM(quantity) AS n FROM TABLE(TUMBLE(DATA => TABLE orders, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' MINUTES)) GROUP BY window_start, window_end
+
+SELECT window_start, window_end, customer, SUM(quantity) AS n FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '10' MINUTES)) GROUP BY window_start, window_end, GROUPING SETS ((customer), ())

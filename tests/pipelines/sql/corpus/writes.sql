@@ -95,3 +95,15 @@ INSERT INTO named_sink (name) SELECT day FROM orders
 -- streaming: refused "cannot be 'fast'"
 -- batch: refused "cannot be 'fast'"
 SET 'execution.runtime-mode' = 'fast'
+
+ALTER TABLE orders ADD COLUMN note STRING COMMENT 'a note'
+
+ALTER TABLE orders DROP COLUMN day
+
+-- streaming: refused "COMPILE is not supported"
+-- batch: refused "COMPILE is not supported"
+COMPILE PLAN '/p.json' FOR INSERT INTO log_sink SELECT customer, order_id FROM orders
+
+-- streaming: refused "Write PRIMARY KEY"
+-- batch: refused "Write PRIMARY KEY"
+CREATE TABLE x (id INT UNIQUE)
