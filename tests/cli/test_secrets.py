@@ -113,6 +113,39 @@ def test_no_client_is_told_the_secret_of_an_address():
     assert without_secrets(plain) == plain
 
 
+CREDENTIALS = (
+    *(f"s3.{name}" for name in ("access-key-id", "secret-access-key", "session-token")),
+    *(f"adls.{name}" for name in ("account-key", "sas-token", "client-secret")),
+    *("adls.connection-string", "gcs.oauth2.token", "gcs.service-account-key", "hf.token"),
+    *("credential", "token", "jdbc.password", "header.Authorization", "header.Cookie"),
+    *("header.X-Auth", "fs.oss.accessKeySecret", "fs.s3a.access.key", "s3.access-key"),
+    *("client.access-key-id", "client.session-token", "oss.access-key", "ssl.client.key"),
+)
+
+
+def test_no_client_is_told_what_a_store_or_catalog_is_logged_in_to_with():
+    plain = {
+        "type": "rest",
+        "uri": "https://rest.example.org/v1",
+        "warehouse": "s3://w/x",
+        "s3.endpoint": "https://s3.example.org",
+        "s3.region": "eu-west-1",
+        "s3.path-style-access": "true",
+        "adls.account-name": "shop",
+        "header.X-Iceberg-Access-Delegation": "vended-credentials",
+        "oauth2-server-uri": "https://login.example.org",
+    }
+    hidden = dict.fromkeys(CREDENTIALS, "s3cret")
+    hidden["store.a"] = "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=s3cret"
+    hidden["store.b"] = "BlobEndpoint=https://shop;SharedAccessSignature=s3cret"
+    hidden["store.c"], hidden["store.d"] = "Bearer s3cret", "Basic czNjcmV0"
+
+    for lake in LakeFormat.ICEBERG, LakeFormat.PAIMON:
+        told = told_properties(lake, {**plain, **hidden})
+
+        assert told == {f"table.datalake.{lake}.{name}": value for name, value in plain.items()}
+
+
 def test_what_is_no_address_stays_as_it_is():
     text = "The key=5 of ann@home?token=1 is missing."
 

@@ -1,6 +1,7 @@
 """Lake catalogs: the properties that a server has, and the part of them that clients may see."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,7 +15,24 @@ SERVER_PREFIX = "datalake."
 TABLE_PREFIX = "table.datalake."
 # The catalog name of Apache Fluss; catalogs in a database store tables under it.
 ICEBERG_CATALOG_NAME = "fluss-iceberg-catalog"
-_SECRET_WORDS = ("password", "secret", "key", "token", "credential")
+_SECRET_WORDS = (
+    "password",
+    "passwd",
+    "secret",
+    "key",
+    "token",
+    "credential",
+    "authorization",
+    "cookie",
+    "signature",
+    "connection-string",
+)
+# Texts that contain a secret whatever they are called: of Azure, of JDBC, of a header.
+_SECRET_VALUE = re.compile(
+    r"(accountkey|sharedaccess(key|signature)|password|pwd)=|^\s*(bearer|basic|negotiate)\s+\S",
+    re.IGNORECASE,
+)
+_HEADER = "header."
 # Paimon's options for sharing a database between catalogs and for column names; no secrets.
 _NO_SECRETS = frozenset({"catalog-key", "bucket-key", "primary-key"})
 _LAKE_PREFIXES = tuple(
@@ -111,6 +129,8 @@ def is_secret(name: str, value: str) -> bool:
     if address.password is not None or without_address_secrets(value) != value:
         return True
     if value.lstrip().startswith(_JSON_MARK) and _has_secret_word(value):
+        return True
+    if _SECRET_VALUE.search(value) or (_HEADER in name.lower() and "auth" in name.lower()):
         return True
     return _has_secret_word(name) and _NO_SECRETS.isdisjoint(name.split("."))
 
