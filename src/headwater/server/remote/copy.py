@@ -274,8 +274,8 @@ class RemoteCopy:
             )
         if tree.owner not in self._catalog.remote_owners:
             raise errors.RemoteTakenError(
-                f"Another server took over {address}: it was restored from there and went on, so "
-                "rows that are only in this directory are in no copy.",
+                f"Another server took over {address}: one that was restored from there, or the "
+                "original of this copy. Rows that are only in this directory are in no copy.",
                 hint=RESTORE_HINT,
             )
         lacking = [
