@@ -142,6 +142,7 @@ def test_a_command_on_a_server_loads_no_server_and_no_engine():
         "polars",
         "duckdb",
         "pyarrow.parquet",
+        "pyarrow.compute",
         "pyarrow.dataset",
         "pyiceberg",
         "pyspark",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pa_parquet
@@ -15,6 +14,7 @@ import pyarrow.parquet as pa_parquet
 from headwater.cli.target import STDIN, ByteStream, Format, InputFile, decompressed
 from headwater.cli.values import scalar_text, typed
 from headwater.errors import InvalidValueError, RecordTooLargeError, RequestError
+from headwater.rows.compute import pc
 
 # Columns read from a file, converted to rows that fit a table.
 

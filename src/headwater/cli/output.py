@@ -9,8 +9,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich import cells as rich_cells
+
+from headwater.rows.compute import pc
 
 # The columns of a printed table: widths, alignment, lines.
 

@@ -9,9 +9,9 @@ from decimal import Decimal, InvalidOperation
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import InvalidValueError, RequestError
+from headwater.rows.compute import pc
 
 # Text as values of a column's type: the inverse of the text functions in `output`.
 

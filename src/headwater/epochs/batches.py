@@ -12,12 +12,12 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.epochs.intake import ChunkedRows, Meaning, PlaceRows
 from headwater.kv.hashes import hash_keys
 from headwater.model import Schema, TableInfo, types
 from headwater.rows.compacted.coders import RowEncoder
+from headwater.rows.compute import pc
 from headwater.rows.keys import Encoder
 from headwater.rows.row_bytes import Longs, Mask, RowBytes, Words, starts_of
 from headwater.write.batches import Lane, Payload, WriteRows

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.cluster.router import Router
 from headwater.errors import InvalidTargetColumnError, InvalidValueError, NotPrimaryKeyTableError
@@ -19,6 +18,7 @@ from headwater.model import TableInfo
 from headwater.model.arrow import arrow_schema
 from headwater.read.offsets import Offsets, Place
 from headwater.rows.admission import check_nulls, columns_to_check
+from headwater.rows.compute import pc
 from headwater.rows.row_bytes import Longs, Mask
 from headwater.write.encode import check_unnumbered, target_columns
 from headwater.write.rows_in import RowsLike, WantedSchema, batches_of

@@ -7,7 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from headwater.rows.compute import pc
 
 KeyColumn: TypeAlias = pa.Array | pa.ChunkedArray
 Positions = npt.NDArray[np.int64]

@@ -7,7 +7,6 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.config.options import STATISTICS_COLUMNS
 from headwater.config.table_options import statistics_columns
@@ -17,6 +16,7 @@ from headwater.model import Column, Schema, TableInfo, types
 from headwater.model.arrow import arrow_schema
 from headwater.model.predicate import And, LeafFunction, Literal, Or, Predicate
 from headwater.read import literals
+from headwater.rows.compute import pc
 
 # Filters: which rows a reader wants, told to the server and applied to what it sends.
 

@@ -9,12 +9,12 @@ from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import RequestError
 from headwater.model import Column, types
 from headwater.model.arrow import arrow_type, time_unit
 from headwater.model.predicate import Leaf, LeafFunction, Literal
+from headwater.rows.compute import pc
 
 # Literals of a filter, as values of the column that they are compared with.
 
@@ -231,18 +231,19 @@ LISTS = (LeafFunction.IN, LeafFunction.NOT_IN)
 _MILLIS_PRECISION_MAX = 3
 _LONG_MAX = 2**63 - 1
 _NANOS_PER_MILLI = 1_000_000
-_COMPARE: dict[LeafFunction, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
-    LeafFunction.EQUAL: pc.equal,
-    LeafFunction.NOT_EQUAL: pc.not_equal,
-    LeafFunction.LESS_THAN: pc.less,
-    LeafFunction.LESS_OR_EQUAL: pc.less_equal,
-    LeafFunction.GREATER_THAN: pc.greater,
-    LeafFunction.GREATER_OR_EQUAL: pc.greater_equal,
+# Functions of Arrow by name, so that they are loaded only where something is compared.
+_COMPARE: dict[LeafFunction, str] = {
+    LeafFunction.EQUAL: "equal",
+    LeafFunction.NOT_EQUAL: "not_equal",
+    LeafFunction.LESS_THAN: "less",
+    LeafFunction.LESS_OR_EQUAL: "less_equal",
+    LeafFunction.GREATER_THAN: "greater",
+    LeafFunction.GREATER_OR_EQUAL: "greater_equal",
 }
-_SEARCH: dict[LeafFunction, Callable[[pa.Array, str], pa.Array]] = {
-    LeafFunction.STARTS_WITH: pc.starts_with,
-    LeafFunction.CONTAINS: pc.match_substring,
-    LeafFunction.ENDS_WITH: pc.ends_with,
+_SEARCH: dict[LeafFunction, str] = {
+    LeafFunction.STARTS_WITH: "starts_with",
+    LeafFunction.CONTAINS: "match_substring",
+    LeafFunction.ENDS_WITH: "ends_with",
 }
 
 
@@ -265,9 +266,10 @@ class Comparison:
         if isinstance(self.column.type, types.BinaryType):
             array = array.cast(pa.binary())
         if self.function in _SEARCH:
-            return _SEARCH[self.function](array, str(self.values[0])).fill_null(False)
+            search = getattr(pc, _SEARCH[self.function])
+            return search(array, str(self.values[0])).fill_null(False)
         scalar = scalar_of(self.values[0], self.column.type)
-        return _COMPARE[self.function](array, scalar).fill_null(False)
+        return getattr(pc, _COMPARE[self.function])(array, scalar).fill_null(False)
 
     def _listed(self, array: pa.Array) -> pa.BooleanArray:
         if not self.values:

@@ -14,7 +14,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater import errors
 from headwater.cluster.cluster import Cluster
@@ -28,6 +27,7 @@ from headwater.read.sources import Rows, side_by_side, up_to
 from headwater.read.split import LogRange, StateAt
 from headwater.read.values import BucketScan, ValueReader
 from headwater.rows.compacted.coders import KeyEncoder
+from headwater.rows.compute import pc
 from headwater.rows.log_batch import ChangeType
 from headwater.rows.row_bytes import RowBytes
 

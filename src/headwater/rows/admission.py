@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import CorruptBatchError, InvalidValueError, RecordTooLargeError
 from headwater.rows import log_batch
+from headwater.rows.compute import pc
 from headwater.rows.message import (
     LayoutReader,
     MessageLayout,

@@ -7,9 +7,9 @@ from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import InvalidValueError
+from headwater.rows.compute import pc
 from headwater.rows.row_bytes import nulls_of, starts_of
 
 _SHOWN_MAX = 12

@@ -11,7 +11,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.config.options import DATALAKE_FORMAT, KV_FORMAT_VERSION, LakeFormat
 from headwater.errors import InvalidValueError, UnsupportedError
@@ -31,6 +30,7 @@ from headwater.rows.compacted.forms import (
     array_of,
 )
 from headwater.rows.compacted.row import Field, as_words, joined
+from headwater.rows.compute import pc
 
 # Keys encoded as lake formats do.
 

@@ -11,13 +11,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import CorruptBatchError
 from headwater.model import Schema
 from headwater.model.arrow import arrow_type
 from headwater.model.predicate import And, Leaf, LeafFunction, Literal, Or, Predicate
 from headwater.rows.aligned_row import NANOS_PER_MILLI, decode_row, encode_row, holds
+from headwater.rows.compute import pc
 
 # The statistics block: null count, minimum and maximum of selected columns.
 # Layout, little endian: version u8 | count i16 | column index i16 each | null count i32 each |

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError, KvStorageError
 from headwater.kv.heap import ABSENT, Heap
@@ -17,6 +16,7 @@ from headwater.log.log import Log
 from headwater.log.scan import StoredBatch
 from headwater.model.arrow import arrow_schema
 from headwater.rows.changelog import read_changelog
+from headwater.rows.compute import pc
 from headwater.rows.join import read_parts
 from headwater.rows.kv_batch import build_records
 from headwater.rows.log_batch import ChangeType

@@ -11,7 +11,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import KvStorageError
 from headwater.kv.heap import (
@@ -26,6 +25,7 @@ from headwater.kv.heap import (
 )
 from headwater.kv.state import KvState
 from headwater.kv.store import KvStore, Snapshot, described
+from headwater.rows.compute import pc
 from headwater.rows.row_bytes import PADDING, RowBytes
 from headwater.runtime.tasks import to_the_end
 from headwater.tablet.keyed_table import AGE_STEPS, age_span_ms

@@ -10,13 +10,13 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.errors import RecordTooLargeError, ValueOverflowError
 from headwater.kv.merge.batch import Turns
 from headwater.kv.merge.bitmaps import union32, union64
 from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.types import DECIMAL_PRECISION_MAX
+from headwater.rows.compute import pc
 
 # The aggregate functions on two values of one column, neither of them missing.
 

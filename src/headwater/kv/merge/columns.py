@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater import errors
 from headwater.kv.merge.aggregate import Rounds
@@ -25,6 +24,7 @@ from headwater.kv.merge.batch import (
 from headwater.kv.merge.bitmaps import check32, check64
 from headwater.model import Column
 from headwater.model.aggregate import AggregateFunction, AggregateKind
+from headwater.rows.compute import pc
 
 # The columns whose value after each record is one that was held or written before.
 

@@ -7,7 +7,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater import errors
 from headwater.config.options import ChangelogImage, DeleteBehavior, MergeEngine
@@ -29,6 +28,7 @@ from headwater.kv.merge.columns import Combining, Role, Rule, needs_check
 from headwater.model import Schema
 from headwater.model.aggregate import AggregateFunction, AggregateKind
 from headwater.model.types import BigIntType, IntType, TimestampLtzType, TimestampType
+from headwater.rows.compute import pc
 
 # The merge rules that keep one of the rows as it is: the last, the first, the newest.
 

@@ -7,7 +7,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.lake.split import ColumnBounds, LakeFile
 from headwater.model import Column, TableInfo, types
@@ -15,6 +14,7 @@ from headwater.model.arrow import arrow_type, time_unit
 from headwater.model.predicate import Literal
 from headwater.read.merge.keys import Mask
 from headwater.read.merge.order import NAN, ascending, float_ranks, orderable
+from headwater.rows.compute import pc
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1

@@ -11,11 +11,11 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.lake.keys import KeySet, last_of_each
 from headwater.model.arrow import arrow_type
 from headwater.model.table import TableInfo
+from headwater.rows.compute import pc
 from headwater.rows.row_bytes import RowBytes, overlapping_words
 
 # Masks of NumPy as Arrow filters by them.

@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.read.merge.keys import Columns, Mask, Numbers, TableKey, comparable, joined
+from headwater.rows.compute import pc
 
 # The order of keys: columns of whole numbers, bytes or decimals that ascend as keys do.
 #

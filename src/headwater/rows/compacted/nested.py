@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.rows import row_bytes
 from headwater.rows.compacted import row
 from headwater.rows.compacted.forms import Form, InstantForm, NumberForm, Origin, SpanForm
+from headwater.rows.compute import pc
 
 # Binary arrays:
 #

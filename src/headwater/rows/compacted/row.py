@@ -10,11 +10,11 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headwater.rows import row_bytes
 from headwater.rows.compacted import varint
 from headwater.rows.compacted.forms import Form, InstantForm, NumberForm, Numbers, Origin, SpanForm
+from headwater.rows.compute import pc
 
 # One read position per row, which all advance together.
 
