@@ -10,7 +10,8 @@ are killed. The tests of Spark run over Spark Connect, on a standalone cluster o
 older versions that we name. Lake tables that we write are read, and written to, by Paimon in Java,
 by Iceberg's runtime on Spark, and by DuckDB. Those two and Daft read lake and log as one through
 the door of Iceberg. Catalogs of lakes are kept in PostgreSQL, and by the
-REST catalog that Iceberg's own clients are tested with. All of that runs in named parts, one after
+REST catalog that Iceberg's own clients are tested with. Chromium visits every page of
+the console. All of that runs in named parts, one after
 the other; whatever became of one, the next one runs, and at the end stands what failed.
 """
 
@@ -31,6 +32,7 @@ from tests.serving import serving
 
 from headwater.server.logins import Users
 from scripts import left_out
+from scripts.browser import BrowserMissingError, ensure_browser, fetch_selenium
 from scripts.fluss_cluster import ClusterError, FlussCluster
 from scripts.java import JavaMissingError, find_java
 from scripts.object_store import fetch_client, fetch_emulator, running_store
@@ -52,6 +54,7 @@ OBJECT_STORES = "tests/interop/object_stores"
 CLUSTERS_WITH_LAKES = ("tests/interop/tiering", "tests/interop/pipeline")
 IN_JAVA = "tests/interop/java"
 CATALOGS = "tests/interop/catalogs"
+CONSOLE = "tests/interop/console"
 ON_CATALOGS = (
     "tests/lake/contract/test_commit.py",
     "tests/lake/contract/test_evolution.py",
@@ -106,6 +109,7 @@ def _parts() -> dict[str, Callable[[], int]]:
         "java": run_java_against_headwater,
         "spark": run_on_spark,
         "doors": run_on_doors,
+        "console": run_in_browser,
     }
 
 
@@ -144,6 +148,16 @@ def run_on_spark() -> int:
         print(f"Spark {version}", flush=True)
         codes.append(run_tests(*tests, PYTHONPATH=str(fetch_spark(version))))
     return max(codes)
+
+
+def run_in_browser() -> int:
+    """Drive Chromium over every page of the console."""
+    try:
+        ensure_browser()
+    except BrowserMissingError as missing:
+        print(missing, file=sys.stderr)
+        return 1
+    return run_tests("-m", "interop", CONSOLE, **fetch_selenium(WORK))
 
 
 def run_on_lakes() -> int:
@@ -211,7 +225,7 @@ def run_against_cluster() -> int:
         return 1
     with cluster:
         print(f"Apache Fluss {cluster.version} at {cluster.bootstrap}", flush=True)
-        apart = (OTHER_READERS, CATALOGS, IN_JAVA, *CLUSTERS_WITH_LAKES)
+        apart = (OTHER_READERS, CATALOGS, CONSOLE, IN_JAVA, *CLUSTERS_WITH_LAKES)
         elsewhere = [f"--ignore={each}" for each in apart]
         variables = dict.fromkeys((BOOTSTRAP_VARIABLE, CONTRACT_VARIABLE), cluster.bootstrap)
         return max(

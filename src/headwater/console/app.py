@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from headwater import errors
-from headwater.console.pages import rows, sql, storage
+from headwater.console.pages import rows, server, sql, storage
 from headwater.console.sessions import ConsoleSession, ConsoleSessions, StaleFormError
 from headwater.console.web import HEADERS, STATIC, ConsoleState, Visit, rendered, told, with_query
 from headwater.doors.storage import DoorCaller, DoorStorage
@@ -48,11 +48,23 @@ PAGES: Mapping[str, Handler] = {
     "/tables/{database}/{table}/plan": rows.show_plan,
     "/sql": sql.show_sql,
     "/sql/words": sql.words,
+    "/cursors": server.show_cursors,
+    "/cursors/{cursor}/{database}/{table}": server.show_cursor,
+    "/cursors/{cursor}/{database}/{table}/lags": server.show_lags,
+    "/cursors/{cursor}/{database}/{table}/move": server.ask_move,
+    "/access": server.show_access,
+    "/audit": server.show_audit,
+    "/server": server.show_server,
 }
 ACTS: Mapping[str, Handler] = {
     "/sql/run": sql.run,
     "/sql/cancel": sql.cancel,
     "/sql/export": sql.export,
+    "/cursors/{cursor}/{database}/{table}": server.move_cursor,
+    "/cursors/{cursor}/{database}/{table}/delete": server.delete_cursor,
+    "/access/grant": server.grant,
+    "/access/revoke": server.revoke,
+    "/audit/start": server.start_audit,
 }
 
 

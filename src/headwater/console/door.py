@@ -9,6 +9,7 @@ import uvicorn
 
 from headwater import errors
 from headwater.console.app import ConsoleApp
+from headwater.console.facts.access import AuditDesk
 from headwater.console.facts.growth import Glances, Growth
 from headwater.console.facts.lags import LagHistory
 from headwater.console.facts.sql import SqlDesk
@@ -61,6 +62,7 @@ class ConsoleDoor:
         self._listener = listener
         self._feed = MetricsFeed(measured, self._clock)
         self._desk = SqlDesk(self._clock)
+        self._audits = AuditDesk(storage, self._clock)
         state = ConsoleState(
             place=storage.place,
             rules=rules,
@@ -70,6 +72,7 @@ class ConsoleDoor:
             lags=LagHistory(),
             glances=Glances(self._clock),
             desk=self._desk,
+            audits=self._audits,
         )
         self._app = ConsoleApp(storage, state)
         self._server: _Server | None = None
@@ -113,6 +116,7 @@ class ConsoleDoor:
             with suppress(OSError):
                 self._socket.close()
         await aside(self._desk.close)
+        self._audits.close()
 
 
 def rules_for(listener: DoorListener, *, may_edit: bool, report: Path | None) -> ConsoleRules:

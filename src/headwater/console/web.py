@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from headwater import __version__
 from headwater.client.sync.client import Client
+from headwater.console.facts.access import AuditDesk
 from headwater.console.facts.growth import Glances, Growth
 from headwater.console.facts.lags import LagHistory
 from headwater.console.facts.overview import Overview
@@ -27,7 +28,7 @@ from headwater.runtime.clock import Clock
 
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
-NAVIGATION = ("/", "/tables", "/sql")
+NAVIGATION = ("/", "/tables", "/sql", "/cursors", "/access", "/audit", "/server")
 """The pages that the menu leads to."""
 UNKNOWN = "\u2013"
 CELL_CHARACTERS_MAX = 300
@@ -165,6 +166,7 @@ class ConsoleState:
     lags: LagHistory
     glances: Glances[Overview]
     desk: SqlDesk
+    audits: AuditDesk
     templates: Environment = field(default_factory=environment)
 
     @property

@@ -8,6 +8,7 @@ from typing import TypeVar
 from headwater.client.client import AsyncClient
 from headwater.client.sync.client import Client
 from headwater.cluster.lake import TieringState
+from headwater.console.facts.cursors import CursorLine, cursor_lines
 from headwater.console.facts.growth import Growth
 from headwater.console.facts.tables import TableLine, names_of, table_lines
 from headwater.console.feed import MetricsFeed
@@ -42,17 +43,6 @@ class ClusterHealth:
     in_sync: int
     leaders: int
     active: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CursorLine:
-    """One cursor in a list."""
-
-    name: str
-    database: str
-    table: str
-    members: int
-    lag_rows: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,20 +153,6 @@ def tiering_states(client: Client) -> tuple[TieringState, ...]:
     """Ask how the rounds of all tables with a lake went, those in trouble first."""
     states = client.lake.heartbeat(list_states=True).states
     return tuple(sorted(states, key=lambda each: (-each.failures, each.due_in_ms, str(each.path))))
-
-
-def cursor_lines(client: Client) -> tuple[CursorLine, ...]:
-    """List all cursors."""
-    return tuple(
-        CursorLine(
-            name=each.name,
-            database=each.table.database,
-            table=each.table.table,
-            members=each.members,
-            lag_rows=each.lag_rows,
-        )
-        for each in client.cursors.list()
-    )
 
 
 def _wellness(feed: MetricsFeed, health: ClusterHealth | None) -> bool | None:

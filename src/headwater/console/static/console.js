@@ -49,6 +49,13 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// ---- acts that ask before they are done
+
+document.body.addEventListener("submit", (event) => {
+  const question = event.target.dataset.confirm;
+  if (question && !window.confirm(question)) event.preventDefault();
+});
+
 // ---- charts
 
 const shown = (value, unit) => {
