@@ -116,17 +116,20 @@ def _lines(answer: SqlAnswer) -> str:
     return json.dumps({"labels": labels, "columns": columns, "time": answer.chart == "time"})
 
 
-def _bars(answer: SqlAnswer) -> Iterable[tuple[object, float, Strip]]:
+def _bars(answer: SqlAnswer) -> Iterable[tuple[str, float, Strip]]:
     """Draw the first number of each row as a bar."""
     if answer.chart != "bars":
         return
     at = next(at for at in range(1, len(answer.rows.columns)) if _is_number(answer.rows, at))
-    rows = [(row[0], _number(row[at]) or 0.0) for row in answer.rows.rows[:BARS_MAX]]
+    # What stands before the first number names the bar.
+    names = [", ".join(map(cell, row[:at])) for row in answer.rows.rows[:BARS_MAX]]
+    numbers = [_number(row[at]) or 0.0 for row in answer.rows.rows[:BARS_MAX]]
+    rows = list(zip(names, numbers, strict=True))
     most = max((abs(value) for _, value in rows), default=0.0) or 1.0
     for name, value in rows:
         width = round(max(abs(value) / most * 100, 0.4), 3)
         bar = TierBar(kind="both" if value >= 0 else "log", x=0, width=width, label=f"{value:g}")
-        yield name, value, Strip((bar,), f"{cell(name)}: {value:g}")
+        yield name, value, Strip((bar,), f"{name}: {value:g}")
 
 
 def _is_number(rows: RowsTable, at: int) -> bool:
