@@ -32,7 +32,7 @@ from headwater.errors import HeadwaterError
 from headwater.metrics.exposition import METRICS, MetricDeclaration, MetricKind
 from headwater.pipelines.connectors.spi import connector, connector_names
 from headwater.pipelines.sql.settings import SETTINGS
-from headwater.server.permissions.needs import NEEDS
+from headwater.server.permissions.needs import GIVES, NEEDS, Gives
 from headwater.wire.apis import APIS
 from scripts.engines_reference import engines_reference
 from scripts.python_reference import python_reference
@@ -395,7 +395,7 @@ def _permissions() -> Iterator[str]:
         " what is granted on the cluster or on a database holds for everything in it."
     )
     yield _table(
-        ("key", "call", "operation", "on", "without it", "remarks"),
+        ("key", "call", "operation", "on", "without it", "what it gives", "remarks"),
         [
             (
                 str(int(api)),
@@ -403,6 +403,7 @@ def _permissions() -> Iterator[str]:
                 "" if need.operation is None else need.operation.name,
                 need.on,
                 str(need.otherwise),
+                "" if GIVES[api] is Gives.NOTHING else str(GIVES[api]),
                 need.note,
             )
             for api, need in sorted(NEEDS.items())

@@ -46,6 +46,7 @@ def test_permissions_are_granted_listed_tested_and_revoked(closed):
             "operation": "WRITE",
             "resource": "table:shop.orders",
             "host": "10.0.0.1",
+            "rule": "",
         }
     ]
     assert "Revoked: User:ada may READ" in ok(closed("acl", "revoke", "User:ada", "READ"))
@@ -200,3 +201,36 @@ def test_a_backup_keeps_permissions(closed, tmp_path):
 
     assert Storage(str(restored)).rows("acl", "list") == closed.rows("acl", "list")
     assert len(closed.rows("acl", "list")) == 1
+
+
+RULE = "(id, amount) where region = 'EU' and amount < 100"
+
+
+def test_columns_and_rows_are_granted_listed_and_revoked_in_a_shell_and_in_sql(closed):
+    columns = ("--column", "id:INT", "--column", "region:STRING", "--column", "amount:INT")
+    ok(closed("table", "create", "shop.orders", *columns))
+    grant = ("acl", "grant", "User:ann", "READ", "shop.orders", "--columns", "id,amount")
+
+    told = ok(closed(*grant, "--where", "region = 'EU' and amount < 100"))
+    in_shell = closed.rows("acl", "list")
+    ok(closed("acl", "revoke", "User:ann"))
+    where = "WHERE region = 'EU' and amount < 100"
+    ok(closed("sql", f"GRANT READ (id, amount) ON shop.orders TO ann {where}"))
+
+    assert told == f"Granted: User:ann may READ on table:shop.orders {RULE}\n"
+    assert [each["rule"] for each in in_shell] == [RULE]
+    assert closed.rows("acl", "list") == in_shell
+
+
+def test_a_rule_for_another_operation_or_for_many_tables_is_refused(closed):
+    ok(closed("table", "create", "shop.orders", "--column", "id:INT"))
+    for statement, reason in [
+        ("GRANT WRITE (id) ON shop.orders TO ann", "for READ, not for WRITE"),
+        ("GRANT READ (id) ON DATABASE shop TO ann", "for one table"),
+        ("GRANT READ (other) ON shop.orders TO ann", "no column 'other'"),
+        ("GRANT READ ON shop.orders TO ann WHERE other = 1", "no column 'other'"),
+        ("REVOKE READ (id) ON shop.orders FROM ann", "revoked as a whole"),
+    ]:
+        assert reason in closed("sql", statement).stderr
+
+    assert closed.rows("acl", "list") == []

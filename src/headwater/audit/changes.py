@@ -427,7 +427,7 @@ class ChangeCounts:
             if batch.header.is_append_only:
                 continue
             sections = read_sections(batch.data, batch.header)
-            section = batch.data[sections.parts_end : sections.changes_end]
+            section = batch.data[sections.changes_start : sections.changes_end]
             types = np.frombuffer(section, np.uint8)
             self.row_count += int(np.count_nonzero(types == ChangeType.INSERT))
             self.row_count -= int(np.count_nonzero(types == ChangeType.DELETE))

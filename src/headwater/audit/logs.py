@@ -12,7 +12,7 @@ from headwater.audit.writers import LOOK_AT_WRITERS, SequenceOrder, anew_text, f
 from headwater.cluster.cluster import Cluster
 from headwater.model import OffsetRange, TableBucket, TableInfo
 from headwater.read.filters import RowView
-from headwater.read.log import FetchedBatch, stored_batches, with_records
+from headwater.read.log import FetchedBatch, refuse_cut, stored_batches, with_records
 from headwater.read.offsets import Place, When, list_offsets
 from headwater.read.polls import FetchSize, Followed, fetch_request
 from headwater.read.position import has_lake
@@ -226,6 +226,7 @@ class BatchWalk:
             raise errors.error_of_code(fields.error_code, fields.error_message)
         chunk_bytes = self._size.share_of(1)
         full = await with_records(answer, offset=offset, chunk_bytes=chunk_bytes)
+        refuse_cut(full, self._audited.bucket)
         return stored_batches(full.records)
 
 

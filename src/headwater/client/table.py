@@ -42,6 +42,7 @@ from headwater.read.virtual import (
     VirtualShape,
     VirtualTail,
     check_shape,
+    columns_behind,
     read_only,
     virtual_schema,
 )
@@ -385,14 +386,16 @@ class AsyncTable:
         return AsyncScan(self._virtual_scan(asked, self._virtual), name=self.name)
 
     def _virtual_scan(self, asked: ScanQuery, virtual: VirtualKind) -> VirtualScan:
+        behind = columns_behind(self._rows, virtual, columns=asked.columns, where=asked.where)
         log = LogScan(
             self._cluster,
             self.info,
             start=asked.start or "earliest",
             end=asked.end or "latest",
+            columns=behind,
             partitions=self._partition_names(asked.partitions),
         )
-        shape = VirtualShape(self._rows, virtual, columns=asked.columns, where=asked.where)
+        shape = VirtualShape(log.schema, virtual, columns=asked.columns, where=asked.where)
         return VirtualScan(log, shape, limit=asked.limit)
 
     async def tail(
@@ -406,11 +409,14 @@ class AsyncTable:
     ) -> Tail | VirtualTail:
         """Follow the table from the start, the end ("latest"), offsets, or a moment."""
         is_real, wanted = self._virtual is None, chosen(columns)
+        behind = None
+        if self._virtual is not None:
+            behind = columns_behind(self._rows, self._virtual, columns=wanted, where=where)
         tail = Tail(
             self._cluster,
             self.info,
             start=start,
-            columns=wanted if is_real else None,
+            columns=wanted if is_real else behind,
             where=where if is_real else None,
             partitions=self._partition_names(partitions),
             discovery_s=discovery_s,
@@ -419,7 +425,7 @@ class AsyncTable:
         if self._virtual is None:
             return tail
         return VirtualTail(
-            tail, VirtualShape(self._rows, self._virtual, columns=wanted, where=where)
+            tail, VirtualShape(tail.view.schema, self._virtual, columns=wanted, where=where)
         )
 
     def cursor(  # noqa: PLR0913 - one argument per choice

@@ -16,7 +16,14 @@ from headwater.epochs.ledger import SinkLedger, Trail
 from headwater.model import LogPosition, OffsetRange, TableBucket, TableInfo
 from headwater.model.arrow import arrow_schema
 from headwater.read.filters import RowView
-from headwater.read.log import BatchOrigin, FetchedBatch, LogReader, stored_batches, with_records
+from headwater.read.log import (
+    BatchOrigin,
+    FetchedBatch,
+    LogReader,
+    refuse_cut,
+    stored_batches,
+    with_records,
+)
 from headwater.read.offsets import Place, list_offsets
 from headwater.read.polls import FetchSize, Followed, fetch_request
 from headwater.rows.changelog import sent_checksum
@@ -98,6 +105,7 @@ class StoredLog:
             raise errors.error_of_code(fields.error_code, fields.error_message)
         chunk_bytes = self._size.share_of(1)
         full = await with_records(answer, offset=offset, chunk_bytes=chunk_bytes)
+        refuse_cut(full, self._bucket)
         batches = stored_batches(full.records)
         if not batches:
             # The range ends at the log end that the leader reported; this server is behind.

@@ -6,7 +6,7 @@ everything below it. ALL allows every operation, and every operation allows to D
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from ipaddress import IPv6Address, ip_address
 from itertools import chain
@@ -111,18 +111,40 @@ class Resource:
 CLUSTER = Resource(ResourceKind.CLUSTER, CLUSTER_NAME)
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which columns and which rows of a table an entry lets its principal read.
+
+    Columns are named by their ids, which stay when a column is renamed. The ids are those of one
+    table: another one of the same name has a rule that nobody meant.
+    """
+
+    table_id: int
+    columns: tuple[int, ...] = ()
+    """Empty for all columns."""
+    predicate: bytes = b""
+    """A filter as it is sent; empty for all rows."""
+    text: str = field(default="", compare=False)
+    """The rule as people write it, where somebody has told it."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Acl:
-    """One entry: a principal may do an operation on a resource from a host."""
+    """One entry: a principal may do an operation on a resource from a host.
+
+    An entry is the same whatever its rule is, so there is at most one rule for all of these.
+    """
 
     resource: Resource
     principal: Principal
     operation: Operation
     host: str = ANYTHING
+    rule: Rule | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         place = "" if self.host == ANYTHING else f" from {self.host}"
-        return f"{self.principal} may {self.operation.name} on {self.resource}{place}"
+        rule = "" if self.rule is None else f" {self.rule.text}"
+        return f"{self.principal} may {self.operation.name} on {self.resource}{rule}{place}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,10 +215,11 @@ class Asker:
 class Permissions:
     """All entries at one moment, found by principal and resource."""
 
-    __slots__ = ("_held", "entries")
+    __slots__ = ("_held", "entries", "has_rules")
 
     def __init__(self, entries: Iterable[Acl] = ()) -> None:
         self.entries = frozenset(entries)
+        self.has_rules = any(acl.rule is not None for acl in self.entries)
         held: dict[Principal, dict[Resource, list[Acl]]] = {}
         for acl in sorted(self.entries):
             held.setdefault(acl.principal, {}).setdefault(acl.resource, []).append(acl)
@@ -213,11 +236,31 @@ class Permissions:
                 return found
         return None
 
+    def rules_for(self, asker: Asker, table: Resource) -> list[Acl]:
+        """Return the entries whose rules narrow what somebody reads of a table: all of them hold.
+
+        They narrow whatever other entries allow, so that no grant to a group undoes a rule.
+        """
+        if not self.has_rules:
+            return []
+        return [
+            acl
+            for principal in asker.principals
+            for acl in self._held.get(principal, {}).get(table, ())
+            if acl.rule is not None and acl.host in (ANYTHING, asker.host)
+        ]
+
+    def has_rule(self, asker: Asker) -> bool:
+        """Tell whether any rule may be for somebody."""
+        held = (self._held.get(principal, {}).values() for principal in asker.principals)
+        return any(acl.rule for acl in chain.from_iterable(chain.from_iterable(held)))
+
     def allowing_anywhere(self, asker: Asker, operation: Operation) -> Acl | None:
-        """Return an entry that allows an operation on any resource at all."""
+        """Return an entry without a rule that allows an operation on any resource at all."""
         held = (self._held.get(principal, {}).values() for principal in asker.principals)
         acls = chain.from_iterable(chain.from_iterable(held))
-        return next((acl for acl in acls if _allows(acl, operation, asker)), None)
+        allowing = (acl for acl in acls if acl.rule is None and _allows(acl, operation, asker))
+        return next(allowing, None)
 
     def allowing_within(self, asker: Asker, operation: Operation, database: str) -> Acl | None:
         """Return an entry that allows an operation on some table of a database, if none on all."""
@@ -299,7 +342,22 @@ def checked(acl: Acl) -> Acl:
         raise RequestError("ANY cannot be granted.", hint="Grant ALL, or one operation each.")
     host = _checked_host(acl.host)
     principal, resource = checked_principal(acl.principal), checked_resource(acl.resource)
-    return Acl(resource, principal, acl.operation, host)
+    if acl.rule is not None:
+        _check_rule(acl)
+    return Acl(resource, principal, acl.operation, host, acl.rule)
+
+
+def _check_rule(acl: Acl) -> None:
+    if acl.operation is not Operation.READ:
+        raise RequestError(
+            f"Columns and rows can be named for READ, not for {acl.operation.name}.",
+            hint="Grant READ with columns or a filter, and other operations without.",
+        )
+    if acl.resource.kind is not ResourceKind.TABLE or acl.resource.name == ANYTHING:
+        raise RequestError(
+            f"Columns and rows can be named for one table, not for {acl.resource}.",
+            hint="Name the table: DATABASE.TABLE.",
+        )
 
 
 def checked_principal(principal: Principal) -> Principal:

@@ -158,7 +158,9 @@ class Fetcher:
 
     def _decode_one(self, arrived: Arrived) -> list[LogBatch] | HeadwaterError:
         followed = arrived.followed
-        source = BatchOrigin(followed.bucket, followed.place.partition, arrived.is_projected)
+        source = BatchOrigin(
+            followed.bucket, followed.place.partition, arrived.is_projected, arrived.has_holes
+        )
         end = _NO_END if followed.end is None else followed.end
         wanted = OffsetRange(arrived.start, end)
         try:

@@ -1,7 +1,7 @@
 """Filters and projections of a read: pushed to the server, applied to rows, put in words."""
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,7 +14,7 @@ from headwater.errors import InvalidOptionError, InvalidProjectionError, Request
 from headwater.lake.split import ColumnBounds
 from headwater.model import Column, Schema, TableInfo, types
 from headwater.model.arrow import arrow_schema
-from headwater.model.predicate import And, LeafFunction, Literal, Or, Predicate
+from headwater.model.predicate import And, Leaf, LeafFunction, Literal, Or, Predicate
 from headwater.read import literals
 from headwater.rows.compute import pc
 
@@ -66,6 +66,22 @@ class Filter:
             tuple(tuple(_test(term, schema) for term in branch) for branch in branches_of(where))
         )
 
+    @classmethod
+    def of_predicate(cls, predicate: Predicate, schema: Schema) -> "Filter":
+        """Return what `exact_predicate` made a predicate of."""
+        columns = {column.column_id: column for column in schema.columns}
+        branches = predicate.children if isinstance(predicate, Or) else (predicate,)
+        return cls(
+            tuple(
+                tuple(_test_of(leaf, columns) for leaf in _leaves_of(branch)) for branch in branches
+            )
+        )
+
+    def exact_predicate(self) -> Predicate:
+        """Return all of the filter as a value that can be kept."""
+        branches = tuple(And(tuple(test.leaf() for test in branch)) for branch in self.branches)
+        return Or(branches)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns that are looked at."""
@@ -97,6 +113,25 @@ class Filter:
                 return None
             children.append(leaves[0] if len(leaves) == 1 else And(tuple(leaves)))
         return children[0] if len(children) == 1 else Or(tuple(children))
+
+
+def _leaves_of(branch: Predicate) -> tuple[Predicate, ...]:
+    return branch.children if isinstance(branch, And) else (branch,)
+
+
+def _test_of(leaf: Predicate, columns: Mapping[int, Column]) -> literals.Comparison:
+    if not isinstance(leaf, Leaf):
+        raise RequestError(
+            "The filter of a rule is nested.", hint="Write alternatives, each a list of tests."
+        )
+    column = columns.get(leaf.column_id)
+    if column is None:
+        raise RequestError(f"The filter names column {leaf.column_id}, which is no longer there.")
+    if leaf.function not in (*literals.NULL_CHECKS, *literals.LISTS):
+        _check_order(column, leaf.function)
+        if len(leaf.literals) != 1:
+            raise RequestError(f"The filter compares '{column.name}' with several values.")
+    return literals.Comparison.of_leaf(leaf, column)
 
 
 def branches_of(where: Where) -> Iterable[Sequence[Term]]:
@@ -257,6 +292,13 @@ class RowView:
             filter=wanted,
             predicate=None if wanted is None else wanted.predicate(_counted(table)),
         )
+
+    @property
+    def column_ids(self) -> tuple[int, ...]:
+        """Return what servers are told of the columns read; nothing for all of them."""
+        if self.positions is None:
+            return ()
+        return tuple(column.column_id for column in self.read_columns)
 
     def given(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns that the caller wants of those that were read."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +26,8 @@ Native = bool | int | float | str | bytes
 
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _NANOS = 1_000_000_000
+# More digits than any decimal has, as the usual context would round.
+_WIDE = Context(prec=100)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _INT_BITS: dict[type[types.DataType], int] = {
@@ -102,6 +104,23 @@ def literal_of(value: Native, data_type: types.DataType) -> Literal:
             return int(value) * (_NANOS // _PER_SECOND[time_unit(precision)])
         case _:
             return value
+
+
+def native_of(literal: Literal, data_type: types.DataType) -> Native:
+    """Return a value in the units of the wire in those of its column."""
+    match data_type, literal:
+        case types.DecimalType(scale=scale), Decimal():
+            return int(literal.scaleb(scale, _WIDE))
+        case types.TimeType(precision=precision), int():
+            return literal * _PER_SECOND[time_unit(precision)] // _PER_SECOND["ms"]
+        case types.TimestampType(precision=precision) | types.TimestampLtzType(
+            precision=precision
+        ), int():
+            return literal // (_NANOS // _PER_SECOND[time_unit(precision)])
+        case _, None | Decimal():
+            raise RequestError(f"{literal!r} is not a value of type {data_type}.")
+        case _:
+            return literal
 
 
 def _single(value: float, column: Column) -> float:
@@ -254,6 +273,12 @@ class Comparison:
     column: Column
     function: LeafFunction
     values: tuple[Native, ...] = ()
+
+    @classmethod
+    def of_leaf(cls, leaf: Leaf, column: Column) -> "Comparison":
+        """Return a test as it was before it was sent."""
+        values = tuple(native_of(each, column.type) for each in leaf.literals)
+        return cls(column, leaf.function, values)
 
     def mask(self, array: pa.Array) -> pa.BooleanArray:
         """Return where the test holds, which a comparison with null never does."""

@@ -169,6 +169,8 @@ class BatchOrigin:
     bucket: TableBucket
     partition: str | None
     is_projected: bool
+    has_holes: bool = False
+    """Whether the server may have left rows out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,6 +179,15 @@ class Adaptation:
 
     schema: pa.Schema
     sources: tuple[int | None, ...]
+
+
+def refuse_cut(answer: BucketAnswer, bucket: TableBucket) -> None:
+    """Refuse the rows of somebody who may not read all, where it takes all to draw conclusions."""
+    if answer.fields.HasField("filtered_end_offset"):
+        raise errors.AccessError(
+            f"The log of {bucket} has rows that you may not READ.",
+            hint="Ask an operator to grant READ on all rows of the table.",
+        )
 
 
 def stored_batches(records: Sequence[Part]) -> list[FetchedBatch]:
@@ -235,7 +246,8 @@ class LogReader:
         found, offset = [], wanted.start
         for batch in batches:
             header = batch.header
-            if header.base_offset > offset and self._view.predicate is None:
+            is_whole = self._view.predicate is None and not source.has_holes
+            if header.base_offset > offset and is_whole:
                 raise errors.DamagedRangeError(
                     f"The log of {source.bucket} goes from offset {offset} to {header.base_offset}."
                 )
@@ -268,14 +280,13 @@ class LogReader:
         self, rows: pa.RecordBatch, batch: FetchedBatch, *, wanted: OffsetRange, source: BatchOrigin
     ) -> LogBatch:
         header, view = batch.header, self._view
-        base = header.base_offset
-        low, high = max(wanted.start - base, 0), min(wanted.end - base, header.record_count)
-        rows = rows.slice(low, max(high - low, 0))
-        offsets = np.arange(base + low, base + low + rows.num_rows)
+        offsets = log_batch.read_offsets(batch.data, header)
+        low, high = np.searchsorted(offsets, (wanted.start, wanted.end)).tolist()
+        rows, offsets = rows.slice(low, high - low), offsets[low:high]
         changes = None
         if not header.is_append_only:
             sections = log_batch.read_sections(batch.data, header)
-            types = batch.data[sections.parts_end : sections.changes_end]
+            types = batch.data[sections.changes_start : sections.changes_end]
             changes = np.frombuffer(bytes(types), np.uint8)[low : low + rows.num_rows]
         times = None
         if header.is_joined:

@@ -34,6 +34,7 @@ from headwater.wire.lookup import (
     decode_lookup_answer,
     decode_prefix_lookup_answer,
 )
+from headwater.wire.messages import encode_columns
 
 # What a prefix of a key has to hold, so that its bucket can be found.
 
@@ -322,7 +323,9 @@ class TableLookups:
     ) -> FoundRows | None:
         view, reader = self._view(columns)
         asked = [(each.bucket, each.keys) for each in questions]
-        answers = self._short.values(asked, may_wait=True) if asked else []
+        answers: list[list[bytes | None]] | None = []
+        if asked:
+            answers = self._short.values(asked, may_wait=True, columns=view.column_ids)
         if answers is None:
             return None
         values = [value for answer in answers for value in answer]
@@ -396,7 +399,8 @@ class TableLookups:
         async def ask(
             node: int, buckets: list[TableBucket]
         ) -> Mapping[TableBucket, BucketFound | errors.HeadwaterError]:
-            request = self._request([by_bucket[bucket] for bucket in buckets], kind)
+            asked = [by_bucket[bucket] for bucket in buckets]
+            request = self._request(asked, kind, columns=reader.column_ids)
             body = await self._cluster.call_node(node, kind.api, [request])
             return dict(map(self._answer, kind.decode(body)))
 
@@ -422,7 +426,9 @@ class TableLookups:
             return bucket, errors.error_of_code(answer.code, answer.message)
         return bucket, answer
 
-    def _request(self, questions: Sequence[Question], kind: _Kind) -> bytes:
+    def _request(
+        self, questions: Sequence[Question], kind: _Kind, *, columns: Sequence[int]
+    ) -> bytes:
         # A PrefixLookupRequest is the beginning of a LookupRequest.
         request = pb.LookupRequest(
             table_id=self._table.table_id,
@@ -435,6 +441,8 @@ class TableLookups:
                 for each in questions
             ],
         )
+        if columns:
+            request.columns = encode_columns(columns)
         if kind.inserts:
             request.insert_if_not_exists = True
             request.acks = self._cluster.settings.acks

@@ -81,6 +81,8 @@ class Arrived:
     end: int
     """The offset up to which the server looked; the last record may lie before it."""
     is_projected: bool
+    has_holes: bool = False
+    """Whether the server may have left rows out."""
 
     @property
     def size(self) -> int:
@@ -152,6 +154,7 @@ def fetch_request(
         max_wait_ms=wait_ms,
         min_bytes=_BYTES_MIN,
         takes_joined=True,
+        takes_sparse=True,
     )
 
 
@@ -370,6 +373,7 @@ def _arrived(followed: Followed, answer: BucketAnswer) -> Arrived:
         start=followed.next_offset,
         end=max(ends, default=followed.next_offset),
         is_projected=followed.projects and not is_remote(answer),
+        has_holes=fields.HasField("filtered_end_offset"),
     )
 
 

@@ -122,6 +122,8 @@ class _Lake:
     taken: str = ""
     """What others took of its rows."""
     notes: tuple[str, ...] = field(default=())
+    withheld: errors.AccessError | None = None
+    """Why the server does not tell of the lake."""
 
 
 class _Look:
@@ -154,6 +156,8 @@ class _Look:
                 f"The token is of rows of {self._table.path} that it no longer holds."
             )
         sought = await self._sought(logs, token)
+        if lake.withheld is not None:
+            self._check_withheld(lake.withheld, sought)
         snapshot = await self._chosen(lake, sought, logs)
         if token is None:
             await self._check_not_overtaken(lake, snapshot, logs)
@@ -183,7 +187,14 @@ class _Look:
             return _Lake(notes=("The lake is left out: mode='log'.",))
         if not has_lake(self._table):
             return _Lake(notes=("The table has no lake: 'table.datalake.enabled' is off.",))
-        reported = await self._reported()
+        try:
+            reported = await self._reported()
+        except errors.AccessError as fault:
+            # Whoever may not read all rows is not told of files that hold all.
+            return _Lake(
+                notes=("The lake is left out: you may READ only a part of the table.",),
+                withheld=fault,
+            )
         if reported is None:
             return _Lake(notes=("Nothing was tiered yet.",))
         if reported.table_id != self._table.table_id:
@@ -273,6 +284,17 @@ class _Look:
         if chosen is None:
             await self._check_log_alone(sought, kept, logs)
         return chosen
+
+    def _check_withheld(self, fault: errors.AccessError, sought: Sought) -> None:
+        """Refuse rows that may be in the lake only, to those who are not told of it."""
+        if log_alone_serves(sought, origins=dict.fromkeys(sought.ends, 0)):
+            return
+        raise errors.AccessError(
+            f"The oldest rows of {self._table.path} are no longer in its log. They may be in the"
+            f" lake, but {fault.message[:1].lower()}{fault.message[1:]}",
+            hint="Read what the log holds with mode='log', or ask an operator for READ on all of"
+            " the table.",
+        )
 
     async def _check_log_alone(
         self, sought: Sought, kept: list[ViewedSnapshot], logs: _Logs

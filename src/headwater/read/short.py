@@ -27,6 +27,7 @@ from headwater.rows.compacted.one_row import OneKeyEncoder, OneRowDecoder
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
 from headwater.wire.lookup import decode_few_values
+from headwater.wire.messages import encode_columns
 
 SHORT_KEYS_MAX = 16
 """Keys that are few; more are looked up together, the long way."""
@@ -56,8 +57,10 @@ class ShortWay:
         self.keys_max = min(SHORT_KEYS_MAX, cluster.settings.lookup_keys_max)
         self._timeout_s = min(PATIENCE_S, cluster.settings.request_timeout_s)
 
-    def values(self, asked: Asked, *, may_wait: bool) -> list[list[bytes | None]] | None:
-        """Return the value of each key in each bucket.
+    def values(
+        self, asked: Asked, *, may_wait: bool, columns: Sequence[int] = ()
+    ) -> list[list[bytes | None]] | None:
+        """Return the value of each key in each bucket, with at least these columns.
 
         Only who `may_wait` is answered by another process: others may be on an event loop.
         """
@@ -66,7 +69,7 @@ class ShortWay:
         if self._cluster.reads is not None:
             return self._in_process(self._cluster.reads, asked)
         if may_wait and self._cluster.blocking is not None:
-            return self._over_wire(self._cluster.blocking, asked)
+            return self._over_wire(self._cluster.blocking, asked, columns)
         return None
 
     def _in_process(self, reads: DirectReads, asked: Asked) -> list[list[bytes | None]] | None:
@@ -79,13 +82,13 @@ class ShortWay:
         return answers
 
     def _over_wire(
-        self, blocking: BlockingConnections, asked: Asked
+        self, blocking: BlockingConnections, asked: Asked, columns: Sequence[int]
     ) -> list[list[bytes | None]] | None:
         leaders = {self._cluster.leader_address(bucket) for bucket, _ in asked}
         address = leaders.pop() if len(leaders) == 1 else None
         if address is None:
             return None
-        request = self._request(asked)
+        request = self._request(asked, columns)
         try:
             body = blocking.exchange(address, _LOOKUP, [request], timeout_s=self._timeout_s)
             found = None if body is None else decode_few_values(body)
@@ -99,14 +102,17 @@ class ShortWay:
         )
         return answers if are_whole else None
 
-    def _request(self, asked: Asked) -> bytes:
+    def _request(self, asked: Asked, columns: Sequence[int]) -> bytes:
         buckets = [
             pb.LookupBucketRequest(
                 bucket_id=bucket.bucket, partition_id=bucket.partition_id, keys=keys
             )
             for bucket, keys in asked
         ]
-        return pb.LookupRequest(table_id=self._table_id, buckets_req=buckets).SerializeToString()
+        request = pb.LookupRequest(table_id=self._table_id, buckets_req=buckets)
+        if columns:
+            request.columns = encode_columns(columns)
+        return request.SerializeToString()
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,8 @@ class StateReader:
         and the wanted offset. 3. Yield the rows to which nothing happened, and those that the
         others were.
         """
-        scan = BucketScan(self._cluster, self._bucket, limit=None)
+        columns = self._whole.column_ids
+        scan = BucketScan(self._cluster, self._bucket, limit=None, columns=columns)
         async with aclosing(scan.parts()) as parts:
             try:
                 first = await anext(parts, None)
@@ -382,7 +383,8 @@ class TableStateScan:
 
     async def _scan(self, place: Place, bucket: TableBucket) -> Rows:
         limit = self._limit if self.view.filter is None else None
-        scan = BucketScan(self._cluster, bucket, limit=limit)
+        columns = self.view.column_ids
+        scan = BucketScan(self._cluster, bucket, limit=limit, columns=columns)
         async with aclosing(scan.parts()) as values:
             try:
                 part = await anext(values, None)

@@ -1,7 +1,7 @@
 """Values of primary-key tables: all of one bucket at one offset, turned into Arrow columns."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from headwater.rows.row_bytes import Longs, RowBytes, overlapping
 from headwater.runtime.tasks import to_the_end
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import API_OF_REQUEST
-from headwater.wire.messages import answer_of
+from headwater.wire.messages import answer_of, encode_columns
 from headwater.wire.value_batch import read_value_batch
 
 # Values of primary-key tables, a schema id and a row each, turned into Arrow columns.
@@ -34,13 +34,14 @@ class _Reader:
     many: RowDecoder
     single: OneRowDecoder | None
     sources: tuple[int | None, ...]
+    is_whole: bool
 
     def columns(self, rows: RowBytes) -> list[pa.Array]:
         if len(rows) == 1 and self.single is not None:
             found = self.single.decode(rows.to_list()[0])
             if found is not None:
                 return found
-        return self.many.decode(rows)
+        return self.many.decode(rows, enforce_not_null=self.is_whole)
 
 
 class ValueReader:
@@ -51,6 +52,8 @@ class ValueReader:
         self._view = view
         self._schema = arrow_schema(Schema(columns=view.read_columns))
         self._readers: dict[int, _Reader] = {}
+        self.column_ids = view.column_ids
+        """What servers are told of the columns read: the others may be null."""
 
     async def prepare(self, values: RowBytes) -> list[int]:
         """Return the schema versions of values, having learnt those that are new."""
@@ -75,7 +78,9 @@ class ValueReader:
         position_of = {each.column_id: at for at, each in enumerate(schema.columns)}
         sources = tuple(position_of.get(each.column_id) for each in self._view.read_columns)
         single = OneRowDecoder.of([each.type for each in schema.columns])
-        self._readers[version] = _Reader(decoder_of(schema), single, sources)
+        self._readers[version] = _Reader(
+            decoder_of(schema), single, sources, is_whole=not self.column_ids
+        )
 
     def read(self, values: RowBytes, versions: list[int]) -> pa.RecordBatch:
         """Return the rows of values whose versions were prepared."""
@@ -128,8 +133,16 @@ class BucketScan:
     of that state is lost as well, and only a new scan can help.
     """
 
-    def __init__(self, cluster: Cluster, bucket: TableBucket, *, limit: int | None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        bucket: TableBucket,
+        *,
+        limit: int | None,
+        columns: Sequence[int] = (),
+    ) -> None:
         self._cluster = cluster
+        self._columns = columns
         self._bucket = bucket
         self._limit = limit
         self._node = 0
@@ -202,6 +215,8 @@ class BucketScan:
     async def _call(
         self, request: pb.ScanKvRequest, *, timeout_s: float | None = None
     ) -> pb.ScanKvResponse:
+        if self._columns and not request.close_scanner:
+            request.columns = encode_columns(self._columns)
         request.batch_size_bytes = self._cluster.settings.state_scan_bytes_max
         body = await self._cluster.call_node(
             self._node, _SCAN_KV, [request.SerializeToString()], timeout_s=timeout_s

@@ -247,6 +247,23 @@ def _timestamps(millis: npt.NDArray[np.int64]) -> pa.Array:
 # Reading the log of a table in the shape of one of its virtual tables.
 
 
+def columns_behind(
+    rows: pa.Schema,
+    kind: VirtualKind,
+    *,
+    columns: Sequence[str] | None,
+    where: Where | None,
+) -> tuple[str, ...] | None:
+    """Return the columns of the rows that are needed for those of a virtual table; None for all."""
+    if columns is None or kind is VirtualKind.BINLOG:
+        return None
+    whole = virtual_schema(rows, kind)
+    wanted = None if where is None else Filter.of(where, schema_of(whole))
+    needed = {*_known(columns, whole), *(wanted.columns if wanted else ())}
+    # One column at least: a log cannot be read without any.
+    return tuple(name for name in rows.names if name in needed) or tuple(rows.names[:1])
+
+
 class VirtualShape:
     """Turn batches of a log into rows of a virtual table, bucket by bucket."""
 

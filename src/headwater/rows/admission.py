@@ -163,6 +163,10 @@ def _check_frame(
         raise CorruptBatchError(
             "A client sent a record batch that is marked as joined by a server.", hint=_HINT
         )
+    if header.is_sparse:
+        raise CorruptBatchError(
+            "A client sent a record batch that is marked as cut by a server.", hint=_HINT
+        )
     if header.record_count < 1:
         raise CorruptBatchError("A client sent a record batch without records.", hint=_HINT)
 
@@ -191,7 +195,7 @@ def _check_changes(
         )
     if header.is_append_only:
         return
-    changes = np.frombuffer(batch, np.uint8)[sections.parts_end : sections.changes_end]
+    changes = np.frombuffer(batch, np.uint8)[sections.changes_start : sections.changes_end]
     if changes.size and changes.max() > max(log_batch.ChangeType):
         raise CorruptBatchError(f"Change type {changes.max()} is unknown.", hint=_HINT)
 

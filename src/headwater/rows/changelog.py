@@ -118,7 +118,7 @@ def read_changelog(
     if header.is_append_only:
         raise CorruptBatchError("A changelog batch has no change types.")
     view = memoryview(batch)
-    types = np.frombuffer(view[sections.parts_end : sections.changes_end], np.uint8)
+    types = np.frombuffer(view[sections.changes_start : sections.changes_end], np.uint8)
     stream = b"".join((schema.serialize().to_pybytes(), view[sections.changes_end : header.size]))
     rows = pa.ipc.open_stream(stream, options=_ONE_THREAD).read_next_batch()
     return types, rows

@@ -285,6 +285,6 @@ def _all_changes(
     if headers[0].is_append_only:
         return None
     return b"".join(
-        bytes(memoryview(batch)[section.parts_end : section.changes_end])
+        bytes(memoryview(batch)[section.changes_start : section.changes_end])
         for batch, section in zip(batches, sections, strict=True)
     )

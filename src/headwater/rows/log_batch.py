@@ -6,17 +6,22 @@ and timestamp without computing it again:
     0 base_offset i64 | 8 length i32 | 12 magic u8 | 13 commit_timestamp i64 | 21 crc u32
     25 schema_id i16 | 27 attributes u8 | 28 last_offset_delta i32 | 32 writer_id i64
     40 sequence i32 | 44 record_count i32 | [48 statistics_length i32, statistics] (magic 1)
-    [parts_length i32, parts] (joined) | [one change type per record, unless append-only]
-    one Arrow record batch message
+    [parts_length i32, parts] (joined) | [offsets_length i32, offsets] (sparse)
+    [one change type per record, unless append-only] | one Arrow record batch message
 
 Attributes: bit 0 means append-only. Bit 7, which only this server sets and only clients see that
-ask for it, means that the batch was joined from several (`rows/join`).
+ask for it, means that the batch was joined from several (`rows/join`). Bit 6, which is never
+stored, means that rows were taken out for a reader, and the offsets of the others follow: an i32
+for each, counted from the base offset.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
 
 from headwater.errors import CorruptBatchError
 from headwater.rows.row_bytes import crc32c, crc32c_of_parts
@@ -30,9 +35,11 @@ MAGIC_PLAIN = 0
 MAGIC_STATISTICS = 1
 APPEND_ONLY = 1
 JOINED = 0x80
+SPARSE = 0x40
 NO_WRITER = -1
 NO_SEQUENCE = -1
 _SECTION_LENGTH = struct.Struct("<i")
+_OFFSET = np.dtype("<i4")
 _STAMP_OFFSET = struct.Struct("<q")
 _CRC = struct.Struct("<I")
 
@@ -83,6 +90,11 @@ class BatchHeader:
         """Tell whether the batch was joined from several."""
         return bool(self.attributes & JOINED)
 
+    @property
+    def is_sparse(self) -> bool:
+        """Tell whether rows were taken out of the batch."""
+        return bool(self.attributes & SPARSE)
+
 
 @dataclass(frozen=True, slots=True)
 class BatchSections:
@@ -92,6 +104,7 @@ class BatchSections:
     statistics_end: int
     parts_start: int
     parts_end: int
+    changes_start: int
     changes_end: int
 
 
@@ -105,7 +118,9 @@ def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
     smallest, size = HEADER_BYTES + (_SECTION_LENGTH.size if header.magic else 0), header.size
     if size < smallest:
         raise CorruptBatchError(f"A record batch at byte {position} has {size} bytes.")
-    if header.record_count < 0 or header.last_offset_delta != max(header.record_count - 1, 0):
+    is_whole = header.last_offset_delta == max(header.record_count - 1, 0)
+    is_short = header.is_sparse and header.last_offset_delta >= header.record_count - 1
+    if header.record_count < 0 or not (is_whole or is_short):
         raise CorruptBatchError(
             f"A record batch has {header.record_count} records, but a last offset delta of "
             f"{header.last_offset_delta}."
@@ -119,10 +134,31 @@ def read_sections(data: bytes | memoryview, header: BatchHeader) -> BatchSection
     parts_start = parts_end = end
     if header.is_joined:
         parts_start, parts_end = _section(data, end, header, what="parts")
-    changes_end = parts_end if header.is_append_only else parts_end + header.record_count
+    changes_start = parts_end
+    if header.is_sparse:
+        _, changes_start = _section(data, parts_end, header, what="offsets")
+    changes_end = changes_start if header.is_append_only else changes_start + header.record_count
     if changes_end > header.size:
         raise CorruptBatchError("A record batch ends inside its change types.")
-    return BatchSections(start, end, parts_start, parts_end, changes_end)
+    return BatchSections(start, end, parts_start, parts_end, changes_start, changes_end)
+
+
+def read_offsets(batch: bytes | memoryview, header: BatchHeader) -> npt.NDArray[np.int64]:
+    """Return the offset of every row of a batch that starts at byte 0."""
+    base = header.base_offset
+    if not header.is_sparse:
+        return np.arange(base, base + header.record_count)
+    end = read_sections(batch, header).changes_start
+    start = end - header.record_count * _OFFSET.itemsize
+    found = np.frombuffer(bytes(memoryview(batch)[max(start, 0) : end]), _OFFSET)
+    is_rising = bool((np.diff(found) > 0).all())
+    if len(found) != header.record_count or not is_rising or not _within(found, header):
+        raise CorruptBatchError("The offsets of a record batch do not match its header.")
+    return found.astype(np.int64) + base
+
+
+def _within(offsets: npt.NDArray[np.int32], header: BatchHeader) -> bool:
+    return not len(offsets) or (offsets[0] >= 0 and offsets[-1] <= header.last_offset_delta)
 
 
 def read_statistics_section(data: bytes | memoryview, header: BatchHeader) -> tuple[int, int]:
@@ -193,12 +229,20 @@ def build_batch(  # noqa: PLR0913 - one argument per header field
     sequence: int = NO_SEQUENCE,
     statistics: bytes | None = None,
     parts: bytes | None = None,
+    offsets: Sequence[int] | None = None,
     changes: bytes | None = None,
     base_offset: int = 0,
+    end_offset: int | None = None,
     timestamp_ms: int = 0,
 ) -> bytes:
-    """Build a batch around an Arrow message; without change types it is append-only."""
+    """Build a batch around an Arrow message; without change types it is append-only.
+
+    One whose rows are not all there has offsets, counted from its base, and an end.
+    """
     body: list[bytes | memoryview] = [changes or b"", message]
+    if offsets is not None:
+        packed = np.asarray(offsets, _OFFSET).tobytes()
+        body[:0] = [_SECTION_LENGTH.pack(len(packed)), packed]
     if parts is not None:
         body[:0] = [_SECTION_LENGTH.pack(len(parts)), parts]
     if statistics is not None:
@@ -211,8 +255,10 @@ def build_batch(  # noqa: PLR0913 - one argument per header field
         timestamp_ms,
         0,
         schema_id,
-        (APPEND_ONLY if changes is None else 0) | (0 if parts is None else JOINED),
-        max(record_count - 1, 0),
+        (APPEND_ONLY if changes is None else 0)
+        | (0 if parts is None else JOINED)
+        | (0 if offsets is None else SPARSE),
+        max(record_count - 1, 0) if end_offset is None else end_offset - base_offset - 1,
         writer_id,
         sequence,
         record_count,

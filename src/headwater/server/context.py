@@ -1,7 +1,7 @@
 """What every handler may use: the services of the server, one request, and names from the wire."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headwater.config.server import ServerSettings
@@ -9,6 +9,7 @@ from headwater.metrics.tallies import Tallies
 from headwater.model.acl import Operation
 from headwater.model.bucket import TableBucket
 from headwater.model.path import TablePath
+from headwater.rows.sieve import ValueSieve
 from headwater.runtime.clock import Clock
 from headwater.runtime.events import Events, Sparing
 from headwater.server.catalog.catalog import ServerCatalog
@@ -19,6 +20,7 @@ from headwater.server.logins import Logins
 from headwater.server.memory import Answers
 from headwater.server.permissions.authorizer import Authorizer
 from headwater.server.permissions.needs import Target
+from headwater.server.permissions.rules import Restriction
 from headwater.server.permissions.trail import AuditTrail
 from headwater.server.quotas import Quotas
 from headwater.server.readers import FetchTurns, Scanners, SharedReads
@@ -102,6 +104,41 @@ class Context:
         """Refuse what the client may not do."""
         if self.services.authorizer is not None:
             self.services.authorizer.require(self.session, operation, target)
+
+    @property
+    def permissions_version(self) -> int:
+        """Grows with every change of permissions."""
+        authorizer = self.services.authorizer
+        return 0 if authorizer is None else authorizer.version
+
+    @property
+    def has_rules(self) -> bool:
+        """Tell whether anybody may read only some columns or rows of a table."""
+        authorizer = self.services.authorizer
+        return authorizer is not None and authorizer.has_rules
+
+    def restriction(self, table_id: int) -> Restriction | None:
+        """Return what the client may read of a table; None if that is all of it."""
+        authorizer = self.services.authorizer
+        return None if authorizer is None else authorizer.restriction(self.session, table_id)
+
+    def is_restricted(self, target: Target) -> bool:
+        """Tell whether the client may not read all of a table."""
+        authorizer = self.services.authorizer
+        return authorizer is not None and authorizer.is_restricted(self.session, target)
+
+    def require_whole(self, target: Target, *, what: str) -> None:
+        """Refuse what would show more of a table than the client may read."""
+        if self.services.authorizer is not None:
+            self.services.authorizer.require_whole(self.session, target, what=what)
+
+    def values_sieve(self, table_id: int, asked: Sequence[int]) -> ValueSieve | None:
+        """Return what takes rows and columns out of values; None if all may be read."""
+        restriction = self.restriction(table_id)
+        if restriction is None:
+            return None
+        restriction.require_columns(asked or None)
+        return restriction.values(self.tablets.schemas(table_id), asked)
 
     @property
     def catalog(self) -> ServerCatalog:

@@ -7,7 +7,6 @@ from google.protobuf.message import Message
 
 from headwater import errors
 from headwater.metrics.tallies import ANSWERED, UNKNOWN_API
-from headwater.model.acl import Operation
 from headwater.model.bucket import TableBucket
 from headwater.runtime.events import Events
 from headwater.runtime.tasks import in_turns
@@ -29,7 +28,7 @@ from headwater.server.handlers.write import (
     write_later,
     write_now,
 )
-from headwater.server.permissions.needs import NEEDS, Request
+from headwater.server.permissions.needs import GIVES, NEEDS, Gives, Request
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import APIS, Api, ApiKey
 from headwater.wire.frames import RequestFrame, ResponseKind
@@ -157,7 +156,7 @@ class Dispatcher:
             self._check_access(_api_of(frame), session)
             may_read = None
             if self._authorizer is not None:
-                may_read = partial(self._authorizer.may, session, Operation.READ)
+                may_read = partial(self._authorizer.may_read_whole, session)
             parts = lookup_now(frame.body, self._services.tablets, may_read)
         except Exception:  # noqa: BLE001 - `serve` meets it again, and says what it is
             return None
@@ -275,11 +274,15 @@ class Dispatcher:
         if authorizer is None:
             return await _HANDLERS[api](request, context)
         authorizer.check(api, request, session)
-        version = authorizer.version
-        answer = await _HANDLERS[api](request, context)
-        if authorizer.version != version and NEEDS[api].is_read:
+        while True:
+            version = authorizer.version
+            answer = await _HANDLERS[api](request, context)
+            if authorizer.version == version or not NEEDS[api].is_read:
+                return answer
             authorizer.check(api, request, session)
-        return answer
+            # What was read under other rules is read again; fetches and scans see to it themselves.
+            if GIVES[api] is not Gives.ROWS or NEEDS[api].targets is None:
+                return answer
 
     def write_now(self, request: ProduceRequest | PutRequest, session: Session, told: Told) -> bool:
         """Write one small batch without a task; False if it has to wait, and nothing was done."""

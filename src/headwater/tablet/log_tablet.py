@@ -307,6 +307,8 @@ class LogTablet:
             return False
         if min(bytes_max, self.log.bytes_from(offset)) > INLINE_READ_BYTES_MAX:
             return False
+        if selection.sieve is not None:
+            return False
         # Passing bytes on is quick, but each batch that is cut or pruned costs time of its own.
         return selection.takes_everything or (
             self.high_watermark - offset <= INLINE_ROWS_MAX

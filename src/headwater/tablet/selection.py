@@ -1,6 +1,6 @@
 """What a reader takes of a log: which columns, and which batches it can do without."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -12,6 +12,7 @@ from headwater.model import Schema
 from headwater.model.predicate import Predicate
 from headwater.rows import log_batch
 from headwater.rows.projection import Projection, Read, project_batch
+from headwater.rows.sieve import marker
 from headwater.rows.statistics import decode_statistics, may_match
 
 # A fetch that prunes looks at so many batches at most before it answers how far it came, and makes
@@ -21,7 +22,17 @@ COMPARISONS_MAX = 256 * 1024
 SCANNED_BATCHES_MIN = 16
 # Batches that nobody checked yet are read whole, so there is a limit on their bytes as well.
 UNVERIFIED_BYTES_MAX = 256 * 1024 * 1024
+# Batches are decoded to take rows out, so there is a limit on what is looked at for one answer.
+SIFTED_BYTES_MAX = 16 * 1024 * 1024
 Part = bytes | memoryview
+
+
+class RowSieve(Protocol):
+    """Take rows and columns out of batches, for readers who may not see all."""
+
+    def sift(self, batch: Part, header: log_batch.BatchHeader) -> Sequence[bytes]:
+        """Return what may be seen of a batch; nothing if no row may."""
+        ...
 
 
 class Split(Protocol):
@@ -45,11 +56,13 @@ class Selection:
     filtered_columns: frozenset[int] = frozenset()
     comparisons: int = 0
     split_joined: Callable[[], Split] | None = None
+    sieve: RowSieve | None = None
+    """Stands for projection and splitting as well."""
 
     @property
     def takes_everything(self) -> bool:
         """Tell whether stored bytes can be passed on as they are."""
-        return self.projection_of is None and self.predicate is None
+        return self.projection_of is None and self.predicate is None and self.sieve is None
 
     @property
     def batches_max(self) -> int:
@@ -75,6 +88,8 @@ def select(
         data = log.read(offset, bytes_max=bytes_max, up_to=up_to, at_least_one=at_least_one)
         if selection.split_joined is None or not _holds_joined(data):
             return Selected([data], len(data)) if data else Selected([])
+    if selection.sieve is not None:
+        return _sifted(log, offset, up_to=up_to, bytes_max=bytes_max, selection=selection)
     taken = _Taken(bytes_max, at_least_one=at_least_one, up_to=offset)
     for batch in _bounded(_intact(log, offset, up_to=up_to), selection.batches_max):
         if selection.predicate is not None and not _may_match(batch, selection):
@@ -82,6 +97,33 @@ def select(
         elif not all(taken.add(*piece) for piece in _pieces(batch, offset, selection)):
             break
     return Selected(taken.parts, taken.size, taken.up_to if taken.has_pruned else None)
+
+
+def _sifted(log: Log, offset: int, *, up_to: int, bytes_max: int, selection: Selection) -> Selected:
+    """Read batches without what the reader may not see, up to a limit on what is looked at.
+
+    If the last rows are out of sight, a batch without rows tells how far the reader got: there are
+    clients that go by nothing else.
+    """
+    assert selection.sieve is not None
+    parts: list[Part] = []
+    size = looked_at = seen_up_to = 0
+    schema_id, end = 0, offset
+    for batch in _bounded(_intact(log, offset, up_to=up_to), selection.batches_max):
+        header = batch.header
+        schema_id, end = header.schema_id, header.end_offset
+        looked_at += header.size
+        if selection.predicate is None or _may_match(batch, selection):
+            found = selection.sieve.sift(batch.read(0, header.size), header)
+            parts += found
+            size += sum(map(len, found))
+            seen_up_to = log_batch.read_header(found[-1]).end_offset if found else seen_up_to
+        if size >= bytes_max or looked_at >= max(SIFTED_BYTES_MAX, bytes_max):
+            break
+    if end > max(seen_up_to, offset):
+        parts.append(marker(end, schema_id=schema_id))
+        size += len(parts[-1])
+    return Selected(parts, size, end)
 
 
 def _holds_joined(data: memoryview) -> bool:

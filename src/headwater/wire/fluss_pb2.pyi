@@ -687,20 +687,22 @@ class FetchLogTableRequest(_message.Message):
     def __init__(self, table_id: _Optional[int] = ..., projection_pushdown_enabled: bool = ..., projected_fields: _Optional[_Iterable[int]] = ..., buckets_req: _Optional[_Iterable[_Union[FetchLogBucketRequest, _Mapping]]] = ..., filter_predicate: _Optional[_Union[Predicate, _Mapping]] = ..., filter_schema_id: _Optional[int] = ...) -> None: ...
 
 class FetchLogRequest(_message.Message):
-    __slots__ = ("follower_server_id", "max_bytes", "tables_req", "max_wait_ms", "min_bytes", "takes_joined")
+    __slots__ = ("follower_server_id", "max_bytes", "tables_req", "max_wait_ms", "min_bytes", "takes_joined", "takes_sparse")
     FOLLOWER_SERVER_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     TABLES_REQ_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     TAKES_JOINED_FIELD_NUMBER: _ClassVar[int]
+    TAKES_SPARSE_FIELD_NUMBER: _ClassVar[int]
     follower_server_id: int
     max_bytes: int
     tables_req: _containers.RepeatedCompositeFieldContainer[FetchLogTableRequest]
     max_wait_ms: int
     min_bytes: int
     takes_joined: bool
-    def __init__(self, follower_server_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., takes_joined: bool = ...) -> None: ...
+    takes_sparse: bool
+    def __init__(self, follower_server_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., tables_req: _Optional[_Iterable[_Union[FetchLogTableRequest, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., takes_joined: bool = ..., takes_sparse: bool = ...) -> None: ...
 
 class RemoteLogSegment(_message.Message):
     __slots__ = ("remote_log_segment_id", "remote_log_start_offset", "remote_log_end_offset", "segment_size_in_bytes", "max_timestamp")
@@ -807,16 +809,18 @@ class ListOffsetsResponse(_message.Message):
     def __init__(self, buckets_resp: _Optional[_Iterable[_Union[ListOffsetsBucketResponse, _Mapping]]] = ...) -> None: ...
 
 class LimitScanRequest(_message.Message):
-    __slots__ = ("table_id", "partition_id", "bucket_id", "limit")
+    __slots__ = ("table_id", "partition_id", "bucket_id", "limit", "columns")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_ID_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     partition_id: int
     bucket_id: int
     limit: int
-    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+    columns: bytes
+    def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., limit: _Optional[int] = ..., columns: _Optional[bytes] = ...) -> None: ...
 
 class LimitScanResponse(_message.Message):
     __slots__ = ("error_code", "error_message", "is_log_table", "records")
@@ -841,18 +845,20 @@ class LookupBucketRequest(_message.Message):
     def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class LookupRequest(_message.Message):
-    __slots__ = ("table_id", "buckets_req", "insert_if_not_exists", "acks", "timeout_ms")
+    __slots__ = ("table_id", "buckets_req", "insert_if_not_exists", "acks", "timeout_ms", "columns")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
     INSERT_IF_NOT_EXISTS_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     buckets_req: _containers.RepeatedCompositeFieldContainer[LookupBucketRequest]
     insert_if_not_exists: bool
     acks: int
     timeout_ms: int
-    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[LookupBucketRequest, _Mapping]]] = ..., insert_if_not_exists: bool = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+    columns: bytes
+    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[LookupBucketRequest, _Mapping]]] = ..., insert_if_not_exists: bool = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., columns: _Optional[bytes] = ...) -> None: ...
 
 class LookupValue(_message.Message):
     __slots__ = ("values",)
@@ -891,12 +897,14 @@ class PrefixLookupBucketRequest(_message.Message):
     def __init__(self, partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class PrefixLookupRequest(_message.Message):
-    __slots__ = ("table_id", "buckets_req")
+    __slots__ = ("table_id", "buckets_req", "columns")
     TABLE_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKETS_REQ_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     table_id: int
     buckets_req: _containers.RepeatedCompositeFieldContainer[PrefixLookupBucketRequest]
-    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[PrefixLookupBucketRequest, _Mapping]]] = ...) -> None: ...
+    columns: bytes
+    def __init__(self, table_id: _Optional[int] = ..., buckets_req: _Optional[_Iterable[_Union[PrefixLookupBucketRequest, _Mapping]]] = ..., columns: _Optional[bytes] = ...) -> None: ...
 
 class LookupValueList(_message.Message):
     __slots__ = ("values",)
@@ -937,18 +945,20 @@ class ScanKvBucketRequest(_message.Message):
     def __init__(self, table_id: _Optional[int] = ..., partition_id: _Optional[int] = ..., bucket_id: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class ScanKvRequest(_message.Message):
-    __slots__ = ("scanner_id", "bucket_scan_req", "call_seq_id", "batch_size_bytes", "close_scanner")
+    __slots__ = ("scanner_id", "bucket_scan_req", "call_seq_id", "batch_size_bytes", "close_scanner", "columns")
     SCANNER_ID_FIELD_NUMBER: _ClassVar[int]
     BUCKET_SCAN_REQ_FIELD_NUMBER: _ClassVar[int]
     CALL_SEQ_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CLOSE_SCANNER_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     scanner_id: bytes
     bucket_scan_req: ScanKvBucketRequest
     call_seq_id: int
     batch_size_bytes: int
     close_scanner: bool
-    def __init__(self, scanner_id: _Optional[bytes] = ..., bucket_scan_req: _Optional[_Union[ScanKvBucketRequest, _Mapping]] = ..., call_seq_id: _Optional[int] = ..., batch_size_bytes: _Optional[int] = ..., close_scanner: bool = ...) -> None: ...
+    columns: bytes
+    def __init__(self, scanner_id: _Optional[bytes] = ..., bucket_scan_req: _Optional[_Union[ScanKvBucketRequest, _Mapping]] = ..., call_seq_id: _Optional[int] = ..., batch_size_bytes: _Optional[int] = ..., close_scanner: bool = ..., columns: _Optional[bytes] = ...) -> None: ...
 
 class ScanKvResponse(_message.Message):
     __slots__ = ("error_code", "error_message", "scanner_id", "has_more_results", "records", "log_offset")
@@ -1547,7 +1557,7 @@ class LakeTieringHeartbeatResponse(_message.Message):
     def __init__(self, coordinator_epoch: _Optional[int] = ..., tiering_table: _Optional[_Union[LakeTieringTableInfo, _Mapping]] = ..., tiering_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., finished_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., failed_table_resp: _Optional[_Iterable[_Union[HeartbeatRespForTable, _Mapping]]] = ..., storage_id: _Optional[str] = ..., states: _Optional[_Iterable[_Union[LakeTieringState, _Mapping]]] = ..., now_ms: _Optional[int] = ...) -> None: ...
 
 class AclInfo(_message.Message):
-    __slots__ = ("resource_name", "resource_type", "principal_name", "principal_type", "host", "operation_type", "permission_type")
+    __slots__ = ("resource_name", "resource_type", "principal_name", "principal_type", "host", "operation_type", "permission_type", "rule_table_id", "rule_columns", "rule_filter", "rule_text")
     RESOURCE_NAME_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -1555,6 +1565,10 @@ class AclInfo(_message.Message):
     HOST_FIELD_NUMBER: _ClassVar[int]
     OPERATION_TYPE_FIELD_NUMBER: _ClassVar[int]
     PERMISSION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    RULE_TABLE_ID_FIELD_NUMBER: _ClassVar[int]
+    RULE_COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    RULE_FILTER_FIELD_NUMBER: _ClassVar[int]
+    RULE_TEXT_FIELD_NUMBER: _ClassVar[int]
     resource_name: str
     resource_type: int
     principal_name: str
@@ -1562,7 +1576,11 @@ class AclInfo(_message.Message):
     host: str
     operation_type: int
     permission_type: int
-    def __init__(self, resource_name: _Optional[str] = ..., resource_type: _Optional[int] = ..., principal_name: _Optional[str] = ..., principal_type: _Optional[str] = ..., host: _Optional[str] = ..., operation_type: _Optional[int] = ..., permission_type: _Optional[int] = ...) -> None: ...
+    rule_table_id: int
+    rule_columns: _containers.RepeatedScalarFieldContainer[int]
+    rule_filter: Predicate
+    rule_text: str
+    def __init__(self, resource_name: _Optional[str] = ..., resource_type: _Optional[int] = ..., principal_name: _Optional[str] = ..., principal_type: _Optional[str] = ..., host: _Optional[str] = ..., operation_type: _Optional[int] = ..., permission_type: _Optional[int] = ..., rule_table_id: _Optional[int] = ..., rule_columns: _Optional[_Iterable[int]] = ..., rule_filter: _Optional[_Union[Predicate, _Mapping]] = ..., rule_text: _Optional[str] = ...) -> None: ...
 
 class AclFilter(_message.Message):
     __slots__ = ("resource_name", "resource_type", "principal_name", "principal_type", "host", "operation_type", "permission_type")
@@ -1605,10 +1623,12 @@ class CreateAclsResponse(_message.Message):
     def __init__(self, aclRes: _Optional[_Iterable[_Union[CreatedAcl, _Mapping]]] = ...) -> None: ...
 
 class ListAclsRequest(_message.Message):
-    __slots__ = ("acl_filter",)
+    __slots__ = ("acl_filter", "takes_rules")
     ACL_FILTER_FIELD_NUMBER: _ClassVar[int]
+    TAKES_RULES_FIELD_NUMBER: _ClassVar[int]
     acl_filter: AclFilter
-    def __init__(self, acl_filter: _Optional[_Union[AclFilter, _Mapping]] = ...) -> None: ...
+    takes_rules: bool
+    def __init__(self, acl_filter: _Optional[_Union[AclFilter, _Mapping]] = ..., takes_rules: bool = ...) -> None: ...
 
 class ListAclsResponse(_message.Message):
     __slots__ = ("acl",)
@@ -1617,10 +1637,12 @@ class ListAclsResponse(_message.Message):
     def __init__(self, acl: _Optional[_Iterable[_Union[AclInfo, _Mapping]]] = ...) -> None: ...
 
 class DropAclsRequest(_message.Message):
-    __slots__ = ("acl_filter",)
+    __slots__ = ("acl_filter", "takes_rules")
     ACL_FILTER_FIELD_NUMBER: _ClassVar[int]
+    TAKES_RULES_FIELD_NUMBER: _ClassVar[int]
     acl_filter: _containers.RepeatedCompositeFieldContainer[AclFilter]
-    def __init__(self, acl_filter: _Optional[_Iterable[_Union[AclFilter, _Mapping]]] = ...) -> None: ...
+    takes_rules: bool
+    def __init__(self, acl_filter: _Optional[_Iterable[_Union[AclFilter, _Mapping]]] = ..., takes_rules: bool = ...) -> None: ...
 
 class DroppedAcl(_message.Message):
     __slots__ = ("acl", "error_code", "error_message")

@@ -36,6 +36,7 @@ PARTITION_KEYS_MAX = 256
 ACLS_MAX = 1 * KIB
 
 LISTS: Mapping[str, int] = {
+    "AclInfo.rule_columns": COLUMNS_MAX,
     "AcquireKvSnapshotLeaseRequest.snapshots_to_lease": TABLES_MAX,
     "AddColumn.agg_function_params": PROPERTIES_MAX,
     "AlterClusterConfigsRequest.alter_configs": PROPERTIES_MAX,

@@ -39,6 +39,8 @@ class LookupRequest:
     insert_if_not_exists: bool = False
     acks: int | None = None
     timeout_ms: int | None = None
+    columns: tuple[int, ...] = ()
+    """Ids of the columns that are read; empty for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ def decode_lookup(body: memoryview, *, api: str = "LOOKUP") -> LookupRequest:
         insert_if_not_exists=message.insert_if_not_exists,
         acks=message.acks if message.HasField("acks") else None,
         timeout_ms=message.timeout_ms if message.HasField("timeout_ms") else None,
+        columns=messages.decode_columns(message.columns),
     )
 
 

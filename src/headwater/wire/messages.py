@@ -1,5 +1,6 @@
 """Protobuf messages: decoded whole, or field by field without copying their bytes."""
 
+import struct
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Protocol, TypeVar
@@ -17,6 +18,8 @@ _NUMBER_MAX = (1 << 29) - 1
 _SIGN_BIT = 1 << 63
 _TWO_TO_64 = 1 << 64
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_COLUMN_BYTES = 4
+_COLUMNS_MAX = 4096
 _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
 
 
@@ -85,6 +88,19 @@ def bytes_head(number: int, size: int) -> bytes:
 # Whole messages.
 
 M = TypeVar("M", bound=Message)
+
+
+def encode_columns(ids: Sequence[int]) -> bytes:
+    """Encode which columns are read."""
+    return struct.pack(f"<{len(ids)}i", *ids)
+
+
+def decode_columns(data: bytes) -> tuple[int, ...]:
+    """Decode which columns are read; empty for all."""
+    count, rest = divmod(len(data), _COLUMN_BYTES)
+    if rest or count > _COLUMNS_MAX:
+        raise CorruptBatchError(f"The columns of a request take {len(data)} bytes.")
+    return struct.unpack(f"<{count}i", data)
 
 
 def decode_message(kind: type[M], body: bytes, *, api: str) -> M:

@@ -8,7 +8,7 @@ import pytest
 import headwater
 from headwater.server.logins import Users
 from tests.cases import cases
-from tests.doors.iceberg.opening import opened_door
+from tests.doors.iceberg.opening import LAKE, opened_door
 from tests.serving import serving
 
 
@@ -117,6 +117,9 @@ def guarded(tmp_path_factory):
                 hw.create_database(database)
                 hw.create_table(f"{database}.t", {"id": "BIGINT"})
             hw.acls.grant("User:ann", "READ", "a")
+            ruled = hw.create_table("a.ruled", {"id": "BIGINT", "card": "STRING"}, options=LAKE)
+            ruled.append([{"id": 1, "card": "4711"}])
+            hw.acls.grant("User:ann", "READ", "a.ruled", columns=["id"])
         with opened_door((server.address,)) as door:
             yield door
 
@@ -129,6 +132,16 @@ def test_callers_see_what_the_server_lets_them_see(guarded):
     assert guarded.ask("/v1/namespaces/a/tables/t", method="HEAD", headers=ann).status == 204
     assert guarded.ask("/v1/namespaces/b/tables/t", method="HEAD", headers=ann).status != 204
     assert guarded.ask("/v1/namespaces/b/tables/t", method="HEAD", headers=root).status == 204
+
+
+def test_a_caller_who_may_read_a_part_of_a_table_gets_nothing_of_it(guarded):
+    loads = [
+        guarded.ask("/v1/namespaces/a/tables/ruled", headers=basic(*who))
+        for who in (("root", "r"), ("ann", "secret"))
+    ]
+
+    assert [answer.status for answer in loads] == [200, 403]
+    assert "only some columns or rows" in loads[1].body["error"]["message"]
 
 
 @cases(

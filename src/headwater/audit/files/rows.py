@@ -29,7 +29,7 @@ def read_rows(
     if not header.record_count:
         return np.empty(0, np.uint8), pa.RecordBatch.from_pylist([], schema=arrow)
     sections = read_sections(batch, header)
-    types = np.frombuffer(batch[sections.parts_end : sections.changes_end], np.uint8)
+    types = np.frombuffer(batch[sections.changes_start : sections.changes_end], np.uint8)
     if header.is_append_only:
         types = np.zeros(header.record_count, np.uint8)
     message = batch[sections.changes_end : header.size]

@@ -1,5 +1,6 @@
 """`headwater acl`: grant, revoke, list and test permissions."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import pyarrow as pa
@@ -8,8 +9,10 @@ import typer
 from headwater.cli.command import CommandSession, command, listed, write
 from headwater.cli.commands import BRANCHES
 from headwater.cli.output import Document, Output
+from headwater.cli.values import Condition, conditions
+from headwater.client.sync.client import Client
 from headwater.errors import AccessError, RequestError
-from headwater.model.acl import Acl
+from headwater.model.acl import ANYTHING, Acl, ResourceKind, parse_resource
 
 acl_app = typer.Typer(
     help="Grant, revoke, list and test permissions of users and groups.", no_args_is_help=True
@@ -39,20 +42,52 @@ ENTRY_TYPES = {
     "operation": pa.string(),
     "resource": pa.string(),
     "host": pa.string(),
+    "rule": pa.string(),
 }
+
+
+def conditions_on(client: Client, resource: str, where: Sequence[str]) -> list[Condition]:
+    """Read conditions on the rows of the table that a permission is for."""
+    what = parse_resource(resource)
+    if what.kind is not ResourceKind.TABLE or what.name == ANYTHING:
+        raise RequestError(
+            f"Rows can be named for one table, not for {what}.", hint="Name DATABASE.TABLE."
+        )
+    return conditions(where, client.table(what.name).schema)
 
 
 @acl_app.command("grant")
 @command()
 def grant(
-    session: CommandSession, principal: Who, operations: What, resource: On, *, host: Host = None
+    session: CommandSession,
+    principal: Who,
+    operations: What,
+    resource: On,
+    *,
+    host: Host = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(help="READ these columns of a table only, separated by commas."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="READ only such rows: \"region = 'EU'\"; all must hold."),
+    ] = None,
 ) -> None:
     """Allow somebody to do something.
 
     Example: headwater acl grant User:ada READ,WRITE shop.orders --at localhost:9123
+
+    Example: headwater acl grant User:ann READ shop.orders --columns id,price --where "price < 10"
     """
-    wanted = listed([operations])
-    granted = session.client.acls.grant(principal, wanted, resource, host=host or "*")
+    granted = session.client.acls.grant(
+        principal,
+        listed([operations]),
+        resource,
+        host=host or "*",
+        columns=listed(columns) if columns else None,
+        where=conditions_on(session.client, resource, where) if where else None,
+    )
     _tell(session, granted, "Granted")
 
 
@@ -151,4 +186,5 @@ def _document(acl: Acl) -> Document:
         "operation": acl.operation.name,
         "resource": str(acl.resource),
         "host": acl.host,
+        "rule": "" if acl.rule is None else acl.rule.text,
     }

@@ -22,6 +22,7 @@ from headwater.cluster.schema_in import OptionValue, SchemaLike
 from headwater.config.client import ClientSettings
 from headwater.model import LakeBucket, TablePath
 from headwater.model.acl import Acl
+from headwater.read.filters import Where
 from headwater.runtime.loops import LoopThread
 
 # Permissions.
@@ -35,14 +36,29 @@ class Acls:
         self._admin = admin
 
     def grant(
-        self, principal: str, operations: str | Sequence[str], resource: str, *, host: str = "*"
+        self,
+        principal: str,
+        operations: str | Sequence[str],
+        resource: str,
+        *,
+        host: str = "*",
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
     ) -> list[Acl]:
         """Allow a principal to do something, and return the entries.
 
         A principal is `User:name`, `Group:name`, or `*` for everybody; a resource is `cluster`, the
         name of a database, or `database.table`. Granting twice is the same as once.
+
+        READ on a table may be narrowed to `columns` and to the rows that a filter, as scans take
+        it, holds for. That narrows what the principal reads of the table by whatever entry, also
+        one for a group or a database; what it could read by this entry before is replaced.
         """
-        return self._loop.run(self._admin.grant(principal, operations, resource, host=host))
+        return self._loop.run(
+            self._admin.grant(
+                principal, operations, resource, host=host, columns=columns, where=where
+            )
+        )
 
     def revoke(
         self,

@@ -8,6 +8,7 @@ from threading import Lock
 from headwater.client.client import AsyncClient
 from headwater.client.sync.client import Client
 from headwater.client.union_scan import ATTEMPTS, LOST
+from headwater.cluster.lake import LakeCoordinator
 from headwater.doors.iceberg.held import (
     NEWEST,
     DoorFolders,
@@ -190,10 +191,11 @@ class HotTables:
 
 
 async def _check_read(client: AsyncClient, table: TableInfo) -> None:
-    """Ask for a number that only those who may read the table are told.
+    """Ask for what only those are told who may read the table, and all of it.
 
     What was written for one caller is shared with others: the server, not the door, says with whom.
     """
+    await LakeCoordinator(client.cluster).snapshot(table.path)
     buckets = await buckets_of(client.cluster, table)
     first = dict(list(buckets.items())[:1])
     if first:

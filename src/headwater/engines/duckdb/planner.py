@@ -20,7 +20,13 @@ from headwater.engines.duckdb.sql import POSITION_COLUMNS, StreamNumbers, nothin
 from headwater.engines.duckdb.streams import NumberedStreams, Relations, RowStream, hinted
 from headwater.engines.duckdb.tail_files import TailFiles, TailPlace
 from headwater.engines.storages import StoragePlace, opened
-from headwater.errors import HeadwaterError, InvalidScanError, RequestError, UnsupportedError
+from headwater.errors import (
+    AccessError,
+    HeadwaterError,
+    InvalidScanError,
+    RequestError,
+    UnsupportedError,
+)
 from headwater.model import Column, Schema, TablePath
 from headwater.model.types import BigIntType, RowField, RowType, StringType, TimestampLtzType
 from headwater.read.offsets import Start
@@ -291,7 +297,9 @@ class SqlPlanner:
         plan = native = _native(view, schema)
         if not request.is_elsewhere:
             files = self._keyed if table.is_keyed else self._tails
-            plan = files.with_tail(view, native)
+            # Files hold all columns; who may not read all reads those of the query, from streams.
+            with suppress(AccessError):
+                plan = files.with_tail(view, native)
         kept = self._views.keep(table, view)
         keys = _keys(kept, native) if any(group.is_touched for group in plan.groups) else None
         numbers = self._numbers(view.schema, rows=_rows(kept, schema, plan), keys=keys)

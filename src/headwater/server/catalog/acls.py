@@ -21,9 +21,25 @@ class AclRecords:
         self.version = 0
 
     def add(self, acls: Sequence[Acl]) -> None:
-        """Add entries, all or none; those that exist already stay as they are."""
-        wanted = {checked(acl) for acl in acls}
-        held = self.permissions.entries
+        """Add entries, all or none; those that exist already stay as they are.
+
+        A rule replaces what its principal could read of the table before. To take a rule away,
+        revoke the entry, so that nobody does it by the way.
+        """
+        given = {acl: acl for acl in map(checked, acls)}
+        known = {acl: acl for acl in self.permissions.entries}
+        for acl in given.values():
+            if acl.rule is None and (found := known.get(acl)) is not None and found.rule:
+                raise RequestError(
+                    f"{acl.principal} has a rule for {acl.resource}, which this would take away.",
+                    hint="Revoke READ first, then grant it.",
+                )
+        changed = {
+            acl
+            for acl in given.values()
+            if acl.rule and acl in known and known[acl].rule != acl.rule
+        }
+        wanted, held = set(given.values()), self.permissions.entries - changed
         if len(held | wanted) > ENTRIES_MAX:
             raise RequestError(
                 f"A storage has at most {ENTRIES_MAX} permissions.",
@@ -31,6 +47,8 @@ class AclRecords:
             )
         if new := sorted(wanted - held):
             with self._store.transaction():
+                for acl in sorted(changed):
+                    self._store.delete_acl(acl)
                 for acl in new:
                     self._store.insert_acl(acl)
             self._replace(Permissions(held | wanted))

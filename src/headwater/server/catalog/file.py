@@ -165,8 +165,18 @@ _VERSION_6 = (
         PRIMARY KEY (
             resource_kind, resource_name, principal_kind, principal_name, operation, host))""",
 )
+# What an entry lets its principal read of a table, as JSON; empty without a rule.
+_VERSION_7 = ("ALTER TABLE acls ADD COLUMN rule TEXT NOT NULL DEFAULT ''",)
 # Each entry upgrades from the version before it, so a file of any age can be upgraded.
-_VERSIONS = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6)
+_VERSIONS = (
+    _VERSION_1,
+    _VERSION_2,
+    _VERSION_3,
+    _VERSION_4,
+    _VERSION_5,
+    _VERSION_6,
+    _VERSION_7,
+)
 _SUMMED = 4
 VERSION = len(_VERSIONS)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headwater import errors
 from headwater.config.quotas import Created
-from headwater.model.acl import Acl, Operation, Principal, Resource, ResourceKind
+from headwater.model.acl import Acl, Operation, Principal, Resource, ResourceKind, Rule
 from headwater.model.path import PartitionSpec, TablePath, spec_of_name
 from headwater.model.schema import Schema, schema_from_json, schema_to_json
 from headwater.model.table import (
@@ -403,8 +403,8 @@ class CatalogStore:
     def acls(self) -> list[Acl]:
         """Read all permissions."""
         rows = self._file.rows(
-            "SELECT resource_kind, resource_name, principal_kind, principal_name, operation, host"
-            " FROM acls"
+            "SELECT resource_kind, resource_name, principal_kind, principal_name, operation, host,"
+            " rule FROM acls"
         )
         try:
             return [
@@ -413,15 +413,17 @@ class CatalogStore:
                     Principal(str(row[2]), str(row[3])),
                     Operation(_number(row[4])),
                     str(row[5]),
+                    _rule(str(row[6])),
                 )
                 for row in rows
             ]
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise errors.CorruptFileError(f"Cannot read the permissions: {error!r}.") from error
 
     def insert_acl(self, acl: Acl) -> None:
         """Insert a permission."""
-        self._file.change("INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?)", _acl_cells(acl))
+        cells = (*_acl_cells(acl), _rule_text(acl.rule))
+        self._file.change("INSERT INTO acls VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
 
     def delete_acl(self, acl: Acl) -> None:
         """Delete a permission."""
@@ -473,6 +475,25 @@ def _acl_cells(acl: Acl) -> tuple[Cell, ...]:
         int(acl.operation),
         acl.host,
     )
+
+
+def _rule_text(rule: Rule | None) -> str:
+    if rule is None:
+        return ""
+    node = {
+        "table_id": rule.table_id,
+        "columns": rule.columns,
+        "predicate": rule.predicate.hex(),
+    }
+    return json.dumps(node)
+
+
+def _rule(text: str) -> Rule | None:
+    if not text:
+        return None
+    node = json.loads(text)
+    columns = tuple(map(_number, node["columns"]))
+    return Rule(_number(node["table_id"]), columns, bytes.fromhex(node["predicate"]))
 
 
 def _table_text(descriptor: TableDescriptor) -> str:

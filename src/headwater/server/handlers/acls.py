@@ -10,10 +10,13 @@ from headwater.model.acl import (
     Principal,
     Resource,
     ResourceKind,
+    Rule,
     checked,
 )
+from headwater.model.path import TablePath
 from headwater.server.context import Context
 from headwater.server.permissions.authorizer import permissions_are_off
+from headwater.server.permissions.rules import check_rule, rule_text
 from headwater.wire import fluss_pb2 as pb
 
 
@@ -27,6 +30,9 @@ async def create_acls(request: pb.CreateAclsRequest, context: Context) -> pb.Cre
     _require_authorizer(context)
     try:
         acls = [checked(_acl(each)) for each in request.acl]
+        for acl in acls:
+            if acl.rule is not None:
+                check_rule(acl.rule, context.catalog.tables.info(table_of(acl.resource)))
     except HeadwaterError as fault:
         refused = [_refused(each, fault) for each in request.acl]
         return pb.CreateAclsResponse(aclRes=refused)
@@ -43,7 +49,11 @@ async def list_acls(request: pb.ListAclsRequest, context: Context) -> pb.ListAcl
     _require_authorizer(context)
     found = context.catalog.acls.permissions.matching(_query(request.acl_filter))
     return pb.ListAclsResponse(
-        acl=[told(acl) for acl in found if context.may(Operation.DESCRIBE, acl.resource)]
+        acl=[
+            told(acl, context, takes_rules=request.takes_rules)
+            for acl in found
+            if context.may(Operation.DESCRIBE, acl.resource)
+        ]
     )
 
 
@@ -63,7 +73,12 @@ async def drop_acls(request: pb.DropAclsRequest, context: Context) -> pb.DropAcl
     _wake_readers(context)
     return pb.DropAclsResponse(
         filter_results=[
-            pb.DroppedAcls(matching_acls=[pb.DroppedAcl(acl=told(acl)) for acl in acls])
+            pb.DroppedAcls(
+                matching_acls=[
+                    pb.DroppedAcl(acl=told(acl, context, takes_rules=request.takes_rules))
+                    for acl in acls
+                ]
+            )
             for acls in removed
         ]
     )
@@ -84,8 +99,35 @@ def _wake_readers(context: Context) -> None:
 # Messages.
 
 
-def told(acl: Acl) -> pb.AclInfo:
-    """Return an entry as a message."""
+def told(acl: Acl, context: Context, *, takes_rules: bool) -> pb.AclInfo:
+    """Return an entry as a message.
+
+    A client that knows nothing of rules is shown one in the name of the table, so that nobody takes
+    a part of it for all.
+    """
+    message = _told(acl)
+    if acl.rule is None:
+        return message
+    tables, path = context.catalog.tables, table_of(acl.resource)
+    text = rule_text(acl.rule, tables.info(path) if tables.exists(path) else None)
+    if not takes_rules:
+        message.resource_name += f" {text}"
+        return message
+    message.rule_table_id = acl.rule.table_id
+    message.rule_columns.extend(acl.rule.columns)
+    if acl.rule.predicate:
+        message.rule_filter.ParseFromString(acl.rule.predicate)
+    message.rule_text = text
+    return message
+
+
+def table_of(resource: Resource) -> TablePath:
+    """Return the table of an entry that has a rule."""
+    database, _, table = resource.name.partition(".")
+    return TablePath(database, table)
+
+
+def _told(acl: Acl) -> pb.AclInfo:
     return pb.AclInfo(
         resource_name=acl.resource.name,
         resource_type=acl.resource.kind,
@@ -105,7 +147,19 @@ def _acl(message: pb.AclInfo) -> Acl:
         Principal(message.principal_type, message.principal_name),
         _operation(message.operation_type),
         message.host,
+        _rule(message),
     )
+
+
+def _rule(message: pb.AclInfo) -> Rule | None:
+    if not message.HasField("rule_table_id"):
+        if message.rule_columns or message.HasField("rule_filter"):
+            raise RequestError("A rule does not say which table it is for.")
+        return None
+    predicate = b""
+    if message.HasField("rule_filter"):
+        predicate = message.rule_filter.SerializeToString(deterministic=True)
+    return Rule(message.rule_table_id, tuple(dict.fromkeys(message.rule_columns)), predicate)
 
 
 def _query(message: pb.AclFilter) -> AclQuery:

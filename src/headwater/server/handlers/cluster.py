@@ -5,6 +5,7 @@ could read: lists of them are empty, no lease is given, and the data of one is n
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from headwater import errors
 from headwater.config.lake import shown_options
@@ -28,6 +29,10 @@ async def describe_cluster_configs(
 ) -> pb.DescribeClusterConfigsResponse:
     """List the settings that Fluss has too, under its names."""
     settings = context.services.settings
+    authorizer = context.services.authorizer
+    if authorizer is not None and authorizer.has_rule(context.session):
+        # Who may not read all rows is not told where lakes are.
+        settings = replace(settings, lake_properties={})
     return pb.DescribeClusterConfigsResponse(
         configs=[
             pb.DescribeConfig(config_key=key, config_value=value, config_source=_SOURCE)

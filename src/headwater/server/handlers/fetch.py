@@ -6,16 +6,17 @@ with other fetches, and waits for new rows while it has too few.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from headwater.errors import HeadwaterError, InvalidProjectionError
-from headwater.model.acl import Operation
+from headwater.errors import HeadwaterError, InvalidProjectionError, RetryLaterError
+from headwater.model.acl import Operation, Rule
 from headwater.model.bucket import UNKNOWN, Lineage, TableBucket
 from headwater.model.predicate import columns_of, comparisons_of
 from headwater.model.table import TableInfo
 from headwater.runtime.tasks import in_turns
 from headwater.server.context import FAULT_DELAY_S, Context, bucket_of
+from headwater.server.permissions.rules import Restriction
 from headwater.server.readers import SharedReads
 from headwater.tablet.log_tablet import LogTablet
 from headwater.tablet.selection import Selection
@@ -42,10 +43,21 @@ class FetchSelection:
     filter_schema_id: int | None = None
     filter_bytes: bytes = b""
     splits_joined: bool = False
+    # What the reader may see, and whether it knows batches that rows were taken out of.
+    rules: tuple[Rule, ...] = ()
+    takes_sparse: bool = False
 
 
 EVERYTHING = FetchSelection()
 APART = FetchSelection(splits_joined=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Say which batches of ours a reader knows."""
+
+    joined: bool
+    sparse: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,8 @@ class TableFetch:
 
     table_id: int
     buckets: tuple[BucketFetch | FaultyBucket, ...]
+    rules: tuple[Rule, ...] = ()
+    """What the reader may see of it, while that stays as it is."""
 
     @property
     def tablets(self) -> list[LogTablet]:
@@ -81,7 +95,7 @@ class TableFetch:
 
 
 async def resolve_fetch(
-    request: pb.FetchLogTableRequest, context: Context, *, takes_joined: bool
+    request: pb.FetchLogTableRequest, context: Context, *, knows: Known
 ) -> TableFetch:
     """Find the tablets and the selection of a request; a bucket may fail alone."""
     # A bucket that is named twice is read once, as it was named last.
@@ -92,7 +106,9 @@ async def resolve_fetch(
     try:
         context.require(Operation.READ, request.table_id)
         table = context.catalog.tables.by_id(request.table_id)
-        selection, taken = _selection(request, table, context, takes_joined=takes_joined)
+        selection, taken = _selection(request, table, context, takes_joined=knows.joined)
+        if (restriction := context.restriction(request.table_id)) is not None:
+            selection, taken = _restricted(selection, taken, restriction, context, knows=knows)
     except HeadwaterError as fault:
         faulty = (FaultyBucket(asked, fault) for asked in distinct.values())
         return TableFetch(request.table_id, tuple(faulty))
@@ -103,7 +119,44 @@ async def resolve_fetch(
             buckets.append(BucketFetch(asked, bucket, tablet, selection, taken))
         except HeadwaterError as fault:
             buckets.append(FaultyBucket(asked, fault))
-    return TableFetch(request.table_id, tuple(buckets))
+    return TableFetch(request.table_id, tuple(buckets), taken.rules)
+
+
+def _restricted(
+    selection: Selection,
+    taken: FetchSelection,
+    restriction: Restriction,
+    context: Context,
+    *,
+    knows: Known,
+) -> tuple[Selection, FetchSelection]:
+    """Narrow a selection to what the reader may see.
+
+    Columns that may not be read can neither be asked for nor looked at by a filter, which would
+    tell of them by what is left out.
+    """
+    restriction.require_columns(taken.columns)
+    restriction.require_columns(selection.filtered_columns)
+    taken = replace(taken, rules=restriction.rules, takes_sparse=knows.sparse)
+    tables, table_id = context.catalog.tables, restriction.table.table_id
+    versions = tables.schemas(table_id)
+    columns = {
+        column.column_id: column for _, each in sorted(versions.items()) for column in each.columns
+    }
+    is_whole = restriction.columns is None or columns.keys() <= restriction.columns
+    if not restriction.has_filter and is_whole:
+        return selection, taken
+    # A projection copies small gaps between columns along, which may be those out of sight: so a
+    # sieve picks the columns as well.
+    restriction.require_whole_changes()
+    projected = None if taken.columns is None else tuple(columns[each] for each in taken.columns)
+    sieve = restriction.batches(
+        context.tablets.schemas(table_id),
+        projected=projected,
+        shown=restriction.columns,
+        takes_sparse=knows.sparse and knows.joined,
+    )
+    return replace(selection, projection_of=None, split_joined=None, sieve=sieve), taken
 
 
 def _selection(
@@ -301,8 +354,9 @@ async def fetch_log(request: pb.FetchLogRequest, context: Context) -> list[Part]
     3. read every bucket within the limits, or take what others have read
     4. with too little read, wait for a high watermark to move and for a turn, and read again
     """
+    knows = Known(request.takes_joined, request.takes_sparse)
     tables = [
-        await resolve_fetch(table, context, takes_joined=request.takes_joined)
+        await resolve_fetch(table, context, knows=knows)
         async for table in in_turns(request.tables_req)
     ]
     tablets = [tablet for table in tables for tablet in table.tablets]
@@ -371,11 +425,21 @@ def _still_allowed(fetched: Fetched, tables: list[TableFetch], context: Context)
     for table, answer in zip(tables, fetched.tables, strict=True):
         try:
             authorizer.require(context.session, Operation.READ, table.table_id)
+            _check_rules(table, context)
             answers.append(answer)
         except HeadwaterError as fault:
             refused = [_failed(_fields(bucket.asked), fault) for bucket in table.buckets]
             answers.append((table.table_id, refused))
     return Fetched(answers)
+
+
+def _check_rules(table: TableFetch, context: Context) -> None:
+    """Refuse rows that were read under other rules than those of now."""
+    if not table.tablets:
+        return
+    restriction = context.restriction(table.table_id)
+    if (() if restriction is None else restriction.rules) != table.rules:
+        raise RetryLaterError("What you may read of the table has changed.", hint="Ask again.")
 
 
 def _is_enough(fetched: Fetched, request: pb.FetchLogRequest) -> bool:

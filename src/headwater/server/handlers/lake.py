@@ -74,6 +74,7 @@ def _named(bucket: LakeBucket, info: TableInfo) -> str:
 # Requests.
 
 OFFSETS_PER_TURN = 4096
+_NO_FILES = "it is not tiered by them"
 
 
 async def get_file_system_security_token(
@@ -83,7 +84,7 @@ async def get_file_system_security_token(
     authorizer = context.services.authorizer
     if authorizer is not None and not authorizer.may_anywhere(context.session, Operation.READ):
         raise errors.AccessError(
-            "A token for files needs READ on something.",
+            "A token for files needs READ on something, and on all rows and columns of it.",
             hint="Ask an operator to grant READ on the tables that you read.",
         )
     return pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
@@ -147,7 +148,9 @@ async def _prepared(
     table: pb.TableOffsets, context: Context, *, replaces: bool
 ) -> pb.PreparedLakeTable:
     try:
-        context.require(Operation.WRITE, Resource.table(table_path(table.table_path)))
+        resource = Resource.table(table_path(table.table_path))
+        context.require(Operation.WRITE, resource)
+        context.require_whole(resource, what=_NO_FILES)
         info = _existing(table, context)
         given = {
             LakeBucket(
@@ -223,6 +226,7 @@ async def commit_lake_table_snapshot(
 async def _committed(told: pb.LakeTableSnapshotMetadata, context: Context) -> pb.CommittedLakeTable:
     try:
         context.require(Operation.WRITE, told.table_id)
+        context.require_whole(told.table_id, what=_NO_FILES)
         snapshot = await asyncio.to_thread(_snapshot, told, context)
         info = context.catalog.tables.by_id(told.table_id)
         for offsets in (snapshot.tiered, snapshot.readable or snapshot.tiered):
@@ -324,6 +328,8 @@ async def lake_tiering_heartbeat(
         async for table in in_turns(rounds.tables()):
             if not context.may(Operation.DESCRIBE, table.table_id):
                 continue
+            if context.is_restricted(table.table_id):
+                continue  # What failed may name files.
             answer.states.append(_state(table, context))
     return answer
 
@@ -343,7 +349,9 @@ def _wish(
 
 def _may_tier(path: TablePath, context: Context) -> bool:
     resource = Resource.table(path)
-    return context.may(Operation.WRITE, resource) and context.may(Operation.READ, resource)
+    # Rows that a tierer does not see would be missing in the lake.
+    may_read = context.may(Operation.READ, resource) and not context.is_restricted(resource)
+    return may_read and context.may(Operation.WRITE, resource)
 
 
 def _told(
@@ -353,6 +361,7 @@ def _told(
     answer = pb.HeartbeatRespForTable(table_id=table.table_id)
     try:
         context.require(Operation.WRITE, table.table_id)
+        context.require_whole(table.table_id, what=_NO_FILES)
         step(tiering.LeasedTurn(table.table_id, table.coordinator_epoch, table.tiering_epoch))
     except errors.HeadwaterError as fault:
         answer.error.CopyFrom(pb.ErrorResponse(error_code=fault.code, error_message=str(fault)))

@@ -9,6 +9,7 @@ from headwater.errors import HeadwaterError, TimedOutError
 from headwater.kv.heap import framed
 from headwater.model.bucket import TableBucket
 from headwater.rows.row_bytes import RowBytes
+from headwater.rows.sieve import ValueSieve
 from headwater.runtime.tasks import gathered, in_turns
 from headwater.server.context import Context
 from headwater.server.tablets import Tablets
@@ -69,6 +70,7 @@ def lookup_now(
 
 async def lookup(request: LookupRequest, context: Context) -> list[Part]:
     """Return the row of each key; where asked to, insert those that are missing."""
+    _check_insert(request, context)
     room = _room(context)
     found = (_looked_up(bucket, request, context, room) for bucket in request.buckets)
     if len(request.buckets) == 1:
@@ -84,6 +86,8 @@ async def prefix_lookup(request: LookupRequest, context: Context) -> list[Part]:
         try:
             tablet = await context.tablets.pk_tablet(_bucket(request, bucket))
             values = await tablet.prefix_lookup(bucket.keys, room)
+            if (sieve := context.values_sieve(request.table_id, request.columns)) is not None:
+                values = [_held_of(found, sieve) for found in values]
             encoded = encoded_value_lists(values)
             answers.append(BucketValues(bucket.bucket_id, bucket.partition_id, encoded))
         except HeadwaterError as fault:
@@ -98,13 +102,50 @@ async def _looked_up(
         tablet = await context.tablets.pk_tablet(_bucket(request, bucket))
         if request.insert_if_not_exists:
             await _insert_missing(bucket, request, context, tablet=tablet)
-        encoded = _encoded(await tablet.lookup(bucket.keys, room))
+        values = await tablet.lookup(bucket.keys, room)
+        if (sieve := context.values_sieve(request.table_id, request.columns)) is not None:
+            values = await _sifted(values, sieve)
+        encoded = _encoded(values)
     except HeadwaterError as fault:
         return _fault(bucket, fault, context, api=ApiKey.LOOKUP)
     except TimeoutError:
         late = TimedOutError("The missing rows were not durable in time.")
         return _fault(bucket, late, context, api=ApiKey.LOOKUP)
     return BucketValues(bucket.bucket_id, bucket.partition_id, encoded)
+
+
+def _check_insert(request: LookupRequest, context: Context) -> None:
+    """Refuse to insert what is missing for those to whom rows that are there seem to be."""
+    if not request.insert_if_not_exists:
+        return
+    restriction = context.restriction(request.table_id)
+    if restriction is not None and restriction.has_filter:
+        context.require_whole(request.table_id, what="a lookup cannot insert what it does not find")
+
+
+async def _sifted(values: Values, sieve: ValueSieve) -> Values:
+    """Return of some values what may be seen."""
+    if not isinstance(values, HeldValues):
+        return _sifted_few(values, sieve)
+    present = np.flatnonzero(values.is_held)
+    found = await asyncio.to_thread(sieve.sift, values.values.take(present))
+    seen, count = present[found.seen], len(values.is_held)
+    is_held = np.zeros(count, np.bool_)
+    starts, ends = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    is_held[seen], starts[seen], ends[seen] = True, found.values.starts, found.values.ends
+    return HeldValues(RowBytes(found.values.data, starts, ends), is_held)
+
+
+def _sifted_few(values: Sequence[bytes | None], sieve: ValueSieve) -> list[bytes | None]:
+    present = [value for value in values if value is not None]
+    found = sieve.sift(RowBytes.of(present))
+    kept = iter(found.values.to_list())
+    seen = iter(found.seen.tolist())
+    return [next(kept) if value is not None and next(seen) else None for value in values]
+
+
+def _held_of(values: Sequence[bytes], sieve: ValueSieve) -> list[bytes]:
+    return [value for value in _sifted_few(values, sieve) if value is not None]
 
 
 async def _insert_missing(

@@ -4,20 +4,29 @@ import asyncio
 from collections import deque
 from functools import partial
 
+import numpy as np
+
 from headwater.errors import HeadwaterError, InvalidScanError, RecordTooLargeError, RequestError
 from headwater.kv.heap import with_lengths
 from headwater.model.acl import Operation
 from headwater.model.bucket import TableBucket
 from headwater.rows.log_batch import iterate
+from headwater.rows.row_bytes import RowBytes
+from headwater.rows.sieve import ValueSieve
 from headwater.server.context import Context, bucket_of
 from headwater.server.readers import FIRST_CALL, Scanner
+from headwater.tablet.log_tablet import LogTablet
 from headwater.tablet.selection import Selection
 from headwater.tablet.state_read import StateScan
 from headwater.wire import fluss_pb2 as pb
 from headwater.wire.apis import ApiKey
+from headwater.wire.messages import decode_columns
 from headwater.wire.value_batch import value_batch_head
 
 # Some rows of a bucket in one response.
+
+REACH_FACTOR = 8
+"""How much further back to look for rows that may be seen."""
 
 
 async def limit_scan(request: pb.LimitScanRequest, context: Context) -> pb.LimitScanResponse:
@@ -36,20 +45,27 @@ async def limit_scan(request: pb.LimitScanRequest, context: Context) -> pb.Limit
 
 
 async def _some_rows(request: pb.LimitScanRequest, context: Context) -> pb.LimitScanResponse:
-    """Return any `limit` rows of a bucket of a primary-key table."""
+    """Return any `limit` rows of a bucket of a primary-key table, or as many as may be seen."""
     _check_limit(request.limit)
     tablet = await context.tablets.pk_tablet(bucket_of(request.table_id, request))
-    scan = await tablet.scan(limit=request.limit)
+    sieve = context.values_sieve(request.table_id, decode_columns(request.columns))
+    # Of rows that may be out of sight, nobody knows how many have to be looked at.
+    scan = await tablet.scan(limit=request.limit if sieve is None else None)
     bytes_max = context.services.settings.request_bytes_max
-    records = await asyncio.to_thread(_values, scan, request.limit, bytes_max=bytes_max)
+    read = partial(_values, scan, request.limit, sieve=sieve, bytes_max=bytes_max)
+    records = await asyncio.to_thread(read)
     return pb.LimitScanResponse(is_log_table=False, records=records)
 
 
-def _values(scan: StateScan, limit: int, *, bytes_max: int) -> bytes:
-    values, size = [], 0
-    while not scan.is_done:
-        part = with_lengths(scan.read(bytes_max)).to_arrow()
+def _values(scan: StateScan, limit: int, *, sieve: ValueSieve | None, bytes_max: int) -> bytes:
+    values, size, left = [], 0, limit
+    while not scan.is_done and left > 0:
+        found = scan.read(bytes_max)
+        if sieve is not None:
+            found = sieve.sift(found).values
+        part = with_lengths(found.take(np.arange(min(left, len(found))))).to_arrow()
         size += part.nbytes
+        left -= len(part)
         if size > bytes_max:
             raise _too_large(limit, bytes_max)
         values.append(part)
@@ -60,19 +76,55 @@ def _values(scan: StateScan, limit: int, *, bytes_max: int) -> bytes:
 async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
     _check_limit(request.limit)
     tablet = await context.tablets.tablet(bucket_of(request.table_id, request))
-    end = await tablet.settled()
-    offset = max(tablet.start_offset, end - request.limit)
-    bytes_max = context.services.settings.request_bytes_max
+    end, start = await tablet.settled(), tablet.start_offset
+    selection = _selection(request, context)
+    reach = request.limit
+    while True:
+        offset = max(start, end - reach)
+        records = await _records(tablet, offset, request, selection=selection, context=context)
+        if selection.sieve is None or offset == start:
+            return records
+        if await asyncio.to_thread(_count_of, records) >= request.limit:
+            return records
+        # Too many of the last rows are out of sight: look further back.
+        reach *= REACH_FACTOR
+
+
+def _selection(request: pb.LimitScanRequest, context: Context) -> Selection:
     tablets, table_id = context.tablets, request.table_id
-    joiner = partial(tablets.joiner, table_id)
-    selection = Selection(tablets.schemas(table_id), split_joined=joiner)
-    records = b""
+    schemas, joiner = tablets.schemas(table_id), partial(tablets.joiner, table_id)
+    restriction = context.restriction(table_id)
+    if restriction is None:
+        return Selection(schemas, split_joined=joiner)
+    asked = decode_columns(request.columns)
+    restriction.require_columns(asked or None)
+    shown = None
+    if restriction.columns is not None:
+        shown = restriction.columns & frozenset(asked or restriction.columns)
+    sieve = restriction.batches(schemas, projected=None, shown=shown, takes_sparse=False)
+    return Selection(schemas, sieve=sieve)
+
+
+async def _records(
+    tablet: LogTablet,
+    offset: int,
+    request: pb.LimitScanRequest,
+    *,
+    selection: Selection,
+    context: Context,
+) -> bytes:
+    """Return all batches from an offset on."""
+    end, records = await tablet.settled(), b""
+    bytes_max = context.services.settings.request_bytes_max
     while offset < end:
         selected = await tablet.select(
             offset, up_to=end, bytes_max=bytes_max, selection=selection, at_least_one=True
         )
         data = b"".join(selected.parts)
-        offset = await asyncio.to_thread(_end_of, data)
+        if selected.pruned_up_to is not None:
+            offset = selected.pruned_up_to
+        else:
+            offset = await asyncio.to_thread(_end_of, data)
         records += data
         if len(records) > bytes_max:
             raise _too_large(request.limit, bytes_max)
@@ -82,6 +134,10 @@ async def _last_rows(request: pb.LimitScanRequest, context: Context) -> bytes:
 def _end_of(data: bytes) -> int:
     """Return the offset after the last of some batches, of which there may be many."""
     return deque(iterate(data), maxlen=1)[0][0].end_offset
+
+
+def _count_of(data: bytes) -> int:
+    return sum(header.record_count for header, _ in iterate(data))
 
 
 def _check_limit(limit: int) -> None:
@@ -143,7 +199,9 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
     scanners.check_room(bucket, rows=tablet.row_count)
     if (meter := context.session.meter) is not None:
         meter.check_scans(**scanners.counts(context.session))
-    scan = await tablet.scan(limit=asked.limit if asked.limit > 0 else None)
+    sieve = context.values_sieve(bucket.table_id, decode_columns(request.columns))
+    is_limited = asked.limit > 0 and sieve is None
+    scan = await tablet.scan(limit=asked.limit if is_limited else None)
     if scan.is_done:
         return pb.ScanKvResponse(has_more_results=False, log_offset=scan.offset)
     scanner = scanners.add(bucket, scan, context.session)
@@ -174,7 +232,7 @@ async def _next(scanner: Scanner, request: pb.ScanKvRequest, context: Context) -
     try:
         # A scan cannot return the same rows again, so it always advances.
         async with context.services.answers.room(bytes_max, at_any_cost=True) as granted:
-            records, count = await asyncio.to_thread(_read, scanner.scan, granted)
+            records, count = await _part(scanner, request, granted, context)
     finally:
         scanner.is_busy = False
     if scanner.scan.is_done:
@@ -186,7 +244,30 @@ async def _next(scanner: Scanner, request: pb.ScanKvRequest, context: Context) -
     )
 
 
-def _read(scan: StateScan, bytes_max: int) -> tuple[bytes, int]:
-    values = with_lengths(scan.read(bytes_max))
+async def _part(
+    scanner: Scanner, request: pb.ScanKvRequest, bytes_max: int, context: Context
+) -> tuple[bytes, int]:
+    """Return the next rows that may be seen, by the rules that hold once they were read."""
+    if not context.has_rules:
+        return await asyncio.to_thread(lambda: _packed(scanner.scan.read(bytes_max)))
+    table_id = scanner.bucket.table_id
+    values = await asyncio.to_thread(scanner.scan.read, bytes_max)
+    while True:
+        version = context.permissions_version
+        context.require(Operation.READ, table_id)
+        sieve = context.values_sieve(table_id, decode_columns(request.columns))
+        # Packing writes between the values, so each attempt has its own.
+        mine = RowBytes(values.data.copy(), values.starts, values.ends)
+        found = await asyncio.to_thread(_sifted, mine, sieve)
+        if context.permissions_version == version:
+            return found
+
+
+def _sifted(values: RowBytes, sieve: ValueSieve | None) -> tuple[bytes, int]:
+    return _packed(values if sieve is None else sieve.sift(values).values)
+
+
+def _packed(found: RowBytes) -> tuple[bytes, int]:
+    values = with_lengths(found)
     packed = values.to_arrow()
     return bytes(memoryview(packed.buffers()[2])[: int(values.lengths.sum())]), len(values)

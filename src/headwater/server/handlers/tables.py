@@ -5,6 +5,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headwater.config.auto_partition import format_to_take
+from headwater.config.options import (
+    DATALAKE_ENABLED,
+    DATALAKE_FORMAT,
+    DATALAKE_FRESHNESS,
+    LakeFormat,
+)
 from headwater.config.table_options import TableOptions
 from headwater.errors import AccessError, InvalidAlterError, InvalidTableError, UnsupportedError
 from headwater.model.acl import Operation, Resource
@@ -237,11 +243,30 @@ def _keep_trail(path: TablePath, context: Context) -> None:
         )
 
 
+_OF_LAKE = ("table.datalake.", *(f"{each}." for each in LakeFormat))
+# Writers find buckets by the format, and readers say whether there is a lake.
+_NO_PLACES = frozenset({DATALAKE_FORMAT.name, DATALAKE_ENABLED.name, DATALAKE_FRESHNESS.name})
+
+
 def table_json(table: TableInfo, context: Context) -> bytes:
     """Describe a table as JSON for clients, including the location of its lake if it has one."""
-    told = context.lake.told_properties(table)
-    described = replace(table.descriptor, properties={**told, **table.descriptor.properties})
+    described = table.descriptor
+    properties = {**context.lake.told_properties(table), **described.properties}
+    if context.is_restricted(table.table_id):
+        # Who may not read all rows is not told where the files with all of them are.
+        properties = _without_places(properties)
+        custom = _without_places(described.custom_properties)
+        described = replace(described, custom_properties=custom)
+    described = replace(described, properties=properties)
     return json.dumps(descriptor_to_json(described)).encode()
+
+
+def _without_places(properties: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in properties.items()
+        if name in _NO_PLACES or not name.startswith(_OF_LAKE)
+    }
 
 
 def _json(data: bytes) -> Json:

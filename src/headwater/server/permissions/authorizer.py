@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from headwater.config.server import ServerSettings
 from headwater.errors import AccessError, SecurityDisabledError
 from headwater.model.acl import (
+    USER,
+    Acl,
     AclQuery,
     Asker,
     Operation,
@@ -20,7 +22,16 @@ from headwater.server.catalog.acls import AclRecords
 from headwater.server.catalog.catalog import ServerCatalog
 from headwater.server.catalog.tables import Tables
 from headwater.server.connection import Session
-from headwater.server.permissions.needs import AUDIT_LOG, NEEDS, Request, Target, operation_of
+from headwater.server.permissions.needs import (
+    AUDIT_LOG,
+    GIVES,
+    NEEDS,
+    Gives,
+    Request,
+    Target,
+    operation_of,
+)
+from headwater.server.permissions.rules import Restriction, Restrictions
 from headwater.wire.apis import ApiKey
 from headwater.wire.write import PutRequest
 
@@ -47,6 +58,8 @@ class Authorizer:
         self._acls = acls
         self._tables = tables
         self._super_users = super_users
+        self._restrictions = Restrictions()
+        self._restricted_at = acls.version
 
     @property
     def version(self) -> int:
@@ -61,6 +74,7 @@ class Authorizer:
         operation = operation_of(api, request)
         for target in targets(request):
             self.require(session, operation, target)
+            self._require_given(GIVES[api], session, target)
         if isinstance(request, PutRequest):
             self._check_conditions(request.only_if, session)
 
@@ -93,6 +107,70 @@ class Authorizer:
             session.decisions.clear()
         decided = session.decisions[name] = self._decide(session, operation, target)
         return decided
+
+    # Rules: which columns and rows somebody may read.
+
+    @property
+    def has_rules(self) -> bool:
+        """Tell whether there are rules at all."""
+        return self._acls.permissions.has_rules
+
+    def restriction(self, session: Session, table_id: int) -> Restriction | None:
+        """Return what a session may read of a table; None if that is all of it."""
+        if not self._acls.permissions.has_rules:
+            return None
+        table = self._tables.by_id(table_id)
+        entries = self._rules(session, Resource.table(table.path))
+        if not entries:
+            return None
+        if self._restricted_at != self._acls.version:
+            self._restrictions.forget()
+            self._restricted_at = self._acls.version
+        return self._restrictions.of(entries, table, who=Principal(USER, session.principal or ""))
+
+    def may_read_whole(self, session: Session, table_id: int) -> bool:
+        """Tell whether a session may read all rows and columns of a table."""
+        return self.may(session, Operation.READ, table_id) and (
+            not self._acls.permissions.has_rules or not self.is_restricted(session, table_id)
+        )
+
+    def is_restricted(self, session: Session, target: Target) -> bool:
+        """Tell whether a session may not read all of a table."""
+        return bool(self._rules(session, self._resource(target)))
+
+    def has_rule(self, session: Session) -> bool:
+        """Tell whether there is any table of which a session may read only a part."""
+        asker = _asker(session)
+        if session.is_internal or asker is None or self._is_super(asker):
+            return False
+        return self.has_rules and self._acls.permissions.has_rule(asker)
+
+    def require_whole(self, session: Session, target: Target, *, what: str) -> None:
+        """Refuse what would show more of a table than a session may read."""
+        if self.is_restricted(session, target):
+            raise AccessError(
+                f"{_named(session)} may READ only some columns or rows of"
+                f" {self._shown(target)}, so {what}.",
+                hint="Read the rows through the server.",
+            )
+
+    def _require_given(self, gives: Gives, session: Session, target: Target) -> None:
+        if gives is Gives.FILES:
+            self.require_whole(session, target, what="its files are not told")
+        elif gives is Gives.COUNTS and self._rows_are_hidden(session, target):
+            self.require_whole(session, target, what="its rows are not counted: scan it instead")
+
+    def _rows_are_hidden(self, session: Session, target: Target) -> bool:
+        entries = self._rules(session, self._resource(target))
+        return any(acl.rule is not None and acl.rule.predicate for acl in entries)
+
+    def _rules(self, session: Session, resource: Resource) -> list[Acl]:
+        if session.is_internal or not self._acls.permissions.has_rules:
+            return []
+        asker = _asker(session)
+        if asker is None or self._is_super(asker):
+            return []
+        return self._acls.permissions.rules_for(asker, resource)
 
     def may_anywhere(self, session: Session, operation: Operation) -> bool:
         """Tell whether a session may do something to any resource at all."""

@@ -51,6 +51,16 @@ class AuditKind(StrEnum):
     DESCRIBE = "describe"
 
 
+class Gives(StrEnum):
+    """What an answer tells of the rows of a table, for those who may not read all of them."""
+
+    NOTHING = "nothing of its rows"
+    ROWS = "rows: what may be read of them"
+    COUNTS = "how many rows there are: refused if some are hidden"
+    FILES = "where its files are: refused"
+    TABLE = "the table: without the places of its lake"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """What one call needs, on what, and what happens without it."""
@@ -238,6 +248,43 @@ NEEDS: Mapping[ApiKey, Need] = MappingProxyType(
         ApiKey.LIST_ACLS: _need(Operation.DESCRIBE, "resource", None, _SEE, otherwise=_OUT),
     }
 )
+
+_ROWS = frozenset(
+    {
+        ApiKey.FETCH_LOG,
+        ApiKey.LOOKUP,
+        ApiKey.PREFIX_LOOKUP,
+        ApiKey.LIMIT_SCAN,
+        ApiKey.SCAN_KV,
+    }
+)
+_FILES = frozenset(
+    {
+        ApiKey.GET_LAKE_SNAPSHOT,
+        ApiKey.GET_FILESYSTEM_SECURITY_TOKEN,
+        ApiKey.PREPARE_LAKE_TABLE_SNAPSHOT,
+        ApiKey.COMMIT_LAKE_TABLE_SNAPSHOT,
+        ApiKey.LAKE_TIERING_HEARTBEAT,
+        ApiKey.GET_KV_SNAPSHOT_METADATA,
+        ApiKey.LIST_KV_SNAPSHOTS,
+        ApiKey.LIST_REMOTE_LOG_MANIFESTS,
+        ApiKey.ACQUIRE_KV_SNAPSHOT_LEASE,
+    }
+)
+_TABLES = frozenset({ApiKey.GET_TABLE_INFO, ApiKey.GET_METADATA})
+# Schemas, names of tables and partitions, and offsets are told to all who may DESCRIBE.
+_NO_ROWS = frozenset(NEEDS) - _ROWS - _FILES - _TABLES - {ApiKey.GET_TABLE_STATS}
+
+GIVES: Mapping[ApiKey, Gives] = MappingProxyType(
+    {
+        **dict.fromkeys(_ROWS, Gives.ROWS),
+        **dict.fromkeys(_FILES, Gives.FILES),
+        **dict.fromkeys(_TABLES, Gives.TABLE),
+        **dict.fromkeys(_NO_ROWS, Gives.NOTHING),
+        ApiKey.GET_TABLE_STATS: Gives.COUNTS,
+    }
+)
+"""What each call tells somebody who may not read all of a table."""
 
 
 def operation_of(api: ApiKey, request: Request) -> Operation:
