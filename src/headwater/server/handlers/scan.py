@@ -199,8 +199,8 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
     scanners.check_room(bucket, rows=tablet.row_count)
     if (meter := context.session.meter) is not None:
         meter.check_scans(**scanners.counts(context.session))
-    sieve = context.values_sieve(bucket.table_id, decode_columns(request.columns))
-    is_limited = asked.limit > 0 and sieve is None
+    is_whole = not context.has_rules or not _is_sifted(bucket, request, context)
+    is_limited = asked.limit > 0 and is_whole
     scan = await tablet.scan(limit=asked.limit if is_limited else None)
     if scan.is_done:
         return pb.ScanKvResponse(has_more_results=False, log_offset=scan.offset)
@@ -213,6 +213,11 @@ async def _begin(request: pb.ScanKvRequest, context: Context) -> pb.ScanKvRespon
         raise
     answer.log_offset = scan.offset
     return answer
+
+
+def _is_sifted(bucket: TableBucket, request: pb.ScanKvRequest, context: Context) -> bool:
+    """Tell whether rows may be out of sight, or refuse columns that are."""
+    return context.values_sieve(bucket.table_id, decode_columns(request.columns)) is not None
 
 
 async def _next(scanner: Scanner, request: pb.ScanKvRequest, context: Context) -> pb.ScanKvResponse:
@@ -232,7 +237,10 @@ async def _next(scanner: Scanner, request: pb.ScanKvRequest, context: Context) -
     try:
         # A scan cannot return the same rows again, so it always advances.
         async with context.services.answers.room(bytes_max, at_any_cost=True) as granted:
-            records, count = await _part(scanner, request, granted, context)
+            if context.has_rules:
+                records, count = await _part(scanner, request, granted, context)
+            else:
+                records, count = await asyncio.to_thread(_read, scanner.scan, granted)
     finally:
         scanner.is_busy = False
     if scanner.scan.is_done:
@@ -248,8 +256,6 @@ async def _part(
     scanner: Scanner, request: pb.ScanKvRequest, bytes_max: int, context: Context
 ) -> tuple[bytes, int]:
     """Return the next rows that may be seen, by the rules that hold once they were read."""
-    if not context.has_rules:
-        return await asyncio.to_thread(lambda: _packed(scanner.scan.read(bytes_max)))
     table_id = scanner.bucket.table_id
     values = await asyncio.to_thread(scanner.scan.read, bytes_max)
     while True:
@@ -261,6 +267,10 @@ async def _part(
         found = await asyncio.to_thread(_sifted, mine, sieve)
         if context.permissions_version == version:
             return found
+
+
+def _read(scan: StateScan, bytes_max: int) -> tuple[bytes, int]:
+    return _packed(scan.read(bytes_max))
 
 
 def _sifted(values: RowBytes, sieve: ValueSieve | None) -> tuple[bytes, int]:
