@@ -24,7 +24,7 @@ from headwater.lake.iceberg.served import MARKER, TAILS_FOLDER
 from headwater.lake.lakes import Lakes, lake_spec
 from headwater.model import OffsetRange, TablePath
 from headwater.runtime.clock import SystemClock
-from tests.doors.iceberg.opening import LAKE, opened_shop, tier_all
+from tests.doors.iceberg.opening import LAKE, opened_door, opened_shop, tier_all
 
 LEASE_S = 100.0
 PATH = TablePath("fluss", "t")
@@ -283,6 +283,28 @@ def test_left_over_files_go_when_their_lease_is_over(hw, place):
     later()
 
     assert not left.exists()
+
+
+def test_a_door_looks_for_left_over_files_when_it_starts(hw, place):
+    table = log_table(hw)
+    table.append([(1, "Ulm")])
+    Loads(hw)()
+    hw.run(tier_all)
+    table.append([(2, "Ulm")])
+    Loads(hw)()
+    left = tails(place)
+    long_ago = SystemClock().now_ms() / 1000 - LEASE_S - 10
+    for path in place.rglob(f"{TAILS_FOLDER}/**/*"):
+        os.utime(path, (long_ago, long_ago))
+    clock = SystemClock()
+    deadline = clock.monotonic() + 60
+
+    with opened_door((hw.address,)):
+        while tails(place) and clock.monotonic() < deadline:
+            pass
+
+    assert left
+    assert tails(place) == set()
 
 
 def test_clean_removes_left_over_files_and_no_others(hw, place):

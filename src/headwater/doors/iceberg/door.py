@@ -14,12 +14,15 @@ from headwater.doors.iceberg.held import TailLimits
 from headwater.doors.iceberg.loads import HotTables
 from headwater.doors.iceberg.origins import OriginPlaces
 from headwater.doors.storage import DoorStorage
+from headwater.errors import HeadwaterError
 from headwater.lake.lakes import Lakes
 from headwater.runtime.clock import SystemClock
+from headwater.runtime.events import Events
 from headwater.runtime.tasks import Tasks, aside, repeat
 from headwater.runtime.tls import TlsFiles, server_context
 
 STOP_WITHIN_S = 10
+_events = Events("doors.iceberg")
 STARTED_EVERY_S = 0.01
 
 __all__ = ["IcebergDoor", "TailLimits"]
@@ -42,6 +45,7 @@ class IcebergDoor:
     def __init__(self, storage: DoorStorage, listener: DoorListener, limits: TailLimits) -> None:
         self._clock = SystemClock()
         self._listener = listener
+        self._storage = storage
         self._tables = HotTables(limits, self._clock, _places(storage, limits))
         self._app = IcebergCatalogApp(storage, self._tables, self._clock)
         self._server: _Server | None = None
@@ -74,8 +78,18 @@ class IcebergDoor:
             ),
             name="iceberg tails",
         )
+        self._upkeep.start(aside(self._clean), name="left-over tails")
         scheme = "https" if listener.certificate is not None else "http"
         return f"{scheme}://{listener.host}:{self._socket.getsockname()[1]}"
+
+    def _clean(self) -> None:
+        """Remove what a door left that was killed, as far as the door itself may look."""
+        try:
+            with self._storage.lent() as client:
+                self._tables.clean(client)
+        except HeadwaterError as fault:
+            # Each place is looked at when a caller first loads a table there.
+            _events.info("left-over tails not looked for", reason=str(fault))
 
     async def _keep(self) -> None:
         await aside(self._tables.upkeep)
@@ -88,6 +102,7 @@ class IcebergDoor:
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.close()
+        self._tables.stop_cleaning()
         await self._upkeep.stop()
         with suppress(asyncio.CancelledError):
             await aside(self._tables.close)

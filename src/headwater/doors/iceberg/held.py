@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
+from pyiceberg.io import FileIO
 from pyiceberg.table.snapshots import Snapshot
 
 from headwater.client.sync.scan import View
@@ -100,7 +101,7 @@ class DoorFolders:
                 return found
             io = origin.io()
             if found is None:
-                self._clean(origin)
+                self.clean(io, origin.root)
             begun = DoorFolder.begun(io, origin.root, lease_s=self._lease_s, now_ms=now_ms)
             self._folders[origin.root] = begun
             return begun
@@ -124,12 +125,13 @@ class DoorFolders:
             if folder.location not in used:
                 folder.remove_all()
 
-    def _clean(self, origin: TableOrigin) -> None:
-        cleaned = remove_leftovers(origin.io(), origin.root, now_ms=self._clock.now_ms())
+    def clean(self, io: FileIO, root: str) -> None:
+        """Remove what doors left in a place that were killed."""
+        cleaned = remove_leftovers(io, root, now_ms=self._clock.now_ms())
         if cleaned.data_files or cleaned.metadata_files:
             _events.info(
                 "left-over tails removed",
-                place=origin.root,
+                place=root,
                 files=cleaned.data_files + cleaned.metadata_files,
                 bytes=cleaned.byte_count,
             )

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock
 
 from headwater.client.client import AsyncClient
 from headwater.client.sync.client import Client
@@ -107,6 +107,7 @@ class HotTables:
         self._folders = DoorFolders(clock, lease_s=limits.lease_s)
         self._tables: OrderedDict[tuple[TablePath, int], HeldTable] = OrderedDict()
         self._lock = Lock()
+        self._stopping = Event()
         self.costs = LoadCosts()
 
     @property
@@ -160,6 +161,30 @@ class HotTables:
             return self._tables[key]
 
     # ---- upkeep
+
+    def clean(self, client: Client) -> None:
+        """Remove what doors left that were killed, in the places of all tables."""
+        cleaned: set[str] = set()
+        databases = client.list_databases()
+        paths = (TablePath(each, name) for each in databases for name in client.list_tables(each))
+        for path in paths:
+            if self._stopping.is_set():
+                return
+            try:
+                self._clean_places(client.table(path).info, cleaned)
+            except (HeadwaterError, OSError) as fault:
+                # Whoever loads the table is told; the place is looked at again then.
+                _events.info("place not cleaned", table=str(path), fault=str(fault))
+
+    def _clean_places(self, table: TableInfo, cleaned: set[str]) -> None:
+        for io, root in self._places.roots_of(table):
+            if root not in cleaned:
+                cleaned.add(root)
+                self._folders.clean(io, root)
+
+    def stop_cleaning(self) -> None:
+        """Leave the rest to the next start."""
+        self._stopping.set()
 
     def upkeep(self) -> None:
         """Say that the door still runs, and remove what nobody can read any more."""

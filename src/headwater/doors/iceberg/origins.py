@@ -5,7 +5,8 @@ of the metadata, as that round will add them.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from headwater import errors
 from headwater.config.options import DATALAKE_FORMAT
 from headwater.lake.files import decoded
 from headwater.lake.iceberg import layout
-from headwater.lake.iceberg.catalog import load_table, open_catalog, reached
+from headwater.lake.iceberg.catalog import found_table, load_table, open_catalog, reached
 from headwater.lake.iceberg.files import HeldFile, IcebergPlace, lent, opened_io
 from headwater.lake.iceberg.manifests import listed_manifests
 from headwater.lake.iceberg.plan import planned_files
@@ -94,6 +95,18 @@ class OriginPlaces:
         if snapshot is not None and snapshot.format == FORMAT:
             return _of_lake(view, snapshot.snapshot_id, self.lakes.config_of(view.table))
         return _of_descriptor(view.table, self._untiered(view.table))
+
+    def roots_of(self, table: TableInfo) -> Iterator[tuple[FileIO, str]]:
+        """Yield where doors may have left files of a table; may block."""
+        if DATALAKE_FORMAT.of(table.descriptor.properties) == FORMAT:
+            config = self.lakes.config_of(table)
+            found = found_table(open_catalog(config), table.path)
+            if found is not None:
+                io = opened_io(found.location(), config, lent(found, config))
+                yield io, tails_root(found.location())
+        with suppress(errors.UnsupportedError):
+            place = self._untiered(table)
+            yield opened_io(place, {"warehouse": place}, {}), tails_root(place)
 
     def _untiered(self, table: TableInfo) -> str:
         """Return where files of tables that are in no Iceberg lake go, as a location."""
