@@ -52,6 +52,7 @@ class Conf(dict):
     """The settings of a Spark session."""
 
     set = dict.__setitem__
+    unset = dict.__delitem__
 
 
 class Session:
@@ -260,3 +261,26 @@ def test_the_time_zone_is_that_of_spark_until_it_is_reset(state):
     assert during == "Europe/Berlin"
     assert state.spark.conf["spark.sql.session.timeZone"] == "UTC"
     assert state.settings.is_streaming
+
+
+@cases("key", ["spark.sql.ansi.enabled", "spark.sql.session.timeZone"])
+def test_settings_of_spark_are_as_they_were_when_they_are_reset(key):
+    settings = SessionSettings(Session())
+    before = dict(settings.spark.conf)
+
+    settings.set(key, "one")
+    settings.set(key, "two")
+    during = settings.spark.conf[key]
+    settings.reset(key)
+
+    assert during == "two"
+    assert settings.spark.conf == before
+
+
+def test_a_setting_is_reset_by_its_other_name():
+    settings = SessionSettings(Session())
+    settings.set("execution.checkpointing.dir", "/jobs")
+
+    settings.reset("execution.checkpointing.dir")
+
+    assert settings.values == {}

@@ -21,13 +21,19 @@ _OF_SPARK = {
 }
 
 
+def _of_spark(key: str) -> str | None:
+    """The setting of Spark that a key stands for."""
+    return key if key.startswith("spark.") else _OF_SPARK.get(key)
+
+
 @dataclass(slots=True)
 class SessionSettings:
     """What was set, with the values that Spark had before."""
 
     spark: SparkSession
     values: dict[str, str] = field(default_factory=dict)
-    _before: dict[str, str] = field(default_factory=dict)
+    _before: dict[str, str | None] = field(default_factory=dict)
+    """Settings of Spark as they were; None if they had no value."""
 
     def set(self, key: str, value: str) -> None:
         """Set a value; one that nothing here uses is kept, as the planner tells."""
@@ -35,19 +41,24 @@ class SessionSettings:
         option = DECLARED.get(key)
         if option is not None:
             option.read(value)
-        if (name := _OF_SPARK.get(key)) is not None:
-            self._before.setdefault(key, self.spark.conf.get(name) or "")
+        if (name := _of_spark(key)) is not None:
+            before = self.spark.conf.get(name, None)
             self.spark.conf.set(name, value)
-        elif key.startswith("spark."):
-            self.spark.conf.set(key, value)
+            self._before.setdefault(name, before)
         self.values[key] = value
 
     def reset(self, key: str | None) -> None:
         """Forget one value or all of them."""
-        for each in list(self.values) if key is None else [key]:
+        for each in list(self.values) if key is None else [SAME_SETTING.get(key, key)]:
             self.values.pop(each, None)
-            if each in self._before:
-                self.spark.conf.set(_OF_SPARK[each], self._before.pop(each))
+            name = _of_spark(each)
+            if name is None or name not in self._before:
+                continue
+            before = self._before.pop(name)
+            if before is None:
+                self.spark.conf.unset(name)
+            else:
+                self.spark.conf.set(name, before)
 
     @property
     def is_streaming(self) -> bool:

@@ -54,7 +54,8 @@ TIME_ZONE = Option(
 PIPELINE_NAME = Option(
     name="pipeline.name",
     kind=TEXT,
-    description="Name of the next job; by default it is made from the names of its sinks.",
+    description="Name of the jobs that follow, the second one of a script with `#2`; by default it "
+    "is made from the names of the sinks.",
 )
 PARALLELISM = Option(
     name="parallelism.default",
