@@ -161,7 +161,7 @@ async def test_only_a_user_gets_past_the_door(tmp_path):
         answer = await ann.call(pb.ListDatabasesRequest(), pb.ListDatabasesResponse)
         await ann.close()
 
-    assert list(answer.database_name) == ["fluss"]
+    assert "fluss" in answer.database_name
 
 
 @pytest.mark.parametrize("token", [b"", b"\0ann", b"\0ann\0secret\0", b"\xff\0\xff\0\xff"])
