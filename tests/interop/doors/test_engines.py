@@ -31,7 +31,7 @@ KEEPS_TO_ITS_START = ("duckdb",)
 COLUMNS = {"id": "BIGINT", "city": "STRING", "n": "INT"}
 KEYS = 2000
 ROWS = 100
-PAUSE_S = 0.2
+PAUSE_S = 1.0
 
 
 @pytest.fixture(scope="module")
