@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,7 @@ class Postgres:
     programs: Path
     directory: Path
     port: int
+    settings: Mapping[str, str] = field(default_factory=dict)
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     @property
@@ -56,7 +57,7 @@ class Postgres:
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
-        settings = SETTINGS | {"unix_socket_directories": str(self.directory)}
+        settings = SETTINGS | dict(self.settings) | {"unix_socket_directories": str(self.directory)}
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         command = [str(self.programs / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         with (self.directory / "log").open("ab") as log:
@@ -75,6 +76,11 @@ class Postgres:
             self.process.send_signal(signal.SIGINT)
             self.process.wait(READY_WITHIN_S)
             self.process = None
+
+    def restart(self) -> None:
+        """Restart the server; clients lose their connections."""
+        self.stop()
+        self.start()
 
     def make(self) -> None:
         """Make the files of an empty server."""
@@ -106,12 +112,16 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres() -> Iterator[Postgres]:
-    """Run an empty server."""
+def running_postgres(
+    programs: Path | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[Postgres]:
+    """Run an empty server: the newest that is installed, or the one of these programs."""
     # Not below the directories of tests, which other users cannot enter.
-    with tempfile.TemporaryDirectory(prefix="headwater-postgres-") as directory:
+    place_for_all = "/tmp" if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="headwater-postgres-", dir=place_for_all) as directory:
         (port,) = free_ports(1)
-        server = Postgres(find_programs(), Path(directory), port)
+        place = programs or find_programs()
+        server = Postgres(place, Path(directory), port, settings or {})
         server.make()
         server.start()
         try:

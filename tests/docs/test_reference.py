@@ -14,7 +14,7 @@ from tests.cases import cases
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = reference_pages()
-WRITTEN = {"split-json.md", "sql.md"}
+WRITTEN = {"pipeline-yaml.md", "split-json.md", "sql.md"}
 
 
 @cases("name", PAGES)

@@ -124,6 +124,7 @@ COMMANDS = {
     "plan": "read",
     "cursor": "tail",
     "run": "pipelines.run",
+    "pipeline": "pipelines.pipeline",
     "doors": "doors.options",
     "console": "doors.console",
     "tier": "tier",
