@@ -38,6 +38,7 @@ LAST_ROUND_S_MAX = 30.0
 OWNER_CHECK_S = 10.0
 HURRY_S = 0.02
 NAME_BYTES = 8
+WAITERS_MAX = 100_000
 RESTORE_HINT = (
     "Restore the newest state from there and serve that; without --remote, or with another address,"
     " this directory can still be served."
@@ -62,6 +63,10 @@ class ShippedRows:
             answered(None)
         elif self.failure is not None:
             answered(self.failure)
+        elif len(self._waiters) >= WAITERS_MAX:
+            answered(
+                errors.RetryLaterError("Too many writes wait to be shipped to remote storage.")
+            )
         else:
             self._waiters.append((bucket, end_offset, answered))
             self.hurry.set()
