@@ -37,6 +37,7 @@ WITH_SPARK = (
     "tests/pipelines",
     "tests/union/test_spark.py",
     "tests/cli/test_tier.py",
+    "tests/flows/test_encrypted.py",
     "tests/docs",
 )
 SPARK = (*_PYTEST, "-m", f"spark and {SHORT}", *WITH_SPARK)
