@@ -180,6 +180,43 @@ def test_tables_are_exact_after_two_kills_and_a_restart_of_the_database(story, p
     lives(story, tmp_path / "log", kills=2, postgres=postgres)
 
 
+def test_a_change_after_an_epoch_that_was_confirmed_is_not_lost(story, tmp_path):
+    address, client, form = story
+    log = tmp_path / "log"
+    assert Run(form, log, "--once").process.wait(WITHIN_S) == 0
+    connection = psycopg2.connect(address)
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        run = Run(form, log)
+        for _ in range(5):
+            cursor.execute("SELECT pg_current_wal_insert_lsn()")
+            (before,) = cursor.fetchone()
+            cursor.execute("UPDATE orders SET n = n + 1 WHERE id <= 100")
+            wait_until_confirmed(cursor, before)
+        run.kill()
+        cursor.execute("UPDATE orders SET n = -1 WHERE id <= 100")
+
+    code = Run(form, log, "--once").process.wait(WITHIN_S)
+
+    assert code == 0, log.read_text()[-3000:]
+    assert followed(client, "orders") == source_rows(address, "orders")
+
+
+def wait_until_confirmed(cursor, lsn) -> None:
+    """Wait until the database may forget what comes after a place in its log."""
+    until = time.monotonic() + WITHIN_S
+    while True:
+        cursor.execute(
+            "SELECT confirmed_flush_lsn > %s FROM pg_replication_slots"
+            " WHERE slot_name = 'headwater_story'",
+            (lsn,),
+        )
+        if cursor.fetchone()[0]:
+            return
+        assert time.monotonic() < until, "the changes are not confirmed"
+        time.sleep(0.01)
+
+
 def test_an_idle_pipeline_goes_on_after_the_database_moved_on(story, tmp_path):
     address, client, form = story
 

@@ -149,6 +149,12 @@ class SourceFollower:
             payload = self._next()
             if payload is not None:
                 self._feed(decode(payload))
+        if self._collector.position != plan.stop:
+            raise errors.StorageError(
+                f"Epoch {plan.epoch} ends at {plan.stop.text}, but PostgreSQL sends the changes "
+                f"from {self._collector.position.text} on only.",
+                hint="Run the pipeline with --restart: it takes all tables again.",
+            )
         self._write(plan, is_new=False)
         self._drain()
         self.journal.finish(plan.epoch)
@@ -273,6 +279,8 @@ class SourceFollower:
         self.counts.epochs += 1
         self.counts.rows += rows
         self.counts.position = server.format_lsn(flight.plan.stop.lsn)
+        # First: what is confirmed is never sent again, so it must not be waited for.
+        self.journal.finish(flight.plan.epoch)
         self.stream.confirm(self._allowed)
 
     def _waited(self, future: Future[T]) -> T:
