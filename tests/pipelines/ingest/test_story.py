@@ -146,6 +146,8 @@ def live(address, client, run, chance) -> None:
             assert time.monotonic() < until, "the pipeline does not get on"
             for _ in range(5):
                 change(cursor, chance)
+            # A pace at which what is killed all the time can keep up.
+            cursor.execute("SELECT pg_sleep(0.1)")
     connection.close()
     run.kill()
 

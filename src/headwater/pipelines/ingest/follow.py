@@ -187,6 +187,10 @@ class SourceFollower:
         ):
             self._drain()
             self._cut()
+            if self._flight is None:
+                # All of it was in ranges that were read, or will be: not to be sent once more.
+                self._note_position()
+                self.stream.confirm(self._allowed)
 
     def _feed(self, message: Message) -> None:
         while (interruption := self._collector.feed(message)) is not None:
@@ -421,9 +425,16 @@ class SourceFollower:
     def _note_position(self) -> None:
         """Note a position that no row came with."""
         at = self._start = self._collector.position
-        self._epoch += 1
+        self._epoch, self._bytes = self._epoch + 1, 0
+        if self._collector.is_between:
+            self._allowed = max(self._allowed, self._collector.end_lsn)
         plan = EpochPlan(
-            epoch=self._epoch, start=at, stop=at, allowed_lsn=self._allowed, mark=mark_of(self.form)
+            epoch=self._epoch,
+            start=at,
+            stop=at,
+            allowed_lsn=self._allowed,
+            mark=mark_of(self.form),
+            must_see=sorted(self._collector.must_see),
         )
         self.journal.plan(plan)
         self.journal.finish(self._epoch)
