@@ -265,6 +265,9 @@ class SourceFollower:
     ) -> int:
         rows = self.sink.prepare(gathered, plan)
         if is_new:
+            for table in {table for table, _ in gathered}:
+                if self.standing.ranges[table].stale:
+                    note_ranges(self.journal, table, self.standing.ranges[table])
             self.journal.plan(plan)
         return self.sink.write(rows, plan.epoch)
 
@@ -315,6 +318,9 @@ class SourceFollower:
 
     def _rounds(self) -> None:
         """Read some ranges, if there are any to read and it is their turn."""
+        if not self._collector.is_between:
+            return
+        self._forget_stale()
         tables = self._unread()
         if not tables or self.clock.monotonic() < self._round_at:
             return
@@ -329,6 +335,17 @@ class SourceFollower:
         if ready:
             self._read_ranges(ready, tuple(must_see))
         self._round_at = self.clock.monotonic() + (ROUND_GAP_S if self._has_more() else 0.0)
+
+    def _forget_stale(self) -> None:
+        """Have ranges read again in which a row came without a value, as its key changed."""
+        found = [table for table, read in self.standing.ranges.items() if read.stale]
+        if not found:
+            return
+        self._cut_here()
+        self.journal.finish(self._epoch)
+        for table in found:
+            self.standing.ranges[table].forget_stale()
+            note_ranges(self.journal, table, self.standing.ranges[table])
 
     def _has_more(self) -> bool:
         """Tell whether changes wait to be followed."""

@@ -203,6 +203,7 @@ def note_ranges(journal: PipelineJournal, table: SourceTable, ranges: ReadRanges
         "bounds": ranges.bounds,
         "done": done,
         "until": ranges.until_lsn,
+        "stale": sorted(ranges.stale),
         "generation": ranges.generation,
         "wait": ranges.wait_xid,
     }
@@ -215,6 +216,7 @@ def _parsed(note: Json) -> ReadRanges:
         bounds=cast("list[int]", note["bounds"]),
         done={int(number): server.Visibility.parse(text) for number, text in done.items()},
         until_lsn=cast("int", note["until"]),
+        stale=set(cast("list[int]", note.get("stale", []))),
         generation=cast("int", note["generation"]),
         wait_xid=cast("int", note["wait"]),
     )

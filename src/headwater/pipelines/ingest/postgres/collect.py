@@ -32,6 +32,8 @@ class ReadRanges:
     done: dict[int, Visibility] = field(default_factory=dict)
     until_lsn: int = 0
     """After this position of the log, no read has seen a transaction; known when all are done."""
+    stale: set[int] = field(default_factory=set)
+    """Ranges to be read again, once the epoch is written that left a value out."""
     generation: int = 0
     wait_xid: int = 0
     """Ranges are read when all transactions before this one have ended."""
@@ -40,6 +42,13 @@ class ReadRanges:
     def unread(self) -> list[int]:
         """The ranges that are still to be read."""
         return [at for at in range(len(self.bounds) + 1) if at not in self.done]
+
+    def forget_stale(self) -> None:
+        """Count stale ranges as unread."""
+        for number in self.stale:
+            self.done.pop(number, None)
+        self.stale.clear()
+        self.until_lsn = 0
 
     @property
     def is_complete(self) -> bool:
@@ -233,6 +242,9 @@ class Collector:
             before = key_values(old, followed.key)
             if before != key and self._wants(ranges, txn, before[0], deletes=True):
                 self._add(followed.changes, old, deletes=True)
+            if before != key and pgoutput.UNCHANGED in row and isinstance(key[0], bytes):
+                # The value went with the old key, and only the database still has it.
+                ranges.stale.add(range_at(ranges.bounds, key[0]))
         if self._wants(ranges, txn, key[0], deletes=deletes):
             self._add(followed.changes, row, deletes=deletes)
 
