@@ -110,8 +110,8 @@ def resnapshot(
 def _journal(session: CommandSession, name: str) -> PipelineJournal:
     known = pipelines_in(session.client)
     if name not in known:
-        listed = f"There are {', '.join(known)}." if known else "None was ever run."
-        raise MissingError(f"There is no pipeline '{name}'. {listed}")
+        listed = f"Known pipelines: {', '.join(known)}." if known else "None was ever run here."
+        raise MissingError(f"There is no pipeline '{name}'.", hint=listed)
     return PipelineJournal(session.client, name)
 
 
